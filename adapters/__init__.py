@@ -1,0 +1,1 @@
+"""One module per engine; each is imported only by those who have the engine installed."""

@@ -1,0 +1,172 @@
+r"""Models of censoring, G(t | x) = P(C > t | x), behind one protocol.
+
+`KaplanMeierCensoring` assumes that censoring does not depend on the features. `BoostedCensoring`
+does not: it wraps a model of the same engine that trains the event model, fitted in alternation
+with it (Algorithm 3 of Alberge et al., AISTATS 2025). Anything with the method of
+`CensoringModel` can take their place, for instance the known censoring of a designed study:
+
+>>> import numpy as np
+>>> class Administrative:
+...     '''Everybody is followed for exactly five years.'''
+...     def survival(self, times, X=None, *, left=False):
+...         times = np.asarray(times)
+...         return np.where(times <= 5 if left else times < 5, 1.0, 0.0)
+>>> isinstance(Administrative(), CensoringModel)
+True
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from survival_objectives.marginal import StepFunction, kaplan_meier_censoring
+from survival_objectives.validation import (
+    Features,
+    check_features,
+    check_sample_weight,
+    check_survival_target,
+)
+
+__all__ = ["BoostedCensoring", "CensoringModel", "KaplanMeierCensoring", "MarginModel"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@runtime_checkable
+class CensoringModel(Protocol):
+    """What the weights need to know about censoring."""
+
+    def survival(self, times: npt.ArrayLike, X: Any = None, *, left: bool = False) -> FloatArray:
+        """Probability of being uncensored at ``times``, given ``X``.
+
+        Parameters
+        ----------
+        times : array of shape (n_samples,) or (n_samples, n_times)
+            Times >= 0; row i belongs to person i.
+        X : features of the n_samples people
+            A marginal model ignores them.
+        left : bool, default=False
+            False: P(C > t | x). True: the limit from the left, P(C >= t | x), which is the
+            probability that an event at t is seen, as it comes before a censoring at t.
+
+        Returns
+        -------
+        array of the shape of ``times``
+        """
+        ...
+
+
+class KaplanMeierCensoring:
+    """Censoring that is the same for everybody, estimated by Kaplan-Meier.
+
+    At a tie the event comes first, so a person with an event at t is no longer at risk of being
+    censored at t (equation (8) of `survival_objectives.marginal`).
+
+    Attributes
+    ----------
+    curve_ : StepFunction
+        The estimated P(C > t).
+
+    Examples
+    --------
+    >>> model = KaplanMeierCensoring().fit(([1, 0, 1, 0], [1.0, 2.0, 2.0, 3.0]))
+    >>> model.survival([0.5, 2.0, 2.5, 3.0])
+    array([1. , 0.5, 0.5, 0. ])
+    >>> model.survival([2.0, 3.0], left=True)
+    array([1. , 0.5])
+    """
+
+    curve_: StepFunction
+
+    def fit(self, y: Any, X: Any = None, *, sample_weight: Any = None) -> KaplanMeierCensoring:  # noqa: ARG002
+        """Estimate the curve from outcomes ``y``; ``X`` is not used."""
+        target = check_survival_target(y, require_event=False)
+        self.curve_ = kaplan_meier_censoring(
+            target, check_sample_weight(sample_weight, target.n_samples)
+        )
+        return self
+
+    def survival(
+        self,
+        times: npt.ArrayLike,
+        X: Any = None,  # noqa: ARG002
+        *,
+        left: bool = False,
+    ) -> FloatArray:
+        """P(C > t), or P(C >= t) with ``left``; see `CensoringModel`."""
+        if not hasattr(self, "curve_"):
+            msg = "This KaplanMeierCensoring is not fitted yet. Call `fit(y)` first."
+            raise ValueError(msg)
+        return self.curve_(times, left=left)
+
+
+class MarginModel(Protocol):
+    """A trained binary booster, as an adapter hands it to `BoostedCensoring`."""
+
+    def margin(self, matrix: npt.NDArray[np.float32], start: FloatArray) -> FloatArray:
+        """Log-odds of being censored, for float32 rows (features, time) and their offsets."""
+        ...
+
+
+class BoostedCensoring:
+    """Censoring that depends on the features, by boosted trees on (x, t).
+
+    The log-odds of being censored by t start from the Kaplan-Meier curve, so that the model is
+    right on average before its first tree:
+
+        logit P(C <= t | x) = logit(1 - G_KM(t)) + trees(x, t).                                  (9)
+
+    Made by the adapters' ``refresh()`` callbacks; ``objective.censoring_`` holds it after training.
+
+    Parameters
+    ----------
+    model : MarginModel
+        The engine's booster behind the adapter's prediction code.
+    start : StepFunction
+        The marginal log-odds, by time.
+    schema : Features
+        The columns of training.
+    """
+
+    def __init__(self, model: MarginModel, start: StepFunction, schema: Features) -> None:
+        self.model = model
+        self.start = start
+        self.schema = schema
+
+    def survival(self, times: npt.ArrayLike, X: Any = None, *, left: bool = False) -> FloatArray:
+        """P(C > t | x), or P(C >= t | x) with ``left``; see `CensoringModel`."""
+        if X is None:
+            msg = "This censoring model depends on the features: pass `X`, one row a person."
+            raise ValueError(msg)
+        values = check_features(X, like=self.schema).values
+        times = np.asarray(times, dtype=np.float64)
+        if len(times) != len(values):
+            msg = f"`times` has {len(times)} rows for {len(values)} people."
+            raise ValueError(msg)
+        columns = times.reshape(len(times), -1)
+        uncensored = np.empty(columns.shape)
+        matrix = np.empty((values.shape[0], values.shape[1] + 1), np.float32)
+        matrix[:, :-1] = values
+        for column in range(columns.shape[1]):
+            matrix[:, -1] = time_feature(columns[:, column], left=left)
+            start = self.start(columns[:, column], left=left)
+            uncensored[:, column] = expit(-self.model.margin(matrix, start))
+        if left:
+            uncensored[columns <= 0] = 1.0  # Nobody is censored before the start.
+        return uncensored.reshape(times.shape)
+
+
+def time_feature(times: FloatArray, *, left: bool = False) -> npt.NDArray[np.float32]:
+    """Times as the float32 feature that trees split on; with ``left``, the value just before."""
+    feature = np.asarray(times, dtype=np.float32)
+    return np.nextafter(feature, np.float32(-np.inf)) if left else feature
+
+
+def log_odds(probability: FloatArray, other: FloatArray, floor: float) -> FloatArray:
+    """log(probability / other), both kept above ``floor`` so that it is finite."""
+    odds: FloatArray = np.log(np.maximum(probability, floor)) - np.log(np.maximum(other, floor))
+    return odds

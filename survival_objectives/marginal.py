@@ -1,0 +1,116 @@
+r"""Marginal curves of a population: Kaplan-Meier and Aalen-Johansen, with ties and weights.
+
+With d_k(t) people (or their total weight) leaving by cause k at t, c(t) censored at t, and n(t)
+seen until t or later:
+
+    event-free   S(t) = prod_{u <= t} (1 - sum_k d_k(u) / n(u))                                  (6)
+    incidence    F_k(t) = sum_{u <= t} S(u-) d_k(u) / n(u)                                       (7)
+    uncensored   G(t) = prod_{u <= t} (1 - c(u) / (n(u) - sum_k d_k(u)))                         (8)
+
+Ties: an event at t comes before a censoring at t. Hence people censored at t are at risk in (6),
+while people with an event at t have left the risk set of (8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives.validation import SurvivalTarget
+
+__all__ = ["StepFunction", "aalen_johansen", "kaplan_meier", "kaplan_meier_censoring"]
+
+
+@dataclass(frozen=True)
+class StepFunction:
+    """A right-continuous step function, or several on the same steps.
+
+    Attributes
+    ----------
+    times : float64 array of shape (n_steps,)
+        Where it jumps, increasing.
+    values : float64 array of shape (n_steps,) or (n_steps, n_curves)
+        Value from each jump on; constant after the last.
+    initial : float64 array of shape () or (n_curves,)
+        Value before the first jump.
+    """
+
+    times: npt.NDArray[np.float64]
+    values: npt.NDArray[np.float64]
+    initial: npt.NDArray[np.float64]
+
+    def __call__(self, times: npt.ArrayLike, *, left: bool = False) -> npt.NDArray[np.float64]:
+        """Values at ``times``, or with ``left`` the limits from the left, f(t-)."""
+        position = np.searchsorted(self.times, times, side="left" if left else "right")
+        padded = np.concatenate([self.initial[None], self.values])
+        return padded[position]
+
+
+@dataclass(frozen=True)
+class _RiskTable:
+    times: npt.NDArray[np.float64]
+    at_risk: npt.NDArray[np.float64]  # (n_times,)
+    leaving: npt.NDArray[np.float64]  # (n_times, K + 1), column 0 counts the censored
+
+
+def _risk_table(target: SurvivalTarget, weight: npt.NDArray[np.float64] | None) -> _RiskTable:
+    times, position = np.unique(target.duration, return_inverse=True)
+    width = target.n_causes + 1
+    cells = np.bincount(
+        position * width + target.event, weights=weight, minlength=len(times) * width
+    )
+    leaving = cells.reshape(len(times), width).astype(np.float64)
+    at_risk = leaving.sum(axis=1)[::-1].cumsum()[::-1]
+    return _RiskTable(times, at_risk, leaving)
+
+
+def _product_limit(leaving: npt.NDArray[np.float64], at_risk: npt.NDArray[np.float64]) -> (
+    npt.NDArray[np.float64]
+):
+    # Where nobody is at risk nobody leaves: 0/0 is a factor of 1. Weighted counts may exceed the
+    # risk set by rounding, and a probability may not fall below 0.
+    hazard = np.divide(leaving, at_risk, out=np.zeros_like(leaving), where=leaving > 0)
+    survival: npt.NDArray[np.float64] = np.cumprod(1 - np.minimum(hazard, 1))
+    return survival
+
+
+def kaplan_meier(
+    target: SurvivalTarget, weight: npt.NDArray[np.float64] | None = None
+) -> StepFunction:
+    """Probability of being event-free after each time, equation (6)."""
+    table = _risk_table(target, weight)
+    events = table.leaving[:, 1:].sum(axis=1)
+    return StepFunction(table.times, _product_limit(events, table.at_risk), np.array(1.0))
+
+
+def kaplan_meier_censoring(
+    target: SurvivalTarget, weight: npt.NDArray[np.float64] | None = None
+) -> StepFunction:
+    """Probability of being uncensored after each time, equation (8)."""
+    table = _risk_table(target, weight)
+    at_risk = table.at_risk - table.leaving[:, 1:].sum(axis=1)
+    return StepFunction(
+        table.times, _product_limit(table.leaving[:, 0], at_risk), np.array(1.0)
+    )
+
+
+def aalen_johansen(
+    target: SurvivalTarget, weight: npt.NDArray[np.float64] | None = None
+) -> StepFunction:
+    """Event-free probability and incidence of every cause, equations (6) and (7), as K + 1 curves.
+
+    Index 0 is the event-free probability; the curves sum to 1.
+    """
+    table = _risk_table(target, weight)
+    events = table.leaving[:, 1:]
+    survival = _product_limit(events.sum(axis=1), table.at_risk)
+    before = np.concatenate([[1.0], survival[:-1]])
+    hazard = np.divide(
+        events, table.at_risk[:, None], out=np.zeros_like(events), where=events > 0
+    )
+    incidence = np.cumsum(before[:, None] * hazard, axis=0)
+    initial = np.zeros(target.n_causes + 1)
+    initial[0] = 1.0
+    return StepFunction(table.times, np.column_stack([survival, incidence]), initial)

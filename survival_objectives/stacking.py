@@ -1,0 +1,299 @@
+r"""Time stacking: people at horizons, with their targets and weights (Algorithms 1-3).
+
+A stacked row is a person i seen at a horizon z, with z as the last feature. Let (t_i, d_i) be the
+observed duration and event. Two models learn from the same rows, and each weighs them by the other:
+
+events      y = d_i [t_i <= z]             w = 1/G(z|x_i)     if t_i > z
+                                           w = 1/G(t_i-|x_i)  if t_i <= z and d_i != 0          (10)
+                                           w = 0              if t_i <= z and d_i = 0
+
+censoring   y = [t_i <= z and d_i = 0]     w = 1/S(z|x_i)     if t_i > z
+                                           w = 1/S(t_i|x_i)   if t_i <= z and d_i = 0           (11)
+                                           w = 0              if t_i <= z and d_i != 0
+
+Ties: an event at t comes before a censoring at t. An event at t_i is therefore seen when C >= t_i,
+which has probability G(t_i-), and a censoring at t_i is seen when the event time exceeds t_i, which
+has probability S(t_i).
+
+Rows of weight 0 teach nothing whatever the weights become, and the engines spend almost as much
+time on them as on others, so each model gets only its own rows (`Role`).
+
+Time is float32 here as it is in the engines: durations and horizons are rounded alike, so that
+``t_i <= z`` means the same to the targets, to the weights and to the trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives.censoring import time_feature
+from survival_objectives.validation import (
+    Features,
+    SurvivalTarget,
+    check_choice,
+    check_fraction,
+    check_positive_int,
+    check_random_state,
+)
+
+__all__ = ["HorizonSampler", "Role", "Stack", "TimeStacker", "censoring_role", "event_role"]
+
+HorizonSampler = Callable[[np.random.Generator, int, int, SurvivalTarget], npt.ArrayLike]
+SAMPLERS = ("uniform", "stratified", "events", "mixture")
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Which person is seen at which horizon.
+
+    Attributes
+    ----------
+    person : int64 array of shape (n_rows,)
+        Row of the person in the features and outcomes.
+    horizon : float32 array of shape (n_rows,)
+        Time at which the person is looked at.
+    """
+
+    person: npt.NDArray[np.int64]
+    horizon: npt.NDArray[np.float32]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of stacked rows."""
+        return len(self.person)
+
+
+class TimeStacker:
+    """Draws several horizons for each person.
+
+    Parameters
+    ----------
+    n_horizons : int, default=4
+        Horizons a person.
+    sampler : {"uniform", "stratified", "events", "mixture"} or callable, default="mixture"
+        Where horizons fall.
+
+        - "uniform": independent draws from U(0, t_max), as in the paper;
+        - "stratified": one draw in each of ``n_horizons`` equal slices of (0, t_max), so that every
+          person is seen early and late;
+        - "events": one draw in each of ``n_horizons`` slices of equally many observed events, so
+          that horizons are dense where something happens;
+        - "mixture": "events" for half of the horizons of a person (the larger half), "stratified"
+          for the others;
+        - a function ``(generator, n_samples, n_horizons, target)`` that returns an
+          (n_samples, n_horizons) array of times.
+    horizon_max : float, optional
+        t_max. Default: the longest duration.
+    hard_zero_fraction : float, default=0.0
+        Share of rows whose horizon is set to exactly 0, where everybody without an event at 0 is
+        event-free.
+    random_state : int, Generator, RandomState or None
+        Seed. The same integer gives the same horizons.
+
+    Examples
+    --------
+    >>> from survival_objectives.validation import check_survival_target
+    >>> target = check_survival_target(([1, 0, 1], [1.0, 2.0, 4.0]))
+    >>> stack = TimeStacker(n_horizons=2, sampler="stratified", random_state=0).draw(target)
+    >>> stack.person
+    array([0, 1, 2, 0, 1, 2])
+    >>> bool((stack.horizon[:3] < 2).all() and (stack.horizon[3:] >= 2).all())
+    True
+    """
+
+    def __init__(
+        self,
+        n_horizons: int = 4,
+        sampler: str | HorizonSampler = "mixture",
+        *,
+        horizon_max: float | None = None,
+        hard_zero_fraction: float = 0.0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_horizons = check_positive_int(n_horizons, "n_horizons")
+        if not callable(sampler):
+            check_choice(sampler, "horizon_sampler", SAMPLERS)
+        self.sampler = sampler
+        if horizon_max is not None and not (np.isfinite(horizon_max) and horizon_max > 0):
+            msg = f"`horizon_max` must be a finite time > 0; got {horizon_max!r}."
+            raise ValueError(msg)
+        self.horizon_max = horizon_max
+        self.hard_zero_fraction = check_fraction(
+            hard_zero_fraction, "hard_zero_fraction", one=False
+        )
+        self.generator = check_random_state(random_state)
+
+    def draw(self, target: SurvivalTarget) -> Stack:
+        """Draw new horizons for everybody.
+
+        Rows come horizon by horizon: first all people at their first horizon, and so on. Every
+        cause appears as a target at least once, however rare: where the draw missed it, one person
+        who had it is looked at when it had just happened.
+        """
+        n_samples, n_horizons = target.n_samples, self.n_horizons
+        t_max = float(target.duration.max()) if self.horizon_max is None else self.horizon_max
+        if not t_max > 0:
+            msg = "All durations are 0, so there is no horizon to look at."
+            raise ValueError(msg)
+        horizon = self._sample(target, t_max)
+        n_zeros = round(self.hard_zero_fraction * horizon.size)
+        if n_zeros:
+            horizon.flat[self.generator.choice(horizon.size, n_zeros, replace=False)] = 0
+        rounded = horizon.astype(np.float32)
+        _show_every_cause(rounded, target)
+        person = np.tile(np.arange(n_samples), n_horizons)
+        return Stack(person, np.ascontiguousarray(rounded.T).ravel())
+
+    def _sample(self, target: SurvivalTarget, t_max: float) -> npt.NDArray[np.float64]:
+        shape = (target.n_samples, self.n_horizons)
+        if callable(self.sampler):
+            drawn = np.array(self.sampler(self.generator, *shape, target), dtype=np.float64)
+            if drawn.shape != shape:
+                msg = f"`horizon_sampler` returned shape {drawn.shape}; expected {shape}."
+                raise ValueError(msg)
+            bad = np.flatnonzero(~(np.isfinite(drawn.ravel()) & (drawn.ravel() >= 0)))
+            if len(bad):
+                msg = f"`horizon_sampler` returned the horizon {drawn.flat[bad[0]]}."
+                raise ValueError(msg)
+            return drawn
+        if self.sampler == "uniform":
+            return self.generator.uniform(0, t_max, shape)
+        n_events = {"stratified": 0, "events": self.n_horizons, "mixture": -(-self.n_horizons // 2)}
+        n_events_slices = n_events[str(self.sampler)]
+        times = np.sort(target.duration[(target.event > 0) & (target.duration <= t_max)])
+        if len(times) == 0:
+            n_events_slices = 0  # No event before `horizon_max`: nothing to follow.
+        by_time = t_max * self._slices(shape[0], shape[1] - n_events_slices)
+        if n_events_slices == 0:
+            return by_time
+        position = self._slices(shape[0], n_events_slices) * len(times)
+        return np.column_stack([by_time, times[position.astype(np.int64)]])
+
+    def _slices(self, n_samples: int, n_slices: int) -> npt.NDArray[np.float64]:
+        """One uniform draw in each of ``n_slices`` equal slices of (0, 1), for every person."""
+        if n_slices == 0:
+            return np.empty((n_samples, 0))
+        drawn = self.generator.random((n_samples, n_slices))
+        return (np.arange(n_slices) + drawn) / n_slices
+
+
+def _show_every_cause(horizon: npt.NDArray[np.float32], target: SurvivalTarget) -> None:
+    duration = time_feature(target.duration)
+    happened = target.event * (duration <= horizon.max(axis=1))
+    for cause in np.setdiff1d(np.arange(1, target.n_causes + 1), happened):
+        first = np.flatnonzero(target.event == cause)[0]
+        horizon[first, -1] = duration[first]
+
+
+@dataclass(frozen=True)
+class Role:
+    """The stacked rows that teach one of the two models, and what their weights depend on.
+
+    A row's person has either stayed beyond the horizon or left at their own time before it. The
+    weight of the first needs the other model at the horizon; that of the second needs it at the
+    leaver's own time, which is the same for all rows of that person and is asked for only once.
+
+    Attributes
+    ----------
+    person : int64 array of shape (n_rows,)
+    horizon : float32 array of shape (n_rows,)
+    target : int32 array of shape (n_rows,)
+    stayed : bool array of shape (n_rows,)
+        Rows with t_i > z. They are the same rows, in the same order, in both roles.
+    leaver : int64 array of shape (n_leavers,)
+        People with at least one row where they have left.
+    leaver_of_row : int64 array of shape (number of rows not stayed,)
+        Position in ``leaver`` of each such row.
+    """
+
+    person: npt.NDArray[np.int64]
+    horizon: npt.NDArray[np.float32]
+    target: npt.NDArray[np.int32]
+    stayed: npt.NDArray[np.bool_]
+    leaver: npt.NDArray[np.int64]
+    leaver_of_row: npt.NDArray[np.int64]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.person)
+
+    def matrix(self, features: Features) -> npt.NDArray[np.float32]:
+        """Features of the rows with the horizon last, as one new float32 array."""
+        return stacked_matrix(features, self.person, self.horizon)
+
+    def weights(
+        self,
+        at_horizon: npt.NDArray[np.float64],
+        at_exit: npt.NDArray[np.float64],
+        *,
+        floor: float,
+        sample_weight: npt.NDArray[np.float64] | None = None,
+    ) -> tuple[npt.NDArray[np.float64], int]:
+        """Weights (10) or (11), and how many rows the floor touched.
+
+        Parameters
+        ----------
+        at_horizon : array of shape (number of rows stayed,)
+            The other model's survival at the horizons of the rows that stayed.
+        at_exit : array of shape (n_leavers,)
+            The other model's survival at the times at which the leavers left.
+        floor : float
+            Smaller survival probabilities count as this one.
+        sample_weight : array of shape (n_samples,), optional
+            Multiplies the weight of each row of a person.
+        """
+        survival = np.empty(self.n_rows)
+        survival[self.stayed] = at_horizon
+        survival[~self.stayed] = np.asarray(at_exit)[self.leaver_of_row]
+        n_floored = int(np.count_nonzero(survival < floor))
+        weight = 1 / np.maximum(survival, floor)
+        if sample_weight is not None:
+            weight *= sample_weight[self.person]
+        return weight, n_floored
+
+
+def event_role(target: SurvivalTarget, stack: Stack) -> Role:
+    """Rows, targets and leavers of the event model, equation (10)."""
+    return _role(stack, target, left_by=target.event > 0, code=target.event)
+
+
+def censoring_role(target: SurvivalTarget, stack: Stack) -> Role:
+    """Rows, targets and leavers of the censoring model, equation (11)."""
+    censored = target.event == 0
+    return _role(stack, target, left_by=censored, code=censored.astype(np.int32))
+
+
+def _role(
+    stack: Stack,
+    target: SurvivalTarget,
+    left_by: npt.NDArray[np.bool_],
+    code: npt.NDArray[np.int32],
+) -> Role:
+    stayed = time_feature(target.duration)[stack.person] > stack.horizon
+    rows = np.flatnonzero(stayed | left_by[stack.person])
+    person, stayed = stack.person[rows], stayed[rows]
+    leaver, leaver_of_row = np.unique(person[~stayed], return_inverse=True)
+    return Role(
+        person=person,
+        horizon=stack.horizon[rows],
+        target=np.where(stayed, 0, code[person]).astype(np.int32),
+        stayed=stayed,
+        leaver=leaver,
+        leaver_of_row=leaver_of_row,
+    )
+
+
+def stacked_matrix(
+    features: Features, person: npt.NDArray[np.int64], times: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    """Features of the people with a time as the last column, built in one allocation."""
+    matrix = np.empty((len(person), features.n_features + 1), np.float32)
+    np.take(features.values, person, axis=0, out=matrix[:, :-1], mode="clip")
+    matrix[:, -1] = times
+    return matrix

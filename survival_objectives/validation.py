@@ -1,0 +1,525 @@
+"""Checked user input: the only code that inspects what a user passes in.
+
+Everything below this border works on plain float32/float64/int32 arrays and may assume that they
+are well formed. Errors name the offending value and the way out.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+__all__ = [
+    "Features",
+    "SurvivalTarget",
+    "check_choice",
+    "check_features",
+    "check_fraction",
+    "check_positive_int",
+    "check_random_state",
+    "check_sample_weight",
+    "check_survival_target",
+    "check_times",
+]
+
+FloatArray = npt.NDArray[np.floating[Any]]
+IntArray = npt.NDArray[np.integer[Any]]
+
+_EVENT_NAMES = ("event",)
+_DURATION_NAMES = ("duration", "time")
+
+
+# ---------------------------------------------------------------------------------------- targets
+@dataclass(frozen=True)
+class SurvivalTarget:
+    """A checked outcome: who had which event, and when.
+
+    Attributes
+    ----------
+    event : int32 array of shape (n_samples,)
+        0 = censored, 1..K = causes, in the order of ``event_ids[1:]``.
+    duration : float64 array of shape (n_samples,)
+        Time of the event or of censoring.
+    event_ids : int64 array of shape (K + 1,)
+        The user's labels; ``event_ids[0]`` is 0, the censored (and, in predictions, event-free)
+        state.
+    """
+
+    event: npt.NDArray[np.int32]
+    duration: npt.NDArray[np.float64]
+    event_ids: npt.NDArray[np.int64]
+
+    @property
+    def n_samples(self) -> int:
+        """Number of people."""
+        return len(self.event)
+
+    @property
+    def n_causes(self) -> int:
+        """Number of competing causes, K."""
+        return len(self.event_ids) - 1
+
+
+def check_survival_target(
+    y: Any, *, event_ids: npt.ArrayLike | None = None, require_event: bool = True
+) -> SurvivalTarget:
+    """Outcomes as integer causes and float64 durations.
+
+    Parameters
+    ----------
+    y : DataFrame, dict, structured array, tuple or array
+        A pandas or polars frame, a dict or a structured array with a field ``event`` and a field
+        ``duration`` or ``time`` (a two-field structured array with one boolean field, as
+        scikit-survival makes, may use any names); a tuple ``(event, duration)``; or an
+        ``(n_samples, 2)`` array with these two columns in this order.
+    event_ids : array-like, optional
+        Labels known from training; any other label is refused.
+    require_event : bool, default=True
+        Whether all-censored data is refused. Always accepted where ``event_ids`` is given.
+
+    Returns
+    -------
+    SurvivalTarget
+
+    Examples
+    --------
+    >>> target = check_survival_target(([0, 3, 1], [2.0, 5.0, 1.0]))
+    >>> target.event
+    array([0, 2, 1], dtype=int32)
+    >>> target.event_ids
+    array([0, 1, 3])
+    """
+    event, duration = _split_target(y)
+    event = _check_event(event)
+    duration = _check_duration(duration)
+    if len(event) != len(duration):
+        msg = f"`event` has {len(event)} values but `duration` has {len(duration)}."
+        raise ValueError(msg)
+    if len(event) == 0:
+        msg = "`y` is empty: there is nobody to learn from."
+        raise ValueError(msg)
+
+    if event_ids is None:
+        known = np.concatenate([[0], np.unique(event[event > 0])]).astype(np.int64)
+        if require_event and len(known) == 1:
+            msg = (
+                f"All {len(event)} people are censored (event = 0), so no cause can be learnt. "
+                "Check which column marks the event: 0 = censored, 1..K = causes."
+            )
+            raise ValueError(msg)
+    else:
+        known = np.asarray(event_ids, dtype=np.int64)
+        unknown = np.setdiff1d(event, known)
+        if len(unknown):
+            msg = (
+                f"`event` has the label {unknown[0]}, which was not seen in training. "
+                f"Known labels: {known.tolist()}."
+            )
+            raise ValueError(msg)
+    codes = np.searchsorted(known, event).astype(np.int32)
+    return SurvivalTarget(codes, duration, known)
+
+
+def _split_target(y: Any) -> tuple[Any, Any]:
+    if isinstance(y, SurvivalTarget):
+        return y.event_ids[y.event], y.duration
+    if isinstance(y, tuple):
+        if len(y) != 2:
+            msg = f"A tuple `y` must be (event, duration); got {len(y)} elements."
+            raise ValueError(msg)
+        return y[0], y[1]
+    if isinstance(y, Mapping):
+        return _fields(y, list(y.keys()))
+    if hasattr(y, "columns"):
+        if isinstance(y, pd.DataFrame) and y.columns.has_duplicates:
+            duplicate = y.columns[y.columns.duplicated()][0]
+            msg = f"`y` has the column {duplicate!r} more than once."
+            raise ValueError(msg)
+        return _fields(y, list(y.columns))
+    array = np.asarray(y)
+    if array.dtype.names is not None:
+        names = list(array.dtype.names)
+        if len(names) == 2:
+            is_bool = [array.dtype[name] == np.bool_ for name in names]
+            if sum(is_bool) == 1:
+                event_name = names[is_bool.index(True)]
+                return array[event_name], array[names[is_bool.index(False)]]
+        return _fields(array, names)
+    if array.ndim == 2 and array.shape[1] == 2:
+        return array[:, 0], array[:, 1]
+    msg = (
+        f"`y` of type {type(y).__name__} and shape {array.shape} is not understood. Pass a frame "
+        "or dict with `event` and `duration`, a tuple (event, duration), or an (n, 2) array."
+    )
+    raise ValueError(msg)
+
+
+def _fields(y: Any, names: list[Any]) -> tuple[Any, Any]:
+    def find(wanted: tuple[str, ...]) -> Any:
+        matches = [name for name in names if str(name).lower() in wanted]
+        if len(matches) == 1:
+            return y[matches[0]]
+        found = f"has several: {matches}" if matches else f"has only: {names}"
+        msg = f"`y` needs exactly one field named {' or '.join(map(repr, wanted))}; it {found}."
+        raise ValueError(msg)
+
+    return find(_EVENT_NAMES), find(_DURATION_NAMES)
+
+
+def _as_float(values: Any, name: str) -> npt.NDArray[np.float64]:
+    """One-dimensional float64 array of ``values``; missing becomes NaN."""
+    if isinstance(values, pd.Series):
+        if isinstance(values.dtype, pd.CategoricalDtype) or values.dtype == object:
+            values = values.to_numpy()
+        else:
+            values = values.to_numpy(dtype=None, na_value=np.nan)
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        msg = f"`{name}` must be one-dimensional; got shape {array.shape}."
+        raise ValueError(msg)
+    if array.dtype.kind not in "biuf":
+        try:
+            converted = array.astype(np.float64) if array.dtype == object else None
+        except (TypeError, ValueError):
+            converted = None
+        if converted is None:
+            example = array[0] if len(array) else None
+            msg = (
+                f"`{name}` must be numbers; got dtype {array.dtype} (first value {example!r}). "
+                "Convert it, e.g. with `pandas.to_numeric` or by mapping labels to integers."
+            )
+            raise TypeError(msg)
+        array = converted
+    return array.astype(np.float64)
+
+
+def _check_event(event: Any) -> npt.NDArray[np.int64]:
+    array = _as_float(event, "event")
+    bad = np.flatnonzero(~np.isfinite(array))
+    if len(bad):
+        msg = f"`event` is {array[bad[0]]} at row {bad[0]}; 0 marks a censored person."
+        raise ValueError(msg)
+    bad = np.flatnonzero(array != np.rint(array))
+    if len(bad):
+        msg = (
+            f"`event` is {array[bad[0]]} at row {bad[0]}, not an integer. "
+            "If these are durations, swap the two: the order is (event, duration)."
+        )
+        raise ValueError(msg)
+    bad = np.flatnonzero(array < 0)
+    if len(bad):
+        msg = (
+            f"`event` is {array[bad[0]]:.0f} at row {bad[0]}; "
+            "labels are 0 (censored) and positive integers (causes)."
+        )
+        raise ValueError(msg)
+    return array.astype(np.int64)
+
+
+def _check_duration(duration: Any) -> npt.NDArray[np.float64]:
+    array = _as_float(duration, "duration")
+    bad = np.flatnonzero(~np.isfinite(array))
+    if len(bad):
+        msg = (
+            f"`duration` is {array[bad[0]]} at row {bad[0]} ({len(bad)} such rows). "
+            "Drop these people or give the last time they were seen, with event = 0."
+        )
+        raise ValueError(msg)
+    bad = np.flatnonzero(array < 0)
+    if len(bad):
+        msg = (
+            f"`duration` is {array[bad[0]]} at row {bad[0]} ({len(bad)} such rows); "
+            "durations are counted from 0."
+        )
+        raise ValueError(msg)
+    if len(array) and array.max() > np.finfo(np.float32).max / 2:
+        msg = f"`duration` reaches {array.max()}, beyond float32. Use a larger unit of time."
+        raise ValueError(msg)
+    return array
+
+
+# --------------------------------------------------------------------------------------- features
+@dataclass(frozen=True)
+class Features:
+    """A checked feature matrix: one float32 array, categories as integer codes.
+
+    Attributes
+    ----------
+    values : float32 array of shape (n_samples, n_features), C-contiguous
+        Missing is NaN; a categorical column holds the codes of its ``categories``.
+    names : tuple of str, or None
+        Column names, where the user gave a frame.
+    categories : dict of int to pandas.Index
+        Levels of each categorical column, by position.
+    """
+
+    values: npt.NDArray[np.float32]
+    names: tuple[str, ...] | None
+    categories: dict[int, pd.Index]
+
+    @property
+    def n_samples(self) -> int:
+        """Number of people."""
+        return int(self.values.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.values.shape[1])
+
+    @property
+    def schema(self) -> Features:
+        """The same columns without any person, for checking later input against."""
+        return replace(self, values=np.empty((0, self.n_features), np.float32))
+
+
+def check_features(X: Any, *, like: Features | None = None) -> Features:
+    """Features as one float32 matrix, with categories coded as integers.
+
+    Parameters
+    ----------
+    X : array or DataFrame of shape (n_samples, n_features)
+        Numbers, with NaN for missing; pandas or polars frames may have boolean and categorical
+        columns.
+    like : Features, optional
+        What training saw. Given, names, order and categories must match it; a category that
+        training never saw becomes missing, with a warning that names it.
+
+    Returns
+    -------
+    Features
+    """
+    if isinstance(X, Features):
+        return X
+    features = _from_frame(X, like) if hasattr(X, "columns") else _from_array(X)
+    values = features.values
+    if values.shape[0] == 0:
+        msg = f"`X` of shape {values.shape} is empty: it has no rows."
+        raise ValueError(msg)
+    if values.shape[1] == 0:
+        msg = f"`X` of shape {values.shape} has no columns."
+        raise ValueError(msg)
+    infinite = np.isinf(values)
+    if infinite.any():
+        row, column = np.argwhere(infinite)[0]
+        msg = (
+            f"`X` is {values[row, column]} at row {row}, column {_label(features, column)} "
+            f"({infinite.sum()} such values, after conversion to float32). "
+            "Replace infinities by NaN (missing) or a finite bound."
+        )
+        raise ValueError(msg)
+    if like is not None:
+        _check_same_columns(features, like)
+        if features.names is None and like.names is not None:
+            features = replace(features, names=like.names, categories=like.categories)
+    return features
+
+
+def _label(features: Features, column: int) -> str:
+    return str(column) if features.names is None else repr(features.names[column])
+
+
+def _from_array(X: Any) -> Features:
+    if hasattr(X, "toarray"):
+        msg = f"`X` is sparse ({type(X).__name__}); pass `X.toarray()`."
+        raise TypeError(msg)
+    array = np.asarray(X)
+    if array.ndim != 2:
+        msg = (
+            f"`X` must have two dimensions, (n_samples, n_features); got shape {array.shape}. "
+            "Use `X.reshape(-1, 1)` for one feature and `X.reshape(1, -1)` for one person."
+        )
+        raise ValueError(msg)
+    if array.dtype.kind not in "biuf":
+        example = array.flat[0] if array.size else None
+        msg = (
+            f"`X` has dtype {array.dtype} (first value {example!r}); features must be numbers. "
+            "Pass a DataFrame with `category` columns for text, or convert to float."
+        )
+        raise TypeError(msg)
+    return Features(_to_float32(array), None, {})
+
+
+def _to_float32(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # An overflow shows as inf and is refused by name.
+        return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def _from_frame(X: Any, like: Features | None) -> Features:
+    names = tuple(str(name) for name in X.columns)
+    if len(set(names)) < len(names):
+        duplicate = next(name for name in names if names.count(name) > 1)
+        msg = f"`X` has the column {duplicate!r} more than once. Rename or drop one."
+        raise ValueError(msg)
+    known = {} if like is None or like.names != names else like.categories
+    values = np.empty((len(X), len(names)), np.float32)
+    categories: dict[int, pd.Index] = {}
+    for column, (key, name) in enumerate(zip(X.columns, names, strict=True)):
+        series = _to_pandas(X[key])
+        if isinstance(series.dtype, pd.CategoricalDtype):
+            values[:, column], categories[column] = _category_codes(
+                series, name, known.get(column)
+            )
+        else:
+            values[:, column] = _numeric_column(series, name)
+    return Features(values, names, categories)
+
+
+def _to_pandas(series: Any) -> pd.Series[Any]:
+    if isinstance(series, pd.Series):
+        return series
+    # A polars column. Going through Python objects only for categories keeps pyarrow optional.
+    if type(series.dtype).__name__ in {"Categorical", "Enum"} or "Categorical" in str(series.dtype):
+        values = series.to_list()
+        if type(series.dtype).__name__ == "Enum":
+            return pd.Series(pd.Categorical(values, categories=list(series.dtype.categories)))
+        return pd.Series(pd.Categorical(values))
+    return pd.Series(series.to_numpy())
+
+
+def _category_codes(
+    series: pd.Series[Any], name: str, known: pd.Index | None
+) -> tuple[npt.NDArray[np.float32], pd.Index]:
+    levels = series.cat.categories
+    codes = series.cat.codes.to_numpy()
+    if known is None:
+        known = levels
+    elif not levels.equals(known):
+        position = known.get_indexer(levels)
+        used = np.unique(codes[codes >= 0])
+        unseen = [levels[code] for code in used if position[code] < 0]
+        if unseen:
+            msg = (
+                f"Column {name!r} has the categories {unseen!r}, which training never saw; "
+                "they are treated as missing."
+            )
+            warnings.warn(msg, UserWarning, stacklevel=2)
+        codes = np.where(codes >= 0, np.append(position, -1)[codes], -1)
+    coded = codes.astype(np.float32)
+    coded[codes < 0] = np.nan
+    return coded, known
+
+
+def _numeric_column(series: pd.Series[Any], name: str) -> npt.NDArray[Any]:
+    is_number = pd.api.types.is_numeric_dtype(series.dtype)
+    if not is_number or pd.api.types.is_complex_dtype(series.dtype):
+        example = series.iloc[0] if len(series) else None
+        msg = (
+            f"Column {name!r} has dtype {series.dtype} (first value {example!r}); features must be "
+            f"numbers or categories. Use `X[{name!r}].astype('category')`, or a number such as "
+            "days since a date."
+        )
+        raise TypeError(msg)
+    return _to_float32(series.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def _check_same_columns(features: Features, like: Features) -> None:
+    if features.n_features != like.n_features:
+        msg = f"`X` has {features.n_features} columns, but training had {like.n_features}."
+        raise ValueError(msg)
+    if features.names is not None and like.names is not None and features.names != like.names:
+        if set(features.names) == set(like.names):
+            msg = (
+                "`X` has the columns of training in another order. "
+                f"Use `X[{list(like.names)!r}]`."
+            )
+        else:
+            missing = [name for name in like.names if name not in features.names]
+            extra = [name for name in features.names if name not in like.names]
+            msg = f"`X` lacks the columns {missing!r} and has the unknown columns {extra!r}."
+        raise ValueError(msg)
+    if features.names is not None and set(features.categories) != set(like.categories):
+        column = min(set(features.categories) ^ set(like.categories))
+        was = "a category" if column in like.categories else "a number"
+        msg = f"Column {_label(features, column)} was {was} in training and is not any more."
+        raise ValueError(msg)
+
+
+# ------------------------------------------------------------------------------------ small things
+def check_sample_weight(sample_weight: Any, n_samples: int) -> npt.NDArray[np.float64] | None:
+    """Weights of people as float64, or None where every person counts once."""
+    if sample_weight is None:
+        return None
+    weight = _as_float(sample_weight, "sample_weight")
+    if len(weight) != n_samples:
+        msg = f"`sample_weight` has {len(weight)} values for {n_samples} people."
+        raise ValueError(msg)
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        msg = f"`sample_weight` is {weight[bad[0]]} at row {bad[0]}; weights are finite and >= 0."
+        raise ValueError(msg)
+    if not weight.any():
+        msg = f"All {n_samples} values of `sample_weight` are 0."
+        raise ValueError(msg)
+    return weight
+
+
+def check_times(times: Any) -> npt.NDArray[np.float64]:
+    """Times of prediction as a one-dimensional float64 array; a single number is one time."""
+    array = _as_float(np.atleast_1d(np.asarray(times)), "times")
+    if len(array) == 0:
+        msg = "`times` is empty; give at least one time."
+        raise ValueError(msg)
+    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if len(bad):
+        msg = f"`times` is {array[bad[0]]} at position {bad[0]}; times are finite and >= 0."
+        raise ValueError(msg)
+    return array
+
+
+def check_random_state(random_state: Any) -> np.random.Generator:
+    """A numpy Generator from None, an int, a SeedSequence, a Generator or a RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31 - 1))
+    if isinstance(random_state, numbers.Integral) and int(random_state) < 0:
+        msg = f"`random_state` is {random_state}; a seed is an integer >= 0."
+        raise ValueError(msg)
+    try:
+        return np.random.default_rng(random_state)
+    except TypeError:
+        msg = (
+            f"`random_state` is {random_state!r}; pass None, an integer, or a numpy "
+            "Generator, SeedSequence or RandomState."
+        )
+        raise TypeError(msg) from None
+
+
+def check_positive_int(value: Any, name: str) -> int:
+    """``value`` as an int >= 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        msg = f"`{name}` must be an integer >= 1; got {value!r}."
+        raise TypeError(msg)
+    if value < 1:
+        msg = f"`{name}` must be an integer >= 1; got {value}."
+        raise ValueError(msg)
+    return int(value)
+
+
+def check_fraction(value: Any, name: str, *, zero: bool = True, one: bool = True) -> float:
+    """``value`` as a float in [0, 1], the ends as ``zero`` and ``one`` allow."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        msg = f"`{name}` must be a number between 0 and 1; got {value!r}."
+        raise TypeError(msg)
+    inside = (0 <= value if zero else 0 < value) and (value <= 1 if one else value < 1)
+    if not inside:
+        interval = f"{'[' if zero else '('}0, 1{']' if one else ')'}"
+        msg = f"`{name}` must be in {interval}; got {value}."
+        raise ValueError(msg)
+    return float(value)
+
+
+def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
+    """``value``, which must be one of ``choices``."""
+    if value not in choices:
+        msg = f"`{name}` is {value!r}; choose from {', '.join(map(repr, choices))}."
+        raise ValueError(msg)
+    return str(value)
