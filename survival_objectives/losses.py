@@ -155,7 +155,7 @@ def gradient_hessian(
     Parameters
     ----------
     margin : array of shape (n_rows, n_margins)
-        Raw scores, float32 or float64: the precision of the result. Not modified.
+        Raw scores, not modified.
     target, weight : arrays of shape (n_rows,)
         As in `log_loss`.
     reference : bool, default=False
@@ -163,7 +163,8 @@ def gradient_hessian(
     hessian_scale : float, default=1.0
         The s of equation (4).
     out : pair of arrays of shape (n_rows, n_margins), optional
-        Where to write the gradient and the Hessian, in any memory order.
+        Where to write the gradient and the Hessian, in any memory order. Their precision, float32
+        or float64, is that of the computation.
 
     Returns
     -------
@@ -188,18 +189,19 @@ def gradient_hessian(
             msg = f"`out` {name} has shape {array.shape}; the margins have {margin.shape}."
             raise ValueError(msg)
 
+    dtype = gradient.dtype
     # One comparison a class and block costs less than fancy indexing of a one-hot position.
-    labels = np.arange(int(reference), margin.shape[1] + reference)[:, None]
-    for rows, classes, _ in _softmax_blocks(margin, reference, margin.dtype):
+    labels = np.arange(int(reference), margin.shape[1] + reference, dtype=target.dtype)[:, None]
+    for rows, classes, _ in _softmax_blocks(margin, reference, dtype):
         curvature = (1 - classes) * classes
         # `classes` becomes the gradient in place.
         np.subtract(classes, 1, out=classes, where=target[rows] == labels)
         if weight is not None:
-            block_weight = weight[rows].astype(margin.dtype, copy=False)
+            block_weight = weight[rows].astype(dtype, copy=False)
             classes *= block_weight
             curvature *= block_weight
         if hessian_scale != 1.0:
-            curvature *= margin.dtype.type(hessian_scale)
+            curvature *= dtype.type(hessian_scale)
         gradient[rows] = classes.T
         hessian[rows] = curvature.T
     return gradient, hessian

@@ -66,9 +66,9 @@ def _risk_table(target: SurvivalTarget, weight: npt.NDArray[np.float64] | None) 
     return _RiskTable(times, at_risk, leaving)
 
 
-def _product_limit(leaving: npt.NDArray[np.float64], at_risk: npt.NDArray[np.float64]) -> (
-    npt.NDArray[np.float64]
-):
+def _product_limit(
+    leaving: npt.NDArray[np.float64], at_risk: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
     # Where nobody is at risk nobody leaves: 0/0 is a factor of 1. Weighted counts may exceed the
     # risk set by rounding, and a probability may not fall below 0.
     hazard = np.divide(leaving, at_risk, out=np.zeros_like(leaving), where=leaving > 0)
@@ -91,9 +91,7 @@ def kaplan_meier_censoring(
     """Probability of being uncensored after each time, equation (8)."""
     table = _risk_table(target, weight)
     at_risk = table.at_risk - table.leaving[:, 1:].sum(axis=1)
-    return StepFunction(
-        table.times, _product_limit(table.leaving[:, 0], at_risk), np.array(1.0)
-    )
+    return StepFunction(table.times, _product_limit(table.leaving[:, 0], at_risk), np.array(1.0))
 
 
 def aalen_johansen(
@@ -107,9 +105,7 @@ def aalen_johansen(
     events = table.leaving[:, 1:]
     survival = _product_limit(events.sum(axis=1), table.at_risk)
     before = np.concatenate([[1.0], survival[:-1]])
-    hazard = np.divide(
-        events, table.at_risk[:, None], out=np.zeros_like(events), where=events > 0
-    )
+    hazard = np.divide(events, table.at_risk[:, None], out=np.zeros_like(events), where=events > 0)
     incidence = np.cumsum(before[:, None] * hazard, axis=0)
     initial = np.zeros(target.n_causes + 1)
     initial[0] = 1.0

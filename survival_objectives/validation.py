@@ -27,6 +27,7 @@ __all__ = [
     "check_sample_weight",
     "check_survival_target",
     "check_times",
+    "take_rows",
 ]
 
 FloatArray = npt.NDArray[np.floating[Any]]
@@ -176,10 +177,11 @@ def _fields(y: Any, names: list[Any]) -> tuple[Any, Any]:
 def _as_float(values: Any, name: str) -> npt.NDArray[np.float64]:
     """One-dimensional float64 array of ``values``; missing becomes NaN."""
     if isinstance(values, pd.Series):
-        if isinstance(values.dtype, pd.CategoricalDtype) or values.dtype == object:
+        is_number = pd.api.types.is_numeric_dtype(values.dtype)
+        if not is_number or isinstance(values.dtype, pd.CategoricalDtype):
             values = values.to_numpy()
         else:
-            values = values.to_numpy(dtype=None, na_value=np.nan)
+            values = values.to_numpy(dtype=np.float64, na_value=np.nan)
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -366,9 +368,7 @@ def _from_frame(X: Any, like: Features | None) -> Features:
     for column, (key, name) in enumerate(zip(X.columns, names, strict=True)):
         series = _to_pandas(X[key])
         if isinstance(series.dtype, pd.CategoricalDtype):
-            values[:, column], categories[column] = _category_codes(
-                series, name, known.get(column)
-            )
+            values[:, column], categories[column] = _category_codes(series, name, known.get(column))
         else:
             values[:, column] = _numeric_column(series, name)
     return Features(values, names, categories)
@@ -429,8 +429,7 @@ def _check_same_columns(features: Features, like: Features) -> None:
     if features.names is not None and like.names is not None and features.names != like.names:
         if set(features.names) == set(like.names):
             msg = (
-                "`X` has the columns of training in another order. "
-                f"Use `X[{list(like.names)!r}]`."
+                f"`X` has the columns of training in another order. Use `X[{list(like.names)!r}]`."
             )
         else:
             missing = [name for name in like.names if name not in features.names]
@@ -442,6 +441,13 @@ def _check_same_columns(features: Features, like: Features) -> None:
         was = "a category" if column in like.categories else "a number"
         msg = f"Column {_label(features, column)} was {was} in training and is not any more."
         raise ValueError(msg)
+
+
+def take_rows(X: Any, rows: IntArray) -> Any:
+    """The given rows of ``X`` in the user's own type: pandas, polars, array or list."""
+    if isinstance(X, pd.DataFrame):
+        return X.iloc[rows]
+    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
 
 
 # ------------------------------------------------------------------------------------ small things
@@ -509,12 +515,13 @@ def check_fraction(value: Any, name: str, *, zero: bool = True, one: bool = True
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         msg = f"`{name}` must be a number between 0 and 1; got {value!r}."
         raise TypeError(msg)
-    inside = (0 <= value if zero else 0 < value) and (value <= 1 if one else value < 1)
+    number = float(value)
+    inside = (number >= 0 if zero else number > 0) and (number <= 1 if one else number < 1)
     if not inside:
         interval = f"{'[' if zero else '('}0, 1{']' if one else ')'}"
         msg = f"`{name}` must be in {interval}; got {value}."
         raise ValueError(msg)
-    return float(value)
+    return number
 
 
 def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:

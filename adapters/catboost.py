@@ -1,0 +1,494 @@
+"""CatBoost: the IPCW log-loss as a custom loss class, with a callback that refreshes weights.
+
+Host conventions met here, and only here: CatBoost maximises, so it gets the derivatives of minus
+the loss, row by row, with the full Hessian (or, for a single margin, in ranges, with the diagonal);
+a wrong length crashes it, so all arrays are of our own making. It shows a loss neither row numbers
+nor new weights nor, with several margins, where they start, so the target column holds the row
+number, by which the loss looks these up with the label. Callbacks see no model and cannot predict,
+but a metric sees the margins of all training rows: those at which the feedback loop needs the event
+model ride along in the training pool as rows of weight 0. CatBoost's split scores count rows by the
+weights of the pool, which stay the initial ones; leaf values follow the refreshed ones.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from survival_objectives.adapters._engine import column_names, import_engine
+from survival_objectives.censoring import MarginModel
+from survival_objectives.losses import gradient_hessian, pointwise_log_loss
+from survival_objectives.stacking import Role, censoring_role
+from survival_objectives.training import Alternation, TrainingProblem
+from survival_objectives.validation import Features, check_survival_target
+
+catboost = import_engine("catboost")
+
+__all__ = ["IPCWLoss"]
+
+Float32Array = npt.NDArray[np.float32]
+FloatArray = npt.NDArray[np.float64]
+
+# CatBoost stores targets, and so our row numbers, as float32, which counts exactly up to here.
+_MAX_NUMBERED_ROWS = 2**24
+# CatBoost encodes categories by statistics of the target, which here is a row number: only
+# encodings that do not look at it make sense.
+_CATEGORY_PARAMS = {"one_hot_max_size": 255, "simple_ctr": "Counter", "combinations_ctr": "Counter"}
+
+
+class IPCWLoss(TrainingProblem):
+    """The IPCW log-loss as a custom loss of CatBoost, with the rows it is trained on.
+
+    {parameters}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from catboost import CatBoost
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> y = rng.integers(0, 3, 200), rng.exponential(size=200)
+    >>> loss = IPCWLoss(X, y, random_state=0)
+    >>> model = CatBoost({**loss.params, "loss_function": loss, "iterations": 20, "depth": 3,
+    ...                   "verbose": False})
+    >>> _ = model.fit(loss.train_pool, callbacks=[loss.refresh()])
+    >>> loss.predict_cumulative_incidence(model, X[:2], [0.5, 1.0]).shape
+    (2, 3, 2)
+    """
+
+    #: CatBoost would try, in vain and with a warning, to compile our methods itself.
+    no_jit = True
+    _transient = (*TrainingProblem._transient, "_train_pool", "calc_ders_multi")
+
+    def __new__(cls, X: Any = None, y: Any = None, *, margins: str = "reference", **_: Any) -> Any:  # noqa: ARG004
+        """Make a loss for one margin or for several: CatBoost tells them apart by class."""
+        if cls is IPCWLoss and y is not None:
+            one = margins == "reference" and check_survival_target(y).n_causes == 1
+            cls = _OneMarginLoss if one else _SeveralMarginsLoss
+        return super().__new__(cls)
+
+    def __init__(self, X: Any, y: Any, **options: Any) -> None:
+        super().__init__(X, y, **options)
+        if self.n_margins > 1:
+            if options.get("monotone"):
+                msg = (
+                    f"CatBoost ignores monotone constraints for {self.n_margins} margins with "
+                    "Newton leaves. Leave out `monotone`, or use XGBoost or LightGBM."
+                )
+                raise ValueError(msg)
+            self._monotone = False
+        self._prepare()
+
+    def _prepare(self) -> None:
+        # People who are censored are needed at that time by every refresh; see the module's top.
+        n_exits = 0
+        self._exit_role: Role | None = None
+        if not self._fixed_censoring:
+            self._exit_role = censoring_role(self._target, self._stack)
+            n_exits = len(self._exit_role.leaver)
+        n_rows = self._events.n_rows + n_exits
+        if n_rows > _MAX_NUMBERED_ROWS:
+            msg = (
+                f"{n_rows} stacked rows are more than CatBoost can number ({_MAX_NUMBERED_ROWS}). "
+                "Lower `n_horizons`, or use XGBoost or LightGBM."
+            )
+            raise ValueError(msg)
+        self._targets = np.concatenate([self.target, np.zeros(n_exits, np.int32)])
+        self._starts = self._start_margin(self._events.horizon)
+        if self._exit_role is not None:
+            exit_time = self._target.duration[self._exit_role.leaver]
+            self._starts = np.concatenate([self._starts, self._start_margin(exit_time)])
+        self._pool_weight = np.concatenate([self._initial_weight, np.zeros(n_exits, np.float32)])
+        #: What training looks up, a line a row: weight (written in place by a refresh), target and
+        #: starting margins. One array rather than three: each costs the compiled call time.
+        self._table = np.column_stack([self._pool_weight, self._targets, self._starts])
+        self._seen_margin: FloatArray | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> IPCWLoss:
+        # CatBoost copies its parameters as a training starts. A copy would never see refreshed
+        # weights, so it gets the object itself, with the weights that trainings start from.
+        self._table[:, 0] = self._pool_weight
+        return self
+
+    # ------------------------------------------------------------------------- what training takes
+    @property
+    def train_pool(self) -> Any:
+        """`catboost.Pool` of the stacked rows, the horizon as last column."""
+        if not hasattr(self, "_train_pool"):
+            matrix = self._events.matrix(self._features)
+            if self._exit_role is not None:
+                rows, _ = self._exit_rows(self._exit_role, left=False)
+                matrix = np.concatenate([matrix, rows])
+            self._train_pool = self._pool(matrix, self._pool_weight, first=0)
+        return self._train_pool
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Parameters that this loss needs; merge your own into them."""
+        params: dict[str, Any] = {
+            "eval_metric": self.metric,
+            "random_seed": self._engine_seed,
+            "leaf_estimation_method": "Newton",
+            "leaf_estimation_iterations": 1,
+            "allow_writing_files": False,
+        }
+        if self._monotone:
+            params["monotone_constraints"] = _rising_in_time(self._features)
+            # CatBoost shrinks constrained models by default, which moves the start as well.
+            params["model_shrink_rate"] = 0
+        if self._features.categories:
+            params.update(_CATEGORY_PARAMS)
+        return params
+
+    def held_out(self, X: Any, y: Any) -> Any:
+        """`catboost.Pool` of held-out people, for ``eval_set`` and early stopping.
+
+        Their weights come from the censoring of the training people, and stay the same during
+        training so that the scores of all rounds can be compared.
+        """
+        rows = self._held_out_rows(X, y)
+        first = len(self._targets)
+        self._targets = np.concatenate([self._targets, rows.target])
+        self._starts = np.concatenate([self._starts, rows.start])
+        return self._pool(rows.matrix, rows.weight, first=first)
+
+    def _pool(self, matrix: Float32Array, weight: Float32Array, first: int) -> Any:
+        # CatBoost wants a target column for each margin, and none of them constant.
+        numbers = np.arange(first, first + len(matrix), dtype=np.float32)
+        numbers = np.tile(numbers[:, None], self.n_margins)
+        return catboost.Pool(label=numbers, weight=weight, **_columns(matrix, self._features))
+
+    # ------------------------------------------------------------------------------------- the loss
+    @property
+    def _hessian_scale(self) -> float:
+        return 1.0
+
+    @property
+    def metric(self) -> Any:
+        """The IPCW log-loss as a CatBoost metric, for ``eval_metric`` and early stopping."""
+        return (IPCWLogLoss if self.n_margins == 1 else _IPCWLogLossMulti)(self)
+
+    def refresh(self, params: Mapping[str, Any] | None = None) -> Any:
+        """Callback that refreshes the censoring weights every ``refresh_every`` rounds.
+
+        It advances a censoring model by as many rounds and replaces the weights by those of the
+        new model: Algorithms 1 and 3 of the paper, inside ``CatBoost.fit``.
+
+        Parameters
+        ----------
+        params : mapping, optional
+            CatBoost parameters of the censoring model, such as ``depth`` and ``learning_rate``.
+            CatBoost does not show a callback those of the event model.
+
+        Returns
+        -------
+        object with ``after_iteration``
+            For one training; ask for a new one for the next.
+        """
+        return _Refresh(self, params)
+
+    def _own_rows(self, numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        rows = numbers.astype(np.int64)
+        if len(rows) and (rows.min() < 0 or rows.max() >= len(self._targets)):
+            msg = (
+                f"This pool has the row number {rows.max()}, but this loss knows only "
+                f"{len(self._targets)} rows. Train on `loss.train_pool`."
+            )
+            raise ValueError(msg)
+        return rows
+
+    def _watch(self) -> None:
+        """From now on, keep the margins that the metric sees at the training rows."""
+        self._seen_margin = np.full((len(self._pool_weight), self.n_margins), np.nan)
+
+    def _see(self, rows: npt.NDArray[np.int64], margin: FloatArray) -> None:
+        if self._seen_margin is not None:
+            training = rows < len(self._seen_margin)
+            self._seen_margin[rows[training]] = margin[training]
+
+    def _take_seen(self) -> FloatArray:
+        """Margins of the training rows after this round; each round is seen once."""
+        seen = self._seen_margin
+        if seen is None or np.isnan(seen).any():
+            msg = (
+                "CatBoost did not evaluate the metric on the training rows since the last refresh, "
+                "so the weights cannot be refreshed. Keep `eval_metric` of `loss.params`, and a "
+                f"`metric_period` that divides refresh_every={self._schedule.every}."
+            )
+            raise ValueError(msg)
+        self._watch()
+        return seen
+
+    # ----------------------------------------------------------------------------------- prediction
+    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
+        return _raw_margin(model, matrix, self._features)
+
+
+class _OneMarginLoss(IPCWLoss):
+    """A single cause with the reference link: CatBoost asks for ranges of rows."""
+
+    def calc_ders_range(
+        self,
+        approxes: FloatArray,
+        targets: Float32Array,
+        weights: Float32Array | None,  # noqa: ARG002
+    ) -> FloatArray:
+        """Derivatives of minus the loss, (n_rows, 2)."""
+        rows = self._own_rows(targets)
+        gradient, hessian = gradient_hessian(
+            approxes + self._starts[rows, 0],
+            self._targets[rows],
+            self._table[rows, 0],
+            reference=True,
+        )
+        # CatBoost maximises: it wants the derivatives of minus the loss.
+        return np.column_stack([-gradient, -hessian]).astype(np.float64, copy=False)
+
+
+class _SeveralMarginsLoss(IPCWLoss, catboost.MultiTargetCustomObjective):  # type: ignore[misc, name-defined]
+    """Several margins: CatBoost asks for one row at a time, so the derivatives are compiled."""
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._bind()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._bind()
+
+    def _bind(self) -> None:
+        # The table is bound by reference, so the compiled code reads the refreshed weights.
+        self.calc_ders_multi = functools.partial(
+            _compiled_ders(self.n_margins, self._reference), self._table
+        )
+
+
+@functools.cache
+def _compiled_ders(n_margins: int, reference: bool) -> Callable[..., Any]:
+    """Compiled derivatives of minus the loss of one row, equations (4) and (5) of `losses`.
+
+    They come back as tuples: CatBoost reads numbers out of a tuple several times faster than out
+    of an array. It reads the upper triangle of the Hessian only, so the lower one is not written.
+    """
+    njit = import_engine("numba", extra="catboost").njit
+    gradient_tuple = _tuple_of(n_margins, njit(lambda gradient, k: gradient[k]))
+    line_tuple = _tuple_of(n_margins, njit(lambda line, k: line[k]))
+    hessian_tuple = _tuple_of(n_margins, njit(lambda hessian, k: line_tuple(hessian[k])))
+
+    first_class = 1 if reference else 0
+
+    @njit(error_model="numpy")
+    def ders(table, trees, numbers, pool_weight):  # type: ignore[no-untyped-def]  # noqa: ARG001
+        row = table[int(numbers[0])]
+        weight, observed, start = row[0], int(row[1]) - first_class, row[2:]
+        proba = np.empty(n_margins)
+        top = 0.0 if reference else trees[0] + start[0]
+        for k in range(n_margins):
+            proba[k] = trees[k] + start[k]
+            top = max(top, proba[k])
+        norm = np.exp(-top) if reference else 0.0
+        for k in range(n_margins):
+            proba[k] = np.exp(proba[k] - top)
+            norm += proba[k]
+        # CatBoost maximises: it wants the derivatives of minus the loss.
+        hessian = np.empty((n_margins, n_margins))
+        for k in range(n_margins):
+            proba[k] /= norm
+            for other in range(k):
+                hessian[other, k] = weight * proba[k] * proba[other]
+            hessian[k, k] = -weight * proba[k] * (1 - proba[k])
+        gradient = proba
+        for k in range(n_margins):
+            gradient[k] = weight * ((1.0 if k == observed else 0.0) - proba[k])
+        return gradient_tuple(gradient), hessian_tuple(hessian)
+
+    compiled: Callable[..., Any] = ders
+    return compiled
+
+
+def _tuple_of(length: int, take: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled function that turns an array into the tuple of ``take(array, k)``, k < length."""
+    njit = import_engine("numba", extra="catboost").njit
+
+    def prepend(k: int, rest: Callable[..., Any] | None) -> Callable[..., Any]:
+        if rest is None:
+            return njit(lambda array: (take(array, k),))  # type: ignore[no-any-return]
+        return njit(lambda array: (take(array, k), *rest(array)))  # type: ignore[no-any-return]
+
+    make: Callable[..., Any] | None = None
+    for k in reversed(range(length)):
+        make = prepend(k, make)
+    assert make is not None
+    return make
+
+
+class IPCWLogLoss:
+    """The IPCW log-loss as CatBoost asks for a metric; CatBoost prints the name of this class."""
+
+    no_jit = True
+
+    def __init__(self, loss: IPCWLoss) -> None:
+        self._loss = loss
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> IPCWLogLoss:
+        return self  # What it sees belongs to the one loss that is being trained.
+
+    def is_max_optimal(self) -> bool:
+        """Lower is better."""
+        return False
+
+    def evaluate(
+        self, approxes: tuple[FloatArray, ...], target: Any, weight: Float32Array | None
+    ) -> tuple[float, float]:
+        """Sum of the losses and of the weights of some rows."""
+        numbers = target[0] if isinstance(target, tuple) else target
+        rows = self._loss._own_rows(numbers)
+        margin = np.column_stack(approxes) + self._loss._starts[rows]
+        self._loss._see(rows, margin)
+        losses = pointwise_log_loss(
+            margin, self._loss._targets[rows], weight, reference=self._loss._reference
+        )
+        return float(losses.sum()), float(len(rows) if weight is None else weight.sum())
+
+    def get_final_error(self, error: float, weight: float) -> float:
+        """Weighted mean loss."""
+        return error / weight
+
+
+class _IPCWLogLossMulti(IPCWLogLoss, catboost.MultiTargetCustomMetric):  # type: ignore[misc, name-defined]
+    """The same for several margins; CatBoost decides by the base class."""
+
+
+_IPCWLogLossMulti.__name__ = "IPCWLogLoss"
+
+
+def _columns(matrix: Float32Array, schema: Features) -> dict[str, Any]:
+    """Rows as arguments of a Pool: categories must be integers there, so they go in a frame."""
+    names = column_names(schema)
+    if not schema.categories:
+        return {"data": matrix, "feature_names": names}
+    frame = pd.DataFrame(matrix, columns=names)
+    for column in schema.categories:
+        frame[names[column]] = np.nan_to_num(matrix[:, column], nan=-1.0).astype(np.int32)
+    return {"data": frame, "cat_features": sorted(schema.categories)}
+
+
+def _raw_margin(model: Any, matrix: Float32Array, schema: Features) -> npt.ArrayLike:
+    margin: npt.ArrayLike = model.predict(catboost.Pool(**_columns(matrix, schema)))
+    return margin
+
+
+def _rising_in_time(schema: Features) -> list[int]:
+    return [0] * schema.n_features + [1]
+
+
+class _SumOfChunks:
+    """Margin of a censoring model that was trained in chunks."""
+
+    def __init__(self, chunks: list[Any], schema: Features) -> None:
+        self.chunks = chunks
+        self.schema = schema
+
+    def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
+        return start + sum(
+            np.asarray(_raw_margin(chunk, matrix, self.schema)) for chunk in self.chunks
+        )
+
+
+class _CensoringTrainer:
+    """Native Logloss on the censored rows, in chunks that start where the last one ended.
+
+    A chunk takes the margins so far as its baseline, which continues boosting with new weights and
+    evaluates every tree once.
+    """
+
+    def __init__(
+        self, alternation: Alternation, loss: IPCWLoss, params: Mapping[str, Any] | None
+    ) -> None:
+        role = alternation.censorings
+        self._role = role
+        self._schema = loss._features.schema
+        self._params = {
+            "random_seed": loss._engine_seed,
+            **(params or {}),
+            "loss_function": "Logloss",
+            "monotone_constraints": _rising_in_time(loss._features),
+            "model_shrink_rate": 0,
+            "allow_writing_files": False,
+            "verbose": False,
+        }
+        self._matrix = role.matrix(loss._features)
+        self._margin = alternation.start(role.horizon)
+        self._exit_matrix, times = loss._exit_rows(loss._events, left=True)
+        self._exit_margin = alternation.start(times, left=True)
+        self._chunks: list[Any] = []
+
+    def advance(self, weight: FloatArray, n_rounds: int) -> None:
+        pool = catboost.Pool(
+            label=self._role.target,
+            weight=weight,
+            baseline=self._margin[:, None],
+            **_columns(self._matrix, self._schema),
+        )
+        chunk = catboost.CatBoost({**self._params, "iterations": n_rounds})
+        chunk.fit(pool)
+        self._margin = self._margin + np.asarray(_raw_margin(chunk, self._matrix, self._schema))
+        self._exit_margin = self._exit_margin + np.asarray(
+            _raw_margin(chunk, self._exit_matrix, self._schema)
+        )
+        self._chunks.append(chunk)
+
+    def stayed_margin(self) -> npt.ArrayLike:
+        return self._margin[self._role.stayed]
+
+    def exit_margin(self) -> npt.ArrayLike:
+        return self._exit_margin
+
+    def model(self) -> MarginModel:
+        return _SumOfChunks(list(self._chunks), self._schema)
+
+
+class _Refresh:
+    """Translates CatBoost's callback protocol into `Alternation`."""
+
+    def __init__(self, loss: IPCWLoss, params: Mapping[str, Any] | None) -> None:
+        self._loss = loss
+        self._params = params
+        self._n_evaluations = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._alternation = Alternation(self._loss)
+        self._trainer: _CensoringTrainer | None = None
+        self._n_rounds = 0
+        self._loss._watch()
+
+    def after_iteration(self, info: Any) -> bool:
+        if info.iteration < self._n_evaluations:
+            self._begin()  # The counter went back: another training with this callback.
+        self._n_evaluations = info.iteration
+        loss, alternation = self._loss, self._alternation
+        self._n_rounds += 1
+        if loss._schedule.is_due(self._n_rounds) and alternation.has_censoring:
+            self._refresh()
+        loss._table[: loss._events.n_rows, 0] = alternation.weight
+        return True  # False would stop training.
+
+    def _refresh(self) -> None:
+        loss, alternation = self._loss, self._alternation
+        if self._trainer is None:
+            self._trainer = _CensoringTrainer(alternation, loss, self._params)
+        margin = loss._take_seen()
+        n_rows = loss._events.n_rows
+        alternation.refresh(
+            self._trainer,
+            margin[:n_rows][loss._events.stayed],
+            margin[n_rows:],
+            n_rounds=loss._schedule.every,
+            round=self._n_rounds,
+        )

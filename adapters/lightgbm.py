@@ -1,0 +1,329 @@
+"""LightGBM: the IPCW log-loss as ``params["objective"]``, with a callback that refreshes weights.
+
+Host conventions met here, and only here: margins come as (n_rows, n_margins) float64 in Fortran
+order (one margin comes flat) and derivatives go back as Fortran-order float32, which LightGBM takes
+without a copy; with the free link LightGBM's own softmax scales the Hessian by C / (C - 1) for C
+classes, so we do; ``lgb.train`` deep-copies its parameters, so our copy is the object itself; a
+custom objective starts from the ``init_score`` of the Dataset, which predictions leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives.adapters._engine import column_names, import_engine
+from survival_objectives.censoring import MarginModel
+from survival_objectives.losses import gradient_hessian, log_loss
+from survival_objectives.training import Alternation, TrainingProblem
+from survival_objectives.validation import Features
+
+lgb = import_engine("lightgbm")
+
+__all__ = ["IPCWObjective"]
+
+Float32Array = npt.NDArray[np.float32]
+FloatArray = npt.NDArray[np.float64]
+
+# Settings of the event model that its censoring model must not inherit.
+_NOT_INHERITED = ("objective", "metric", "num_class", "monotone_constraints")
+
+
+class IPCWObjective(TrainingProblem):
+    """The IPCW log-loss as a custom objective of LightGBM, with the rows it is trained on.
+
+    {parameters}
+
+    Examples
+    --------
+    >>> import lightgbm as lgb, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> y = rng.integers(0, 3, 200), rng.exponential(size=200)
+    >>> objective = IPCWObjective(X, y, random_state=0)
+    >>> params = {**objective.params, "objective": objective, "num_leaves": 7}
+    >>> booster = lgb.train(params, objective.train_set, num_boost_round=20,
+    ...                     callbacks=[objective.refresh()])
+    >>> objective.predict_cumulative_incidence(booster, X[:2], [0.5, 1.0]).shape
+    (2, 3, 2)
+    """
+
+    _transient = (*TrainingProblem._transient, "_train_set")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> IPCWObjective:
+        # lgb.train deep-copies `params`; a copy would never see the refreshed weights.
+        return self
+
+    # ------------------------------------------------------------------------- what training takes
+    @property
+    def train_set(self) -> Any:
+        """`lightgbm.Dataset` of the stacked rows, the horizon as last column."""
+        if not hasattr(self, "_train_set"):
+            self._train_set = _dataset(
+                self._events.matrix(self._features),
+                self._features,
+                self._start_margin(self._events.horizon),
+                label=self.target,
+                weight=self._initial_weight,
+            )
+        return self._train_set
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Parameters that this objective needs; merge your own into them."""
+        params: dict[str, Any] = {
+            "num_class": self.n_margins,
+            "metric": "None",
+            "seed": self._engine_seed,
+            # Without these two, LightGBM chooses its histograms by a race of threads and the same
+            # seed may give another model.
+            "deterministic": True,
+            "force_col_wise": True,
+            "verbosity": -1,
+        }
+        if self._monotone:
+            params["monotone_constraints"] = _rising_in_time(self._features)
+        return params
+
+    def held_out(self, X: Any, y: Any) -> Any:
+        """`lightgbm.Dataset` of held-out people, for ``valid_sets`` and early stopping.
+
+        Their weights come from the censoring of the training people, and stay the same during
+        training so that the scores of all rounds can be compared.
+        """
+        rows = self._held_out_rows(X, y)
+        return _dataset(
+            rows.matrix,
+            self._features,
+            rows.start,
+            label=rows.target,
+            weight=rows.weight,
+            reference=self.train_set,
+        )
+
+    # ------------------------------------------------------------------------------- the objective
+    def __call__(self, margin: npt.NDArray[Any], dataset: Any) -> tuple[Float32Array, Float32Array]:
+        """Gradient and Hessian of every row, as ``lgb.train`` asks for them."""
+        gradient, hessian = self._derivatives(margin, self._own_rows(dataset), order="F")
+        return (gradient[:, 0], hessian[:, 0]) if self.n_margins == 1 else (gradient, hessian)
+
+    @property
+    def _hessian_scale(self) -> float:
+        n_classes = self._target.n_causes + 1
+        return 1.0 if self._reference else n_classes / (n_classes - 1)
+
+    def metric(self, margin: npt.NDArray[Any], dataset: Any) -> tuple[str, float, bool]:
+        """Name and value of the IPCW log-loss (lower is better), for ``feval=objective.metric``."""
+        target = dataset.get_label().astype(np.int32)
+        weight = dataset.get_weight()
+        if dataset.used_indices is not None:
+            rows = self._own_rows(dataset)
+            weight = weight if rows is None else self._fold_weight(rows, held_out=True)
+        margin = margin.reshape(len(target), -1, order="F")
+        value = log_loss(margin, target, weight, reference=self._reference)
+        return "ipcw_log_loss", value, False
+
+    def refresh(self, params: Mapping[str, Any] | None = None) -> Any:
+        """Callback that refreshes the censoring weights every ``refresh_every`` rounds.
+
+        It advances a censoring model by as many rounds and replaces the weights by those of the
+        new model: Algorithms 1 and 3 of the paper, inside ``lgb.train``.
+
+        Parameters
+        ----------
+        params : mapping, optional
+            LightGBM parameters of the censoring model. Default: those of the event model.
+
+        Returns
+        -------
+        callable
+            A LightGBM callback, for one training; ask for a new one for the next.
+        """
+        return _Refresh(self, params)
+
+    def _own_rows(self, dataset: Any) -> npt.NDArray[np.int64] | None:
+        """Row numbers of a fold of our Dataset, or None for the whole of it."""
+        own = getattr(self, "_train_set", None)
+        if own is not None and dataset is own:
+            return None
+        if own is not None and dataset.used_indices is not None and dataset.reference is own:
+            return np.asarray(dataset.used_indices, dtype=np.int64)
+        msg = (
+            "This Dataset is not this objective's own, so the weights do not belong to its rows. "
+            "Train on `objective.train_set`."
+        )
+        raise ValueError(msg)
+
+    # ----------------------------------------------------------------------------------- prediction
+    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
+        margin: npt.ArrayLike = model.predict(matrix, raw_score=True)
+        return margin
+
+
+def _dataset(values: Float32Array, schema: Features, start: FloatArray, **options: Any) -> Any:
+    return lgb.Dataset(
+        values,
+        # A flat score for one margin, an (n_rows, n_margins) one for several.
+        init_score=start if start.ndim == 2 and start.shape[1] > 1 else start.ravel(),
+        feature_name=column_names(schema),
+        categorical_feature=sorted(schema.categories),
+        # The Dataset is made before LightGBM knows `min_data_in_leaf`, and may be used twice.
+        params={"feature_pre_filter": False, "verbosity": -1},
+        **options,
+    )
+
+
+def _rising_in_time(schema: Features) -> list[int]:
+    return [0] * schema.n_features + [1]
+
+
+class _KeptRows:
+    """Margins of a live booster on rows that are asked about again and again.
+
+    Each call evaluates only the trees since the last one, but for DART, which rescales older trees.
+    """
+
+    def __init__(self, values: Float32Array, start: FloatArray, params: Mapping[str, Any]) -> None:
+        self._values = values
+        self._start = start
+        names = ("boosting", "boosting_type", "boost")
+        self._whole = any(params.get(name) == "dart" for name in names)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._margin = self._start.copy()
+        self._n_rounds = 0
+
+    def __call__(self, booster: Any) -> FloatArray:
+        if self._whole:
+            self._forget()
+        n_rounds = booster.current_iteration()
+        if n_rounds > self._n_rounds:
+            self._margin += booster.predict(
+                self._values,
+                raw_score=True,
+                start_iteration=self._n_rounds,
+                num_iteration=n_rounds - self._n_rounds,
+            ).reshape(self._margin.shape)
+            self._n_rounds = n_rounds
+        return self._margin
+
+
+def _training_margin(booster: Any) -> FloatArray:
+    """Current margins at the training rows: LightGBM keeps them and shows them to a metric."""
+    seen: list[FloatArray] = []
+
+    def look(margin: FloatArray, dataset: Any) -> tuple[str, float, bool]:  # noqa: ARG001
+        seen.append(margin)
+        return "look", 0.0, False
+
+    booster.eval_train(look)
+    return seen[0]
+
+
+class _BinaryMargin:
+    """Prediction code of a censoring booster, kept as text because a live one cannot be copied."""
+
+    def __init__(self, booster: Any) -> None:
+        self.booster = lgb.Booster(model_str=booster.model_to_string())
+
+    def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
+        return np.asarray(self.booster.predict(matrix, raw_score=True) + start, dtype=np.float64)
+
+
+class _CensoringTrainer:
+    """Our own loss with one margin on the censored rows, with new weights at each advance."""
+
+    def __init__(
+        self, alternation: Alternation, objective: IPCWObjective, params: dict[str, Any]
+    ) -> None:
+        role = alternation.censorings
+        features, start = objective._features, alternation.start
+        self._role = role
+        train_set = _dataset(
+            role.matrix(features), features, start(role.horizon), reference=objective.train_set
+        )
+        rows, times = objective._exit_rows(objective._events, left=True)
+        self._exit = _KeptRows(rows, start(times, left=True), params)
+        fixed = {
+            "objective": "none",
+            "metric": "None",
+            "num_class": 1,
+            "monotone_constraints": _rising_in_time(features),
+        }
+        self._booster = lgb.Booster({**params, **fixed}, train_set)
+
+    def advance(self, weight: FloatArray, n_rounds: int) -> None:
+        weight = weight.astype(np.float32)
+        out = np.empty((2, self._role.n_rows, 1), np.float32)
+
+        def loss(margin: npt.NDArray[Any], dataset: Any) -> tuple[Float32Array, Float32Array]:  # noqa: ARG001
+            gradient, hessian = gradient_hessian(
+                margin, self._role.target, weight, reference=True, out=(out[0], out[1])
+            )
+            return gradient[:, 0], hessian[:, 0]
+
+        for _ in range(n_rounds):
+            self._booster.update(fobj=loss)
+
+    def stayed_margin(self) -> npt.ArrayLike:
+        return _training_margin(self._booster)[self._role.stayed]
+
+    def exit_margin(self) -> npt.ArrayLike:
+        return self._exit(self._booster)
+
+    def model(self) -> MarginModel:
+        return _BinaryMargin(self._booster)
+
+
+class _Refresh:
+    """Translates LightGBM's callback protocol into `Alternation`."""
+
+    before_iteration = True  # LightGBM calls us before each round, with the rounds so far.
+    order = 0
+
+    def __init__(self, objective: IPCWObjective, params: Mapping[str, Any] | None) -> None:
+        self._objective = objective
+        self._params = params
+        self._alternation: Alternation | None = None
+        self._trainer: _CensoringTrainer | None = None
+
+    def __call__(self, env: Any) -> None:
+        if not isinstance(env.model, lgb.Booster):
+            msg = (
+                "lgb.cv trains all folds side by side, each with other people, so weights cannot "
+                "be refreshed there. Run `lgb.train` on the people of each fold."
+            )
+            raise TypeError(msg)
+        n_rounds = env.iteration - env.begin_iteration
+        if n_rounds == 0 or self._alternation is None:
+            self._alternation = Alternation(self._objective)
+            self._trainer = None
+        alternation = self._alternation
+        if self._objective._schedule.is_due(n_rounds) and alternation.has_censoring:
+            self._refresh(env, alternation, n_rounds)
+        self._objective._offered_weight = alternation.weight
+
+    def _refresh(self, env: Any, alternation: Alternation, n_rounds: int) -> None:
+        objective = self._objective
+        if self._trainer is None:
+            rows, times = objective._exit_rows(alternation.censorings, left=False)
+            self._exit = _KeptRows(rows, objective._start_margin(times), env.params)
+            params = _tree_params(env.params) if self._params is None else dict(self._params)
+            self._trainer = _CensoringTrainer(alternation, objective, params)
+        margin = _training_margin(env.model).reshape(objective._events.n_rows, -1, order="F")
+        alternation.refresh(
+            self._trainer,
+            margin[objective._events.stayed],
+            self._exit(env.model),
+            n_rounds=objective._schedule.every,
+            round=n_rounds,
+        )
+
+
+def _tree_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The event model's parameters, without those that make it one of several margins."""
+    return {name: value for name, value in params.items() if name not in _NOT_INHERITED}

@@ -1,0 +1,328 @@
+"""XGBoost: the IPCW log-loss as ``xgb.train(params, dtrain, obj=ipcw_objective)``.
+
+Host conventions met here, and only here: margins come and derivatives go as (n_rows, n_margins)
+float32 in C order (one margin comes flat); with the free link XGBoost's own softmax scales the
+Hessian by 2, so we do, and ``lambda`` and ``min_child_weight`` keep their meaning; a booster
+predicts cheaply, mid-training, only on matrices that are kept alive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives.adapters._engine import column_names, import_engine
+from survival_objectives.censoring import MarginModel
+from survival_objectives.losses import log_loss
+from survival_objectives.training import Alternation, TrainingProblem
+from survival_objectives.validation import Features
+
+xgb = import_engine("xgboost")
+
+__all__ = ["IPCWObjective"]
+
+Float32Array = npt.NDArray[np.float32]
+FloatArray = npt.NDArray[np.float64]
+
+# float32 counts exactly up to here, and XGBoost stores row numbers as float32.
+_MAX_NUMBERED_ROWS = 2**24
+# Settings of the event model's trees that its censoring model must not inherit.
+_NOT_INHERITED = ("monotone_constraints", "interaction_constraints")
+
+
+class IPCWObjective(TrainingProblem):
+    """The IPCW log-loss as a custom objective of XGBoost, with the rows it is trained on.
+
+    {parameters}
+
+    Examples
+    --------
+    >>> import numpy as np, xgboost as xgb
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> y = rng.integers(0, 3, 200), rng.exponential(size=200)
+    >>> ipcw_objective = IPCWObjective(X, y, random_state=0)
+    >>> params = {**ipcw_objective.params, "max_depth": 3, "learning_rate": 0.1}
+    >>> booster = xgb.train(params, ipcw_objective.dtrain, num_boost_round=20, obj=ipcw_objective,
+    ...                     callbacks=[ipcw_objective.refresh()])
+    >>> ipcw_objective.predict_cumulative_incidence(booster, X[:2], [0.5, 1.0]).shape
+    (2, 3, 2)
+    """
+
+    _transient = (*TrainingProblem._transient, "_dtrain")
+
+    # ------------------------------------------------------------------------- what training takes
+    @property
+    def dtrain(self) -> Any:
+        """`xgboost.QuantileDMatrix` of the stacked rows, the horizon as last column."""
+        if not hasattr(self, "_dtrain"):
+            self._dtrain = self._training_matrix(xgb.QuantileDMatrix)
+        return self._dtrain
+
+    def cv_matrix(self) -> Any:
+        """`xgboost.DMatrix` of the same rows, for ``xgb.cv``, which refuses a QuantileDMatrix.
+
+        Use it with ``folds=objective.folds(n_splits)``, which keeps the rows of a person together.
+        Each fold weighs its rows by the censoring of its own training people; the marginal curve
+        from which boosting starts is that of everybody.
+        """
+        return self._training_matrix(xgb.DMatrix)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Parameters that this objective needs; merge your own into them."""
+        params: dict[str, Any] = {
+            "base_score": 0.0,
+            "disable_default_eval_metric": True,
+            "seed": self._engine_seed,
+        }
+        if self.n_margins > 1:
+            params["num_class"] = self.n_margins
+        if self._monotone:
+            params["monotone_constraints"] = _rising_in_time(self._features)
+        return params
+
+    def held_out(self, X: Any, y: Any) -> Any:
+        """`xgboost.QuantileDMatrix` of held-out people, for ``evals`` and early stopping.
+
+        Their weights come from the censoring of the training people, and stay the same during
+        training so that the scores of all rounds can be compared.
+        """
+        rows = self._held_out_rows(X, y)
+        matrix = _matrix(
+            xgb.QuantileDMatrix, rows.matrix, self._features, rows.start, ref=self.dtrain
+        )
+        matrix.set_info(label=rows.target, weight=rows.weight)
+        return matrix
+
+    def _training_matrix(self, kind: type) -> Any:
+        matrix = _matrix(
+            kind,
+            self._events.matrix(self._features),
+            self._features,
+            self._start_margin(self._events.horizon),
+        )
+        matrix.set_info(label=self.target, weight=self._initial_weight)
+        if self._events.n_rows <= _MAX_NUMBERED_ROWS:
+            # XGBoost keeps these bounds when it slices a matrix: they number the rows of a fold,
+            # and carry the mark by which we know our own.
+            numbers = np.arange(self._events.n_rows, dtype=np.float32)
+            mark = np.full_like(numbers, self._mark())
+            matrix.set_info(label_lower_bound=numbers, label_upper_bound=mark)
+        return matrix
+
+    def _mark(self) -> float:
+        digest = hashlib.sha256(self._initial_weight.tobytes() + self.horizon.tobytes()).digest()
+        return float(int.from_bytes(digest[:3], "little"))
+
+    # ------------------------------------------------------------------------------- the objective
+    def __call__(self, margin: npt.NDArray[Any], dtrain: Any) -> tuple[Float32Array, Float32Array]:
+        """Gradient and Hessian of every row, as ``xgb.train`` asks for them."""
+        own = dtrain is getattr(self, "_dtrain", None)
+        return self._derivatives(margin, None if own else self._own_rows(dtrain), order="C")
+
+    @property
+    def _hessian_scale(self) -> float:
+        return 1.0 if self._reference else 2.0
+
+    def metric(self, margin: npt.NDArray[Any], matrix: Any) -> tuple[str, float]:
+        """Name and value of the IPCW log-loss, for ``custom_metric=objective.metric``."""
+        target = matrix.get_label().astype(np.int32)
+        weight = matrix.get_weight()
+        if (
+            matrix is not getattr(self, "_dtrain", None)
+            and matrix.get_float_info("label_lower_bound").size
+        ):
+            weight = self._fold_weight(self._own_rows(matrix), held_out=True)
+        margin = margin.reshape(len(target), -1)
+        return "ipcw_log_loss", log_loss(margin, target, weight, reference=self._reference)
+
+    def refresh(self, params: Mapping[str, Any] | None = None) -> Any:
+        """Callback that refreshes the censoring weights every ``refresh_every`` rounds.
+
+        It advances a censoring model by as many rounds and replaces the weights by those of the
+        new model: Algorithms 1 and 3 of the paper, inside ``xgb.train``.
+
+        Parameters
+        ----------
+        params : mapping, optional
+            XGBoost parameters of the censoring model. Default: those of the event model's trees.
+
+        Returns
+        -------
+        xgboost.callback.TrainingCallback
+            For one training; ask for a new one for the next.
+        """
+        return _Refresh(self, params)
+
+    def _own_rows(self, matrix: Any) -> npt.NDArray[np.int64]:
+        numbers = matrix.get_float_info("label_lower_bound")
+        mark = matrix.get_float_info("label_upper_bound")
+        if len(numbers) != matrix.num_row() or not (mark == self._mark()).all():
+            msg = (
+                f"This matrix of {matrix.num_row()} rows is not this objective's own, so the "
+                "weights do not belong to its rows. Train on `objective.dtrain` "
+                "(`objective.cv_matrix()` in `xgb.cv`)."
+            )
+            raise ValueError(msg)
+        rows: npt.NDArray[np.int64] = numbers.astype(np.int64)
+        return rows
+
+    # ----------------------------------------------------------------------------------- prediction
+    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
+        return _raw_margin(model, matrix, self._features)
+
+
+def _matrix(
+    kind: type, values: Float32Array, schema: Features, start: npt.ArrayLike, **options: Any
+) -> Any:
+    types = ["c" if column in schema.categories else "q" for column in range(values.shape[1])]
+    matrix = kind(
+        values,
+        feature_names=column_names(schema),
+        feature_types=types,
+        enable_categorical=bool(schema.categories),
+        **options,
+    )
+    matrix.set_base_margin(np.asarray(start, dtype=np.float32))
+    return matrix
+
+
+def _raw_margin(booster: Any, values: Float32Array, schema: Features) -> npt.ArrayLike:
+    # Early stopping leaves the rounds after the best one in the booster.
+    best = booster.attr("best_iteration")
+    n_rounds = booster.num_boosted_rounds() if best is None else int(best) + 1
+    matrix = _matrix(xgb.DMatrix, values, schema, np.zeros(0))
+    margin: npt.ArrayLike = booster.predict(
+        matrix, output_margin=True, iteration_range=(0, n_rounds)
+    )
+    return margin
+
+
+def _rising_in_time(schema: Features) -> str:
+    return "(" + "0," * schema.n_features + "1)"
+
+
+class _BinaryMargin:
+    """Prediction code of a censoring booster."""
+
+    def __init__(self, booster: Any, schema: Features) -> None:
+        self.booster = booster
+        self.schema = schema
+
+    def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
+        return np.asarray(_raw_margin(self.booster, matrix, self.schema), dtype=np.float64) + start
+
+
+class _CensoringTrainer:
+    """Native ``binary:logistic`` on the censored rows, with new weights at each advance."""
+
+    def __init__(
+        self, alternation: Alternation, objective: IPCWObjective, params: dict[str, Any]
+    ) -> None:
+        role = alternation.censorings
+        features, start = objective._features, alternation.start
+        self._stayed = role.stayed
+        self._schema = features.schema
+        self._matrix = _matrix(
+            xgb.QuantileDMatrix, role.matrix(features), features, start(role.horizon)
+        )
+        self._matrix.set_info(label=role.target)
+        rows, times = objective._exit_rows(objective._events, left=True)
+        self._exit = _matrix(
+            xgb.QuantileDMatrix, rows, features, start(times, left=True), ref=self._matrix
+        )
+        fixed = {
+            "objective": "binary:logistic",
+            "base_score": 0.5,
+            "monotone_constraints": _rising_in_time(features),
+        }
+        self._booster = xgb.Booster({**params, **fixed}, [self._matrix, self._exit])
+        self._n_rounds = 0
+
+    def advance(self, weight: FloatArray, n_rounds: int) -> None:
+        self._matrix.set_weight(weight)
+        for _ in range(n_rounds):
+            self._booster.update(self._matrix, self._n_rounds)
+            self._n_rounds += 1
+
+    def stayed_margin(self) -> npt.ArrayLike:
+        margin: npt.NDArray[np.float32] = self._booster.predict(self._matrix, output_margin=True)
+        return margin[self._stayed]
+
+    def exit_margin(self) -> npt.ArrayLike:
+        margin: npt.ArrayLike = self._booster.predict(self._exit, output_margin=True)
+        return margin
+
+    def model(self) -> MarginModel:
+        return _BinaryMargin(self._booster, self._schema)
+
+
+class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-defined]
+    """Translates XGBoost's callback protocol into `Alternation`."""
+
+    def __init__(self, objective: IPCWObjective, params: Mapping[str, Any] | None) -> None:
+        super().__init__()
+        self._objective = objective
+        self._params = params
+        self._alternation: Alternation | None = None
+        self._trainer: _CensoringTrainer | None = None
+
+    def before_training(self, model: Any) -> Any:
+        if not isinstance(model, xgb.Booster):
+            msg = (
+                "xgb.cv trains all folds side by side and shows a callback no single booster, so "
+                "weights cannot be refreshed there. Run `xgb.train` on the people of each fold."
+            )
+            raise TypeError(msg)
+        self._alternation = Alternation(self._objective)
+        self._trainer = None
+        return model
+
+    def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
+        alternation = self._alternation
+        if alternation is None:
+            msg = "This callback missed the start of training. Pass it to `xgb.train`."
+            raise RuntimeError(msg)
+        if self._objective._schedule.is_due(epoch) and alternation.has_censoring:
+            self._refresh(model, alternation, epoch)
+        self._objective._offered_weight = alternation.weight
+        return False  # True would stop training.
+
+    def _refresh(self, model: Any, alternation: Alternation, epoch: int) -> None:
+        objective = self._objective
+        if self._trainer is None:
+            rows, times = objective._exit_rows(alternation.censorings, left=False)
+            self._exit = _matrix(
+                xgb.QuantileDMatrix,
+                rows,
+                objective._features,
+                objective._start_margin(times),
+                ref=objective.dtrain,
+            )
+            params = _tree_params(model) if self._params is None else dict(self._params)
+            self._trainer = _CensoringTrainer(alternation, objective, params)
+        margin = model.predict(objective.dtrain, output_margin=True)
+        alternation.refresh(
+            self._trainer,
+            margin[objective._events.stayed],
+            model.predict(self._exit, output_margin=True),
+            n_rounds=objective._schedule.every,
+            round=epoch,
+        )
+
+
+def _tree_params(booster: Any) -> dict[str, Any]:
+    """Tree, seed and thread settings of a live booster."""
+    config = json.loads(booster.save_config())["learner"]
+    generic = config["generic_param"]
+    trees = config["gradient_booster"].get("tree_train_param", {})
+    return {
+        **{name: generic[name] for name in ("seed", "nthread", "device")},
+        **{name: value for name, value in trees.items() if name not in _NOT_INHERITED},
+    }

@@ -1,0 +1,296 @@
+r"""Baselines to beat: the marginal curve, and cause-specific Cox regression.
+
+Both are scikit-learn estimators with the predict methods of `SurvivalBoost`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from survival_objectives.censoring import KaplanMeierCensoring
+from survival_objectives.marginal import StepFunction, aalen_johansen
+from survival_objectives.metrics import integrated_brier_score
+from survival_objectives.validation import (
+    Features,
+    SurvivalTarget,
+    check_features,
+    check_sample_weight,
+    check_survival_target,
+    check_times,
+)
+
+__all__ = ["AalenJohansen", "CauseSpecificCox"]
+
+FloatArray = npt.NDArray[np.float64]
+
+# Default times of prediction: enough for a smooth picture, few enough for a million people.
+_N_TIMES = 100
+# Hazards held in memory at a time when curves are made from them, 8 bytes each.
+_BLOCK_HAZARDS = 4_000_000
+
+
+class _Baseline(BaseEstimator):  # type: ignore[misc]
+    """What both baselines share: checked input, and everything that follows from the curves."""
+
+    event_ids_: npt.NDArray[np.int64]
+    times_: FloatArray
+    n_features_in_: int
+    censoring_: KaplanMeierCensoring
+
+    def _check_training(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Features, SurvivalTarget, FloatArray | None]:
+        features = check_features(X)
+        target = check_survival_target(y)
+        if features.n_samples != target.n_samples:
+            msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
+            raise ValueError(msg)
+        weight = check_sample_weight(sample_weight, target.n_samples)
+        self._schema = features.schema
+        self.n_features_in_ = features.n_features
+        if features.names is not None:
+            self.feature_names_in_ = np.array(features.names, dtype=object)
+        self.event_ids_ = target.event_ids
+        observed = target.duration[target.event > 0]
+        self.times_ = np.unique(
+            np.quantile(observed, np.linspace(0, 1, _N_TIMES), method="inverted_cdf")
+        )
+        self.censoring_ = KaplanMeierCensoring().fit(target, sample_weight=weight)
+        return features, target, weight
+
+    def _incidence(self, features: Features, times: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def predict_cumulative_incidence(
+        self, X: Any, times: npt.ArrayLike | None = None
+    ) -> FloatArray:
+        """Probabilities of all states at each time.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_samples, n_features)
+            People to predict for.
+        times : array of shape (n_times,), optional
+            Default: ``times_``.
+
+        Returns
+        -------
+        float64 array of shape (n_samples, K + 1, n_times)
+            Index 0 of axis 1 is the event-free probability; axis 1 sums to 1.
+        """
+        check_is_fitted(self)
+        features = check_features(X, like=self._schema)
+        return self._incidence(features, self.times_ if times is None else check_times(times))
+
+    def predict_survival_function(self, X: Any, times: npt.ArrayLike | None = None) -> FloatArray:
+        """Event-free probabilities at each time, of shape (n_samples, n_times)."""
+        return self.predict_cumulative_incidence(X, times)[:, 0]
+
+    def predict_proba(self, X: Any, time_horizon: float) -> FloatArray:
+        """Probabilities of all states at one time, of shape (n_samples, K + 1)."""
+        return self.predict_cumulative_incidence(X, [time_horizon])[:, :, 0]
+
+    def predict(self, X: Any) -> FloatArray:
+        """Risk of each person, higher is worse: incidence of any event, mean over ``times_``."""
+        risk: FloatArray = 1 - self.predict_survival_function(X).mean(axis=1)
+        return risk
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Minus the integrated Brier score, averaged over all states; higher is better.
+
+        Over the part of ``times_`` that the follow-up of ``y`` reaches, with the censoring of the
+        training data.
+        """
+        target = check_survival_target(y, event_ids=self.event_ids_)
+        times = self.times_[self.times_ < target.duration.max()]
+        if len(times) == 0:
+            msg = (
+                f"The longest duration in `y` is {target.duration.max():g}, before the first "
+                f"training event at {self.times_[0]:g}: there is nothing to score."
+            )
+            raise ValueError(msg)
+        loss = integrated_brier_score(
+            self.censoring_,
+            target,
+            self.predict_cumulative_incidence(X, times),
+            times,
+            average="all",
+            sample_weight=sample_weight,
+            event_ids=self.event_ids_,
+        )
+        return -float(loss)
+
+
+class AalenJohansen(_Baseline):
+    """The incidence of the population, the same for everybody; Kaplan-Meier for one cause.
+
+    Equations (6) and (7) of `survival_objectives.marginal`. A model that learns nothing from the
+    features scores as this one.
+
+    Attributes
+    ----------
+    event_ids_ : int64 array of shape (K + 1,)
+        Labels of the states, 0 first.
+    times_ : float64 array
+        Default times of prediction: up to 100 quantiles of the observed event times.
+    curve_ : StepFunction
+        The K + 1 curves.
+
+    Examples
+    --------
+    >>> model = AalenJohansen().fit([[0.0], [0.0], [0.0]], ([1, 2, 0], [1.0, 2.0, 3.0]))
+    >>> model.predict_proba([[5.0]], 2.5).round(3)
+    array([[0.333, 0.333, 0.333]])
+    """
+
+    curve_: StepFunction
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Estimate the curves from outcomes ``y``; ``X`` is only checked."""
+        _, target, weight = self._check_training(X, y, sample_weight)
+        self.curve_ = aalen_johansen(target, weight)
+        return self
+
+    def _incidence(self, features: Features, times: FloatArray) -> FloatArray:
+        # A copy for each person: callers may write into predictions.
+        return np.repeat(self.curve_(times).T[None], features.n_samples, axis=0)
+
+
+class CauseSpecificCox(_Baseline):
+    r"""Cox regression of each cause, the others censored, combined into incidences.
+
+    With the Breslow baseline H_k and coefficients b_k of each cause, at the event times u:
+
+        dH_k(u|x) = dH_k(u) exp(b_k x),    dH(u|x) = sum_k dH_k(u|x)                            (44)
+        S(t|x) = exp(-sum_{u <= t} dH(u|x))
+        F_k(t|x) = sum_{u <= t} S(u-|x) (1 - exp(-dH(u|x))) dH_k(u|x) / dH(u|x)                 (45)
+
+    so that the incidences and S sum to 1 at any time and never leave [0, 1]. Fitted by lifelines
+    (``pip install lifelines``). Categorical columns become indicators of all levels but the first;
+    missing values are refused.
+
+    Parameters
+    ----------
+    penalizer : float, default=0.0
+        Weight of the ridge penalty of lifelines, for collinear features.
+
+    Attributes
+    ----------
+    event_ids_ : int64 array of shape (K + 1,)
+        Labels of the states, 0 first.
+    times_ : float64 array
+        Default times of prediction: up to 100 quantiles of the observed event times.
+    coefficients_ : float64 array of shape (n_columns, K)
+        The b_k, one row a column of the regression; 0 for a column that does not vary.
+    jumps_ : float64 array of shape (n_jumps,)
+        The event times u.
+    baseline_hazards_ : float64 array of shape (n_jumps, K)
+        The dH_k(u), at the mean of the features.
+    """
+
+    coefficients_: FloatArray
+    jumps_: FloatArray
+    baseline_hazards_: FloatArray
+
+    def __init__(self, penalizer: float = 0.0) -> None:
+        self.penalizer = penalizer
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit one regression a cause to outcomes ``y`` of people with features ``X``."""
+        fitter = _cox_fitter()
+        features, target, weight = self._check_training(X, y, sample_weight)
+        design = _design_matrix(features)
+        # A column that does not vary has no coefficient, and lifelines would not converge.
+        varies = np.ptp(design, axis=0) > 0
+        if not varies.any():
+            msg = "All columns of `X` are constant: there is nothing to regress on."
+            raise ValueError(msg)
+        columns = [f"x{column}" for column in np.flatnonzero(varies)]
+        frame = pd.DataFrame(design[:, varies], columns=columns)
+        origin = pd.DataFrame(np.zeros((1, len(columns))), columns=columns)
+        frame["duration"] = target.duration
+        if weight is not None:
+            frame["weight"] = weight
+            frame = frame[weight > 0]
+        self.coefficients_ = np.zeros((design.shape[1], target.n_causes))
+        self._offset = np.empty(target.n_causes)
+        hazards = []
+        for code in range(1, target.n_causes + 1):
+            model = fitter(penalizer=self.penalizer)
+            model.fit(
+                frame.assign(event=(target.event == code)[frame.index]),
+                duration_col="duration",
+                event_col="event",
+                weights_col=None if weight is None else "weight",
+                # Weights are not counts, so lifelines wants the sandwich variance with them.
+                robust=weight is not None,
+            )
+            # The fitter itself, which holds the data of all people, is not kept.
+            self.coefficients_[varies, code - 1] = model.params_
+            self._offset[code - 1] = model.predict_log_partial_hazard(origin).iloc[0]
+            hazards.append(model.baseline_hazard_.iloc[:, 0])
+        # All regressions saw the same durations, so their baselines share one time axis.
+        baseline = np.column_stack(hazards)
+        happens = baseline.sum(axis=1) > 0
+        self.jumps_ = hazards[0].index.to_numpy(np.float64)[happens]
+        self.baseline_hazards_ = baseline[happens]
+        return self
+
+    def _incidence(self, features: Features, times: FloatArray) -> FloatArray:
+        risk = np.exp(_design_matrix(features) @ self.coefficients_ + self._offset)
+        position = np.searchsorted(self.jumps_, times, side="right")
+        n_jumps, n_causes = self.baseline_hazards_.shape
+        incidence = np.empty((len(risk), n_causes + 1, len(times)))
+        size = max(1, _BLOCK_HAZARDS // (n_jumps * n_causes))
+        for start in range(0, len(risk), size):
+            rows = slice(start, start + size)
+            incidence[rows] = _combined(self.baseline_hazards_, risk[rows])[:, :, position]
+        return incidence
+
+
+def _combined(baseline: FloatArray, risk: FloatArray) -> FloatArray:
+    """Curves (44) and (45) before and after each jump, (n_samples, K + 1, n_jumps + 1)."""
+    hazard = risk[:, :, None] * baseline.T
+    total = hazard.sum(axis=1)
+    survival = np.exp(-np.cumsum(total, axis=1))
+    before = np.concatenate([np.ones((len(risk), 1)), survival[:, :-1]], axis=1)
+    leaving = -np.expm1(-total) * before
+    share = np.divide(hazard, total[:, None], out=np.zeros_like(hazard), where=total[:, None] > 0)
+    curves = np.zeros((len(risk), baseline.shape[1] + 1, len(baseline) + 1))
+    curves[:, 0, 0] = 1
+    curves[:, 0, 1:] = survival
+    np.cumsum(leaving[:, None] * share, axis=2, out=curves[:, 1:, 1:])
+    return curves
+
+
+def _design_matrix(features: Features) -> FloatArray:
+    """Features as columns of a regression: categories become indicators."""
+    missing = np.isnan(features.values).any(axis=0)
+    if missing.any():
+        column = int(np.flatnonzero(missing)[0])
+        name = column if features.names is None else repr(features.names[column])
+        msg = f"Column {name} of `X` has missing values, which Cox regression cannot use. Impute."
+        raise ValueError(msg)
+    columns: list[FloatArray] = []
+    for column, values in enumerate(features.values.T.astype(np.float64)):
+        if column in features.categories:
+            n_levels = len(features.categories[column])
+            columns.extend((values == level).astype(np.float64) for level in range(1, n_levels))
+        else:
+            columns.append(values)
+    return np.column_stack(columns) if columns else np.empty((features.n_samples, 0))
+
+
+def _cox_fitter() -> Any:
+    try:
+        from lifelines import CoxPHFitter
+    except ImportError as error:
+        msg = "CauseSpecificCox fits its regressions with lifelines: `pip install lifelines`."
+        raise ImportError(msg) from error
+    return CoxPHFitter

@@ -1,0 +1,187 @@
+"""Finding, downloading and reading the publishers' files."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import tempfile
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import BinaryIO
+
+import pandas as pd
+
+__all__ = ["Download", "fetch", "find_file", "find_folder", "read_table"]
+
+DATA_DIR_VARIABLE = "SURVIVAL_DATA_DIR"
+_CHUNK = 1 << 20
+_TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file that may be downloaded.
+
+    Attributes
+    ----------
+    url : str
+        Where it is.
+    sha256 : str
+        Hexadecimal SHA-256 of its content.
+    licence : str
+        What allows the download.
+    """
+
+    url: str
+    sha256: str
+    licence: str
+
+    @property
+    def file_name(self) -> str:
+        """Last part of the URL."""
+        return self.url.rsplit("/", 1)[-1]
+
+
+def data_dir() -> Path:
+    """Folder named by the environment variable SURVIVAL_DATA_DIR, or else the user's cache."""
+    named = os.environ.get(DATA_DIR_VARIABLE)
+    if named:
+        return Path(named).expanduser()
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache, "survival_objectives")
+
+
+def find_file(path: str | os.PathLike[str] | None, names: Sequence[str], instructions: str) -> Path:
+    """First of ``names`` that exists in ``path``, or ``path`` itself where it is a file.
+
+    Parameters
+    ----------
+    path : path or None
+        A file, or a folder that holds one of ``names``. None: the folder SURVIVAL_DATA_DIR, or
+        else the user's cache folder.
+    names : sequence of str
+        File names to look for, the preferred first.
+    instructions : str
+        How to obtain the file; ends the error message when there is none.
+    """
+    folder = data_dir() if path is None else Path(path).expanduser()
+    if folder.is_file():
+        return folder
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    msg = f"Found none of {', '.join(names)} in {str(folder)!r}. {instructions}"
+    raise FileNotFoundError(msg)
+
+
+def find_folder(
+    path: str | os.PathLike[str] | None, required: Sequence[str], instructions: str
+) -> Path:
+    """Folder that holds all ``required`` files; see `find_file` for the arguments."""
+    folder = find_file(path, required[:1], instructions).parent
+    missing = [name for name in required if not (folder / name).is_file()]
+    if missing:
+        msg = f"{str(folder)!r} lacks {', '.join(missing)}. {instructions}"
+        raise FileNotFoundError(msg)
+    return folder
+
+
+def fetch(source: Download, folder: str | os.PathLike[str] | None = None) -> Path:
+    """Path of the downloaded file, whose SHA-256 has been checked.
+
+    A file of that name in ``folder`` is used when its checksum is right and replaced when it is
+    not. The file appears under its name only when it is complete and right, so that an interrupted
+    download leaves nothing behind.
+
+    Parameters
+    ----------
+    source : Download
+        What to fetch.
+    folder : path, optional
+        Where to keep it. Default: SURVIVAL_DATA_DIR, or else the user's cache folder.
+    """
+    target = Path(folder).expanduser() if folder is not None else data_dir()
+    path = target / source.file_name
+    if path.is_file() and _sha256(path) == source.sha256:
+        return path
+    target.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target, prefix=source.file_name, suffix=".part")
+    partial = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            digest = _copy(source, file)
+        if digest != source.sha256:
+            msg = (
+                f"{source.url} has the SHA-256 {digest}, expected {source.sha256}. The file has "
+                "changed or was damaged on the way; it was not kept. Try again, or pass the `path` "
+                "of a copy that you trust."
+            )
+            raise ValueError(msg)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def _copy(source: Download, file: BinaryIO) -> str:
+    """SHA-256 of what was written to ``file``."""
+    digest = hashlib.sha256()
+    try:
+        with urllib.request.urlopen(source.url, timeout=_TIMEOUT_SECONDS) as response:
+            while chunk := response.read(_CHUNK):
+                digest.update(chunk)
+                file.write(chunk)
+    except OSError as error:  # Includes URLError, HTTPError and time-outs.
+        msg = (
+            f"Could not download {source.url}: {error}. Fetch the file by other means and pass its "
+            "`path`."
+        )
+        raise OSError(msg) from error
+    return digest.hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Table in a .parquet, .feather, .csv or .csv.gz file, or in DeepSurv's HDF5 layout."""
+    suffix = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
+    if suffix in (".parquet", ".feather"):
+        require("pyarrow", f"reading {path.name}")
+        return pd.read_parquet(path) if suffix == ".parquet" else pd.read_feather(path)
+    if suffix in (".csv", ".csv.gz"):
+        return pd.read_csv(path)
+    if suffix in (".h5", ".hdf5"):
+        return _read_deepsurv(path)
+    msg = f"{path.name!r} is of unknown format; use .parquet, .feather, .csv, .csv.gz or .h5."
+    raise ValueError(msg)
+
+
+def _read_deepsurv(path: Path) -> pd.DataFrame:
+    """People of the groups ``train`` and ``test``, each with arrays x, t and e, one after another.
+
+    They become the columns x0, x1, ..., duration and event, as in pycox.
+    """
+    h5py = require("h5py", f"reading {path.name}")
+    frames = []
+    with h5py.File(path, "r") as file:
+        for group in ("train", "test"):
+            x, t, e = (file[group][name][()] for name in ("x", "t", "e"))
+            frame = pd.DataFrame(x, columns=[f"x{i}" for i in range(x.shape[1])])
+            frames.append(frame.assign(duration=t, event=e))
+    return pd.concat(frames, ignore_index=True)
+
+
+def require(module: str, purpose: str) -> ModuleType:
+    """Import of an optional module, or an error that says how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        msg = f"{purpose} needs {module}. Install it with `pip install {module}`."
+        raise ImportError(msg[0].upper() + msg[1:]) from error

@@ -1,0 +1,678 @@
+r"""Calibration: whether predicted probabilities come true in groups of people.
+
+Calibration is necessary for the truth and far from sufficient: the Aalen-Johansen curve of the
+population, the same for everybody, is calibrated by all of these measures. Use them beside a proper
+score. Observed incidences are Aalen-Johansen or Kaplan-Meier curves of the test people themselves
+and need no weights; they assume censoring independent of the event time within each group that
+they describe. Follow-up of the test people ends at their longest duration, and so do the curves.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import chi2
+
+from survival_objectives.marginal import StepFunction, aalen_johansen
+from survival_objectives.metrics._inputs import (
+    BoolArray,
+    Evaluation,
+    FloatArray,
+    FollowUpWarning,
+    cause_code,
+    check_evaluation,
+    check_incidence,
+    curve_values,
+    end_of_follow_up,
+    sorted_by_time,
+    warn_follow_up,
+)
+from survival_objectives.metrics._scores import averaged, integrated_score
+from survival_objectives.validation import (
+    SurvivalTarget,
+    check_choice,
+    check_fraction,
+    check_positive_int,
+    check_survival_target,
+    check_times,
+)
+
+
+@dataclass(frozen=True)
+class CalibrationTest:
+    """Outcome of a chi-square test of calibration.
+
+    Attributes
+    ----------
+    statistic : float
+        0 for perfect agreement.
+    p_value : float
+        Small where a calibrated model would rarely disagree as much. NaN where it is undefined.
+    degrees_of_freedom : int
+    observed, expected : float64 arrays of shape (n_groups,)
+        Shares or probabilities in the groups of the test.
+    n_samples : float64 array of shape (n_groups,)
+        People in each group, by sample weight.
+    """
+
+    statistic: float
+    p_value: float
+    degrees_of_freedom: int
+    observed: FloatArray
+    expected: FloatArray
+    n_samples: FloatArray
+
+
+@dataclass(frozen=True)
+class CalibrationCurve:
+    """Predicted and observed incidence in groups of similar predictions.
+
+    Attributes
+    ----------
+    predicted : float64 array of shape (n_groups,)
+        Mean prediction, increasing.
+    observed : float64 array of shape (n_groups,)
+        Incidence in the group; pseudo-observations may take it slightly out of [0, 1].
+    standard_error : float64 array of shape (n_groups,)
+        Of ``observed``.
+    n_samples : float64 array of shape (n_groups,)
+        People in each group, by sample weight.
+    """
+
+    predicted: FloatArray
+    observed: FloatArray
+    standard_error: FloatArray
+    n_samples: FloatArray
+
+
+# ------------------------------------------------------------------------- means against marginals
+def km_calibration(
+    censoring: Any,
+    y_test: Any,
+    incidence: npt.ArrayLike,
+    times: npt.ArrayLike,
+    *,
+    power: float = 2.0,
+    min_at_risk: float = 0.0,
+    sample_weight: Any = None,
+    event_ids: npt.ArrayLike | None = None,
+) -> float:
+    r"""Distance over time between the mean event-free curve and Kaplan-Meier.
+
+        KM = 1 / (z_T - z_1) int_{z_1}^{z_T} |mean_i F_0(z|x_i) - S_KM(z)|^power dz             (36)
+
+    by the trapezoidal rule (25), with S_KM of the test people. 0 for a model that is right on
+    average at all times. No p-value: it is a distance.
+
+    Parameters
+    ----------
+    censoring : outcomes, CensoringModel or None
+        Training outcomes tell the labels; not used otherwise.
+    y_test, incidence, times, sample_weight, event_ids
+        As in `weighted_score`.
+    power : float, default=2.0
+        Exponent of the difference.
+    min_at_risk : float, default=0.0
+        Times with a smaller share of the test people still under observation are left out.
+
+    Returns
+    -------
+    float
+        Lower is better. Times beyond follow-up are left out, with a `FollowUpWarning`.
+
+    Examples
+    --------
+    >>> y = ([1, 0, 1, 1], [1.0, 2.0, 3.0, 4.0])
+    >>> survival = np.tile([0.75, 0.75, 0.5], (4, 1))
+    >>> round(km_calibration(None, y, survival, [1.0, 2.0, 3.0]), 6)  # off at 3 only, by 1/8
+    0.003906
+    """
+    evaluation = _check_unweighted(
+        censoring, y_test, incidence, times, None, sample_weight, event_ids
+    )
+    distance, known = _marginal_distances(evaluation, 0, power, min_at_risk)
+    _warn_beyond_last(evaluation, known)
+    return float(distance[0])
+
+
+def aj_calibration(
+    censoring: Any,
+    y_test: Any,
+    incidence: npt.ArrayLike,
+    times: npt.ArrayLike,
+    *,
+    cause: int | None = None,
+    average: str | None = "causes",
+    power: float = 2.0,
+    min_at_risk: float = 0.0,
+    sample_weight: Any = None,
+    event_ids: npt.ArrayLike | None = None,
+) -> Any:
+    r"""Distance over time between mean incidences and Aalen-Johansen, per cause or in total.
+
+        AJ_k = 1 / (z_T - z_1) int_{z_1}^{z_T} |mean_i F_k(z|x_i) - F_k^AJ(z)|^power dz         (37)
+
+    by the trapezoidal rule (25), with F_k^AJ of the test people; AJ_0 is (36). No p-value: it is a
+    distance.
+
+    Parameters
+    ----------
+    censoring, y_test, incidence, times, power, min_at_risk, sample_weight, event_ids
+        As in `km_calibration`.
+    cause : int, optional
+        Label of a cause, or 0 for being event-free. Default: all of them.
+    average : {"causes", "all"} or None, default="causes"
+        Total where ``cause`` is not given: the mean over the K causes; the mean over the causes and
+        the event-free curve; or an array with one value a curve.
+
+    Returns
+    -------
+    float, or float64 array of shape (K + 1,) with ``average=None``
+        Lower is better. Times beyond follow-up are left out, with a `FollowUpWarning`.
+    """
+    evaluation = _check_unweighted(
+        censoring, y_test, incidence, times, cause, sample_weight, event_ids
+    )
+    distances, known = _marginal_distances(evaluation, cause, power, min_at_risk)
+    _warn_beyond_last(evaluation, known)
+    single = cause is not None or evaluation.incidence.ndim == 2
+    return averaged(distances[0] if single else distances, average)
+
+
+def _marginal_distances(
+    evaluation: Evaluation, cause: int | None, power: float, min_at_risk: float
+) -> tuple[FloatArray, BoolArray]:
+    check_fraction(min_at_risk, "min_at_risk")
+    if not power > 0:
+        msg = f"`power` must be > 0; got {power!r}."
+        raise ValueError(msg)
+    target, times, weight = evaluation.target, evaluation.times, evaluation.sample_weight
+    marginal = aalen_johansen(target, weight)(times)
+    known = _is_followed(target, times)
+    at_risk = weight @ (target.duration[:, None] >= times) / weight.sum()
+    used = known & (at_risk >= min_at_risk)
+    rows = [
+        np.abs(evaluation.average(curve) - marginal[:, code]) ** power
+        for code, curve in evaluation.curves(cause)
+    ]
+    return np.asarray(integrated_score(np.stack(rows)[:, used], times[used])), known
+
+
+# ------------------------------------------------------------------------------ probability bins
+def d_calibration(
+    censoring: Any,
+    y_test: Any,
+    incidence: npt.ArrayLike,
+    times: npt.ArrayLike,
+    *,
+    n_bins: int = 10,
+    sample_weight: Any = None,
+    event_ids: npt.ArrayLike | None = None,
+) -> CalibrationTest:
+    r"""Chi-square test that event-free probabilities at the event times are uniform.
+
+    With u_i = F_0(t_i|x_i) and the bins I_b = [(b - 1)/B, b/B), the last one closed, a person with
+    an event puts all their weight into the bin of u_i, and a censored one spreads it evenly over
+    (0, u_i), where the event is still to come:
+
+        h_b = mean_i [u_i in I_b]               if d_i != 0
+                     |I_b n (0, u_i)| / u_i     if d_i = 0                                      (38)
+        D = n B sum_b (h_b - 1/B)^2,   p = P(chi2_{B-1} >= D)                                   (39)
+
+    with n the total of the sample weights (Haider et al., 2020). Holds for the true curves, where
+    u_i is uniform, and for uncensored data D is asymptotically chi-square; spreading takes noise
+    away, so that with censoring p is too large. All causes count as the event.
+
+    Parameters
+    ----------
+    censoring, y_test, incidence, times, sample_weight, event_ids
+        As in `km_calibration`. Curves are read at the t_i by linear interpolation, from 1 at time
+        0. People followed beyond the last of ``times`` count as censored there, with a
+        `FollowUpWarning`. Sample weights are taken as numbers of people.
+    n_bins : int, default=10
+        B.
+
+    Returns
+    -------
+    CalibrationTest
+        With the shares ``observed`` = h, lowest probabilities first.
+
+    Examples
+    --------
+    >>> y = ([1, 1, 1, 1], [1.0, 2.0, 3.0, 4.0])
+    >>> survival = np.tile([0.8, 0.6, 0.3, 0.1], (4, 1))
+    >>> d_calibration(None, y, survival, [1.0, 2.0, 3.0, 4.0], n_bins=2).p_value
+    1.0
+    """
+    shares, n_samples = _bin_shares(
+        censoring, y_test, incidence, times, n_bins, sample_weight, event_ids
+    )
+    statistic = n_samples * n_bins * float(((shares - 1 / n_bins) ** 2).sum())
+    degrees = n_bins - 1
+    return CalibrationTest(
+        statistic=statistic,
+        p_value=float(chi2.sf(statistic, degrees)) if degrees else float("nan"),
+        degrees_of_freedom=degrees,
+        observed=shares,
+        expected=np.full(n_bins, 1 / n_bins),
+        n_samples=n_samples * shares,
+    )
+
+
+def x_calibration(
+    censoring: Any,
+    y_test: Any,
+    incidence: npt.ArrayLike,
+    times: npt.ArrayLike,
+    *,
+    n_bins: int = 10,
+    sample_weight: Any = None,
+    event_ids: npt.ArrayLike | None = None,
+) -> float:
+    r"""Distance from uniform of the event-free probabilities at the event times.
+
+        X = sum_b (h_b - 1/B)^2                                                                 (40)
+
+    with h of (38) (Goldstein et al., 2020). X = D / (n B), so its p-value is that of
+    `d_calibration`; unlike D it does not grow with n and compares across data sets.
+
+    Parameters
+    ----------
+    censoring, y_test, incidence, times, n_bins, sample_weight, event_ids
+        As in `d_calibration`.
+
+    Returns
+    -------
+    float
+        Lower is better.
+    """
+    shares, _ = _bin_shares(censoring, y_test, incidence, times, n_bins, sample_weight, event_ids)
+    return float(((shares - 1 / n_bins) ** 2).sum())
+
+
+def _bin_shares(
+    censoring: Any,
+    y_test: Any,
+    incidence: npt.ArrayLike,
+    times: npt.ArrayLike,
+    n_bins: int,
+    sample_weight: Any,
+    event_ids: npt.ArrayLike | None,
+) -> tuple[FloatArray, float]:
+    check_positive_int(n_bins, "n_bins")
+    evaluation = _check_unweighted(
+        censoring, y_test, incidence, times, None, sample_weight, event_ids
+    )
+    horizon, curves = sorted_by_time(evaluation)
+    survival = curves[:, 0] if curves.ndim == 3 else curves
+    target = evaluation.target
+    beyond = target.duration > horizon[-1]
+    if beyond.any():
+        msg = (
+            f"{np.count_nonzero(beyond)} of {target.n_samples} people are followed beyond the last "
+            f"time, {horizon[-1]:g}, and count as censored there. Predict for later times."
+        )
+        warnings.warn(msg, FollowUpWarning, stacklevel=3)
+    at_exit = curve_values(survival, horizon, target.duration[:, None])[:, 0]
+    is_event = (target.event > 0) & ~beyond
+    upper = np.arange(1, n_bins + 1) / n_bins
+    spread = np.clip(at_exit[:, None] - (upper - 1 / n_bins), 0, 1 / n_bins)
+    spread = np.divide(
+        spread, at_exit[:, None], out=np.zeros(spread.shape), where=at_exit[:, None] > 0
+    )
+    # Who is surely dead but was censored alive contradicts the curve at its very end.
+    spread[at_exit == 0, 0] = 1
+    bins = np.minimum(np.searchsorted(upper, at_exit, side="right"), n_bins - 1)
+    spread[is_event] = bins[is_event, None] == np.arange(n_bins)
+    return evaluation.average(spread), float(evaluation.sample_weight.sum())
+
+
+# ------------------------------------------------------------------------------- at one horizon
+def one_calibration(
+    censoring: Any,
+    y_test: Any,
+    incidence: npt.ArrayLike,
+    times: npt.ArrayLike,
+    *,
+    horizon: float | None = None,
+    cause: int = 0,
+    n_groups: int = 10,
+    variance: str = "greenwood",
+    sample_weight: Any = None,
+    event_ids: npt.ArrayLike | None = None,
+) -> CalibrationTest:
+    r"""Chi-square test of the incidence at one horizon in groups of predicted risk.
+
+    In each of G groups g of equally many people with similar r_i = F_k(z|x_i), let o_g be the
+    Aalen-Johansen incidence at z and e_g the mean of r_i:
+
+        H = sum_g (o_g - e_g)^2 / v_g,   p = P(chi2_f >= H)                                     (41)
+
+    "greenwood" takes for v_g the estimated variance of o_g and f = G (Demler et al., 2015); with
+    n(u) at risk, S the event-free curve, h and h_k the hazards at u of any event and of k, and
+    F(u, z) = F_k(z) - F_k(u), all in the group,
+
+        v_g = sum_{u <= z} ( F(u, z)^2 h / (1 - h) + S(u-)^2 h_k (1 - h_k)
+                             - 2 F(u, z) S(u-) h_k ) / n(u).                                    (42)
+
+    "binomial" takes v_g = e_g (1 - e_g) / n_g and f = G - 1, as D'Agostino and Nam (2003) extend
+    Hosmer and Lemeshow's test; it is too sure of itself with heavy censoring. Asymptotically exact
+    ("greenwood") for predictions made without the test people, and censoring independent of the
+    event time within groups.
+
+    Parameters
+    ----------
+    censoring, y_test, incidence, times, event_ids
+        As in `km_calibration`.
+    horizon : float, optional
+        z, one of ``times``. Default: the only one.
+    cause : int, default=0
+        Label of a cause, or 0 for any event.
+    n_groups : int, default=10
+        G. People with equal predictions stay together, so that there may be fewer groups.
+    variance : {"greenwood", "binomial"}, default="greenwood"
+        What v_g is.
+    sample_weight : array of shape (n_samples,), optional
+        Weights of the test people, taken as numbers of people.
+
+    Returns
+    -------
+    CalibrationTest
+        Groups by increasing risk. The p-value is NaN where a group has variance 0 (too few people
+        or events), and, with a `FollowUpWarning`, where the horizon is beyond follow-up.
+    """
+    check_choice(variance, "variance", ("greenwood", "binomial"))
+    evaluation, risk, z = _at_horizon(
+        censoring, y_test, incidence, times, horizon, cause, sample_weight, event_ids
+    )
+    groups = _observed_in_groups(evaluation, risk, z, cause, n_groups)
+    known = _is_followed(evaluation.target, np.array([z]))
+    _warn_beyond_last(evaluation, known)
+    degrees, spread = len(groups.n_samples), groups.standard_error**2
+    if variance == "binomial":
+        degrees -= 1
+        spread = groups.predicted * (1 - groups.predicted) / groups.n_samples
+    if not known.all() or (spread <= 0).any():
+        statistic = float("nan")
+    else:
+        statistic = float(((groups.observed - groups.predicted) ** 2 / spread).sum())
+    return CalibrationTest(
+        statistic=statistic,
+        p_value=float(chi2.sf(statistic, degrees)) if degrees else float("nan"),
+        degrees_of_freedom=degrees,
+        observed=groups.observed,
+        expected=groups.predicted,
+        n_samples=groups.n_samples,
+    )
+
+
+def calibration_curve(
+    censoring: Any,
+    y_test: Any,
+    incidence: npt.ArrayLike,
+    times: npt.ArrayLike,
+    *,
+    horizon: float | None = None,
+    cause: int = 0,
+    n_groups: int = 10,
+    method: str = "pseudo",
+    sample_weight: Any = None,
+    event_ids: npt.ArrayLike | None = None,
+) -> CalibrationCurve:
+    r"""Observed against predicted incidence at one horizon, in groups of predicted risk.
+
+    "pseudo" averages the Aalen-Johansen pseudo-observations (43) of each group, which needs
+    censoring that is independent of x; "aalen-johansen" fits a curve in each group, with standard
+    errors from (42), and needs it to be so only within groups.
+
+    Parameters
+    ----------
+    censoring, y_test, incidence, times, horizon, cause, n_groups, sample_weight, event_ids
+        As in `one_calibration`.
+    method : {"pseudo", "aalen-johansen"}, default="pseudo"
+        How the observed incidence is estimated.
+
+    Returns
+    -------
+    CalibrationCurve
+        Groups by increasing risk; ``observed`` is NaN, with a `FollowUpWarning`, where the horizon
+        is beyond follow-up.
+    """
+    check_choice(method, "method", ("pseudo", "aalen-johansen"))
+    evaluation, risk, z = _at_horizon(
+        censoring, y_test, incidence, times, horizon, cause, sample_weight, event_ids
+    )
+    known = _is_followed(evaluation.target, np.array([z]))
+    _warn_beyond_last(evaluation, known)
+    if method == "aalen-johansen":
+        curve = _observed_in_groups(evaluation, risk, z, cause, n_groups)
+    else:
+        pseudo = _jackknife(evaluation.target, z)
+        code = evaluation.cause_code(cause)
+        values = pseudo[:, code] if code else 1 - pseudo[:, 0]
+        curve = _means_in_groups(evaluation.sample_weight, risk, values, n_groups)
+    if known.all():
+        return curve
+    unknown = np.full(len(curve.predicted), np.nan)
+    return CalibrationCurve(curve.predicted, unknown, unknown, curve.n_samples)
+
+
+def pseudo_observations(
+    y: Any, horizon: float, *, event_ids: npt.ArrayLike | None = None
+) -> FloatArray:
+    r"""Jackknife values of the Aalen-Johansen estimator at a horizon, one row a person.
+
+        theta_ik = n F_k(z) - (n - 1) F_k^(-i)(z)                                               (43)
+
+    where F^(-i) leaves person i out and F_0 is the event-free probability. Rows sum to 1. Without
+    censoring theta_ik is the outcome, [t_i <= z, d_i = k]. In expectation given x it is F_k(z|x),
+    approximately, if censoring is independent of the event and of x; so its mean in any group is
+    an observed incidence. Computed in O(n log n): leaving i out changes the risk sets before t_i
+    by one person for everybody alike, and those after t_i not at all.
+
+    Parameters
+    ----------
+    y : outcomes
+        Of all people.
+    horizon : float
+        z.
+    event_ids : array of shape (K + 1,), optional
+        Labels, 0 first. Default: those of the outcomes.
+
+    Returns
+    -------
+    float64 array of shape (n_samples, K + 1)
+
+    Examples
+    --------
+    >>> pseudo_observations(([1, 2, 1], [1.0, 2.0, 3.0]), 2.5).round(12) + 0.0
+    array([[0., 1., 0.],
+           [0., 0., 1.],
+           [1., 0., 0.]])
+    """
+    target = check_survival_target(y, event_ids=event_ids, require_event=False)
+    z = float(check_times(horizon)[0])
+    known = _is_followed(target, np.array([z]))
+    if not known.all():
+        msg = (
+            f"The horizon {z:g} is beyond follow-up: the last person is censored at "
+            f"{target.duration.max():g}, and the curves stay as they are there."
+        )
+        warnings.warn(msg, FollowUpWarning, stacklevel=2)
+    return _jackknife(target, z)
+
+
+# ----------------------------------------------------------------------------------------- pieces
+def _check_unweighted(
+    censoring: Any,
+    y_test: Any,
+    incidence: npt.ArrayLike,
+    times: npt.ArrayLike,
+    cause: int | None,
+    sample_weight: Any,
+    event_ids: npt.ArrayLike | None,
+) -> Evaluation:
+    return check_evaluation(
+        censoring,
+        y_test,
+        incidence,
+        times,
+        cause=cause,
+        sample_weight=sample_weight,
+        event_ids=event_ids,
+        weighted=False,
+    )
+
+
+def _is_followed(target: SurvivalTarget, times: FloatArray) -> BoolArray:
+    """Whether marginal curves are known at ``times``: at the last censoring they still are."""
+    return np.asarray(times <= end_of_follow_up(target))
+
+
+def _warn_beyond_last(evaluation: Evaluation, known: BoolArray) -> None:
+    last = evaluation.target.duration.max()
+    reason = f"the last person under observation is censored at {last:g}. Ask for times up to it."
+    warn_follow_up(evaluation.times, known, reason, "They are left out.", depth=1)
+
+
+def _at_horizon(
+    censoring: Any,
+    y_test: Any,
+    incidence: npt.ArrayLike,
+    times: npt.ArrayLike,
+    horizon: float | None,
+    cause: int,
+    sample_weight: Any,
+    event_ids: npt.ArrayLike | None,
+) -> tuple[Evaluation, FloatArray, float]:
+    """Return the evaluation at one horizon alone, the risks there, and the horizon."""
+    given = check_times(times)
+    if horizon is None and len(given) > 1:
+        msg = f"`times` has {len(given)} values; say with `horizon` which one to look at."
+        raise ValueError(msg)
+    column = 0 if horizon is None else int(np.abs(given - horizon).argmin())
+    if horizon is not None and given[column] != horizon:
+        msg = f"`horizon` is {horizon:g}, which is not among `times`; nearest: {given[column]:g}."
+        raise ValueError(msg)
+    curves = check_incidence(incidence, len(given))[..., [column]]
+    evaluation = _check_unweighted(
+        censoring, y_test, curves, given[[column]], cause, sample_weight, event_ids
+    )
+    risk = evaluation.risks(cause)[0][1][:, 0]
+    return evaluation, risk, float(given[column])
+
+
+def _groups(risk: FloatArray, weight: FloatArray, n_groups: int) -> list[npt.NDArray[np.int64]]:
+    """People in groups of about equal weight, by increasing risk; equal risks stay together."""
+    check_positive_int(n_groups, "n_groups")
+    values, rank = np.unique(risk, return_inverse=True)
+    weight_of_value = np.bincount(rank, weights=weight, minlength=len(values))
+    below = np.cumsum(weight_of_value) - weight_of_value
+    group = np.minimum(n_groups * below / weight.sum(), n_groups - 1).astype(np.int64)[rank]
+    counts = (np.flatnonzero((group == g) & (weight > 0)) for g in range(n_groups))
+    return [people for people in counts if len(people)]
+
+
+def _means_in_groups(
+    weight: FloatArray, risk: FloatArray, values: FloatArray, n_groups: int
+) -> CalibrationCurve:
+    rows = []
+    for people in _groups(risk, weight, n_groups):
+        share = weight[people] / weight[people].sum()
+        mean = share @ values[people]
+        variance = share**2 @ (values[people] - mean) ** 2
+        rows.append((share @ risk[people], mean, np.sqrt(variance), weight[people].sum()))
+    return CalibrationCurve(*np.array(rows).T)
+
+
+def _observed_in_groups(
+    evaluation: Evaluation, risk: FloatArray, horizon: float, cause: int, n_groups: int
+) -> CalibrationCurve:
+    target, weight = evaluation.target, evaluation.sample_weight
+    code = cause_code(target, cause)
+    rows = []
+    for people in _groups(risk, weight, n_groups):
+        group = SurvivalTarget(target.event[people], target.duration[people], target.event_ids)
+        hazards = _Hazards.of(group, weight[people])
+        observed, variance = hazards.incidence(code, horizon)
+        share = weight[people] / weight[people].sum()
+        rows.append((share @ risk[people], observed, np.sqrt(variance), weight[people].sum()))
+    return CalibrationCurve(*np.array(rows).T)
+
+
+@dataclass(frozen=True)
+class _Hazards:
+    """Aalen-Johansen curves by their jumps.
+
+    ``at_risk``, ``before`` (event-free just before) are (n_jumps,); ``of_cause`` is (n_jumps, K).
+    """
+
+    curve: StepFunction
+    at_risk: FloatArray
+    before: FloatArray
+    of_cause: FloatArray
+
+    @classmethod
+    def of(cls, target: SurvivalTarget, weight: FloatArray | None) -> _Hazards:
+        curve = aalen_johansen(target, weight)
+        leaving = np.bincount(
+            np.searchsorted(curve.times, target.duration), weights=weight, minlength=1
+        ).astype(np.float64)
+        before = np.concatenate([[1.0], curve.values[:-1, 0]])
+        jumps = np.diff(curve.values[:, 1:], axis=0, prepend=0.0)
+        of_cause = np.divide(
+            jumps, before[:, None], out=np.zeros(jumps.shape), where=before[:, None] > 0
+        )
+        return cls(curve, np.cumsum(leaving[::-1])[::-1], before, of_cause)
+
+    def incidence(self, code: int, horizon: float) -> tuple[float, float]:
+        """Incidence of a cause, or of any event for 0, and its variance (42)."""
+        past = self.curve.times <= horizon
+        any_event = self.of_cause[past].sum(axis=1)
+        hazard = self.of_cause[past, code - 1] if code else any_event
+        curve = self.curve.values[past, code] if code else 1 - self.curve.values[past, 0]
+        value = float(curve[-1]) if len(curve) else 0.0
+        rest, before = value - curve, self.before[past]
+        odds = np.divide(any_event, 1 - any_event, out=np.zeros(len(rest)), where=any_event < 1)
+        terms = rest**2 * odds + before**2 * hazard * (1 - hazard) - 2 * rest * before * hazard
+        return value, max(float((terms / self.at_risk[past]).sum()), 0.0)
+
+
+def _jackknife(target: SurvivalTarget, horizon: float) -> FloatArray:
+    """Equation (43); index 0 is the event-free probability."""
+    n_samples = target.n_samples
+    hazards = _Hazards.of(target, None)
+    times, at_risk = hazards.curve.times, hazards.at_risk
+    count = hazards.of_cause * at_risk[:, None]
+    full = hazards.curve(horizon)
+
+    # Curves just before each jump when one person, who leaves later, is left out.
+    fewer = np.maximum(at_risk - 1, 1)[:, None]
+    survival = np.cumprod(1 - np.minimum(count.sum(axis=1, keepdims=True) / fewer, 1), axis=0)
+    survival = np.concatenate([[[1.0]], survival])
+    incidence = np.cumsum(survival[:-1] * count / fewer, axis=0)
+    incidence = np.concatenate([np.zeros((1, target.n_causes)), incidence])
+
+    # The incidence between each jump and the horizon, of those event-free after the jump.
+    after = hazards.curve.values
+    onward = np.divide(
+        full[1:] - after[:, 1:],
+        after[:, :1],
+        out=np.zeros((len(times), target.n_causes)),
+        where=after[:, :1] > 0,
+    )
+
+    own = np.searchsorted(times, target.duration)
+    own_event = target.event[:, None] == np.arange(1, target.n_causes + 1)
+    at_own = np.maximum(count[own] - own_event, 0) / fewer[own]
+    stay = 1 - at_own.sum(axis=1, keepdims=True)
+    left_out = incidence[own] + survival[own] * (at_own + stay * onward[own])
+    n_past = np.searchsorted(times, horizon, side="right")
+    left_out[target.duration > horizon] = incidence[n_past]
+
+    pseudo = n_samples * full[1:] - (n_samples - 1) * left_out
+    return np.column_stack([1 - pseudo.sum(axis=1), pseudo])

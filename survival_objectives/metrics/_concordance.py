@@ -1,0 +1,450 @@
+r"""Discrimination: concordance indices and time-dependent AUC.
+
+These judge the order of the predicted risks only. None of them is a proper score: a model can be
+ranked above the truth by C (Blanche et al., 2019), and any increasing transformation of the risks
+leaves them as they are. Higher is better, 0.5 is chance. The AUC at z is largest for the order of
+the true F_k(z|x).
+
+For cause k and horizon z let r_i = F_k(z|x_i); for k = 0 any event counts and r_i = 1 - F_0(z|x_i).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives.censoring import KaplanMeierCensoring
+from survival_objectives.metrics._inputs import (
+    BoolArray,
+    Evaluation,
+    FloatArray,
+    censoring_at_exit,
+    check_evaluation,
+    ipcw_weights,
+    warn_follow_up,
+)
+from survival_objectives.validation import check_choice, check_times
+
+IntArray = npt.NDArray[np.int64]
+
+# Pairs held in memory at a time by the concordance with a conditional model of censoring.
+_BLOCK_PAIRS = 2_000_000
+
+
+def concordance_index(
+    censoring: Any,
+    y_test: Any,
+    incidence: npt.ArrayLike,
+    times: npt.ArrayLike,
+    *,
+    cause: int | None = None,
+    weighted: bool = True,
+    X: Any = None,
+    sample_weight: Any = None,
+    event_ids: npt.ArrayLike | None = None,
+    min_censoring_survival: float = 0.0,
+) -> FloatArray:
+    r"""Concordance index at each horizon, the paper's C_zeta, of one cause or of all.
+
+        C_k(z) = sum_ij P_ij ([r_i > r_j] + [r_i = r_j] / 2) / sum_ij P_ij                      (26)
+        P_ij = s_i s_j [t_i <= z, d_i = k] (
+                   [t_j > t_i or (t_j = t_i and d_j = 0)] / (G(t_i-|x_i) G(t_i-|x_j))
+                 + [t_j <= t_i, d_j not in {0, k}] / (G(t_i-|x_i) G(t_j-|x_j)) )                (27)
+
+    so that a person who had cause k by z is compared with those who had it later or, as a competing
+    event came first, never (Wolbers et al., 2014). It estimates the concordance of uncensored data
+    where the event time is independent of the censoring time given x; Kaplan-Meier weights need
+    censoring that does not depend on x. ``weighted=False`` puts G = 1, as Harrell does: what it
+    estimates then depends on the censoring. Not proper.
+
+    Parameters
+    ----------
+    censoring, y_test, incidence, times, cause, X, sample_weight, event_ids, min_censoring_survival
+        As in `weighted_score`. Row 0 of all curves is the concordance of any event. With a
+        conditional model, all pairs are weighted one by one: O(n^2) calls of G, else O(n log n).
+    weighted : bool, default=True
+        Whether pairs are weighted for censoring.
+
+    Returns
+    -------
+    float64 array of shape (n_times,), or (K + 1, n_times) for all curves
+        NaN, with a `FollowUpWarning`, where no pair can be compared or a weight is infinite.
+
+    Examples
+    --------
+    >>> y = ([1, 0, 1, 1], [1.0, 2.0, 3.0, 4.0])
+    >>> concordance_index(y, y, [[0.1], [0.5], [0.6], [0.4]], [3.5]).round(3)
+    array([0.571])
+    """
+    evaluation = check_evaluation(
+        censoring,
+        y_test,
+        incidence,
+        times,
+        cause=cause,
+        X=X,
+        sample_weight=sample_weight,
+        event_ids=event_ids,
+        weighted=weighted,
+    )
+    uncensored = censoring_at_exit(evaluation, min_censoring_survival)
+    rows = []
+    for code, risk in evaluation.risks(cause):
+        values = np.empty(len(evaluation.times))
+        for column, horizon in enumerate(evaluation.times):
+            pairs = _comparable_pairs(
+                evaluation, code, risk[:, column], horizon, uncensored, min_censoring_survival
+            )
+            values[column] = pairs.index_up_to(horizon)
+        rows.append(values)
+    scores = np.stack(rows)
+    _warn_undefined(evaluation.times, scores)
+    return scores[0] if evaluation.incidence.ndim == 2 or cause is not None else scores
+
+
+def uno_concordance_index(
+    censoring: Any,
+    y_test: Any,
+    risk: npt.ArrayLike,
+    times: npt.ArrayLike | None = None,
+    *,
+    cause: int = 0,
+    X: Any = None,
+    sample_weight: Any = None,
+    event_ids: npt.ArrayLike | None = None,
+    min_censoring_survival: float = 0.0,
+) -> FloatArray:
+    r"""Concordance index of one risk a person, weighted for censoring, truncated at each time.
+
+    Equations (26) and (27) with risks r_i that do not depend on the horizon z. For K = 1 and
+    Kaplan-Meier censoring this is the index of Uno et al. (2011). Assumptions as in
+    `concordance_index`. Not proper.
+
+    Parameters
+    ----------
+    censoring, y_test, X, sample_weight, event_ids, min_censoring_survival
+        As in `weighted_score`.
+    risk : array of shape (n_samples,)
+        Any finite numbers, higher for people who have the cause earlier.
+    times : array of shape (n_times,), optional
+        Only people with the event by this time count as the earlier one of a pair. Default: the
+        longest duration, all events.
+    cause : int, default=0
+        Label of a cause, or 0 for any event.
+
+    Returns
+    -------
+    float64 array of shape (n_times,)
+        NaN, with a `FollowUpWarning`, where no pair can be compared or a weight is infinite.
+
+    Examples
+    --------
+    >>> y = ([1, 0, 1, 1], [1.0, 2.0, 3.0, 4.0])
+    >>> uno_concordance_index(y, y, [4.0, 3.0, 1.0, 2.0]).round(3)
+    array([0.571])
+    """
+    score = np.asarray(risk, dtype=np.float64)
+    if score.ndim != 1 or not np.isfinite(score).all():
+        msg = f"`risk` must be one finite number a person; got shape {score.shape}."
+        raise ValueError(msg)
+    evaluation = check_evaluation(
+        censoring,
+        y_test,
+        np.zeros((len(score), 1)),  # Only the number of people matters: `risk` has no time.
+        [0.0],
+        cause=cause,
+        X=X,
+        sample_weight=sample_weight,
+        event_ids=event_ids,
+    )
+    longest = evaluation.target.duration.max()
+    horizons = check_times(longest if times is None else times)
+    pairs = _comparable_pairs(
+        evaluation,
+        evaluation.cause_code(cause),
+        score,
+        horizons.max(),
+        censoring_at_exit(evaluation, min_censoring_survival),
+        min_censoring_survival,
+    )
+    scores = np.array([pairs.index_up_to(horizon) for horizon in horizons])
+    _warn_undefined(horizons, scores)
+    return scores
+
+
+def time_dependent_auc(
+    censoring: Any,
+    y_test: Any,
+    incidence: npt.ArrayLike,
+    times: npt.ArrayLike,
+    *,
+    cause: int | None = None,
+    controls: str = "all",
+    X: Any = None,
+    sample_weight: Any = None,
+    event_ids: npt.ArrayLike | None = None,
+    min_censoring_survival: float = 0.0,
+) -> FloatArray:
+    r"""Area under the cumulative/dynamic ROC curve at each time, of one cause or of all.
+
+        AUC_k(z) = sum_ij a_i b_j ([r_i > r_j] + [r_i = r_j] / 2) / (sum_i a_i sum_j b_j)       (28)
+        a_i = s_i w_i(z) [t_i <= z, d_i = k]
+        b_j = s_j w_j(z) (1 - [t_j <= z, d_j = k])    or    s_j w_j(z) [t_j > z]                (29)
+
+    with w of (20): cases have had cause k by z. Controls are all others, or with
+    ``controls="event-free"`` only those to whom nothing has happened (Blanche et al., 2013); the
+    two agree for K = 1. It estimates the AUC of uncensored data under the assumptions of
+    `weighted_score`. Not proper: it does not see calibration.
+
+    Parameters
+    ----------
+    censoring, y_test, incidence, times, cause, X, sample_weight, event_ids, min_censoring_survival
+        As in `weighted_score`. Row 0 of all curves is the AUC of any event.
+    controls : {"all", "event-free"}, default="all"
+        Who is a control.
+
+    Returns
+    -------
+    float64 array of shape (n_times,), or (K + 1, n_times) for all curves
+        NaN, with a `FollowUpWarning`, beyond follow-up and where there is no case or no control.
+
+    Examples
+    --------
+    >>> y = ([1, 0, 1, 1], [1.0, 2.0, 3.0, 4.0])
+    >>> time_dependent_auc(y, y, [[0.1], [0.5], [0.6], [0.4]], [3.5])
+    array([0.4])
+    """
+    check_choice(controls, "controls", ("all", "event-free"))
+    evaluation = check_evaluation(
+        censoring,
+        y_test,
+        incidence,
+        times,
+        cause=cause,
+        X=X,
+        sample_weight=sample_weight,
+        event_ids=event_ids,
+    )
+    weights = ipcw_weights(evaluation, min_censoring_survival)
+    target = evaluation.target
+    weight = weights.values * evaluation.sample_weight[:, None]
+    happened = target.duration[:, None] <= evaluation.times
+    rows = []
+    for code, risk in evaluation.risks(cause):
+        is_case = happened & ((target.event > 0) if code == 0 else target.event == code)[:, None]
+        is_control = ~is_case if controls == "all" else ~happened
+        case, control = weight * is_case, weight * is_control
+        rows.append(
+            [_auc(risk[:, j], case[:, j], control[:, j]) for j in range(len(evaluation.times))]
+        )
+    scores = weights.blank_unknown(np.array(rows))
+    _warn_undefined(evaluation.times, scores)
+    return scores[0] if evaluation.incidence.ndim == 2 or cause is not None else scores
+
+
+def _auc(risk: FloatArray, case: FloatArray, control: FloatArray) -> float:
+    total = case.sum() * control.sum()
+    if total == 0:
+        return float("nan")
+    values, rank = np.unique(risk, return_inverse=True)
+    cases = np.bincount(rank, weights=case, minlength=len(values))
+    controls = np.bincount(rank, weights=control, minlength=len(values))
+    return float(cases @ (np.cumsum(controls) - controls / 2) / total)
+
+
+def _warn_undefined(times: FloatArray, scores: FloatArray) -> None:
+    defined = np.asarray(~np.isnan(np.atleast_2d(scores)).any(axis=0))
+    if not defined.all():
+        reason = (
+            "there is no pair of people to compare, or the probability of being uncensored is 0. "
+            "Ask for times after the first event and before the last censoring."
+        )
+        warn_follow_up(times, defined, reason, "The values there are NaN.", depth=1)
+
+
+# ----------------------------------------------------------------------------------- concordance
+@dataclass(frozen=True)
+class _Pairs:
+    """Weights of the pairs of each person with the event, summed over their partners."""
+
+    duration: FloatArray
+    concordant: FloatArray
+    comparable: FloatArray
+
+    def index_up_to(self, horizon: float) -> float:
+        """Equation (26) over the events by ``horizon``."""
+        counts = self.duration <= horizon
+        total = self.comparable[counts].sum()
+        if not 0 < total < np.inf:
+            return float("nan")
+        return float(self.concordant[counts].sum() / total)
+
+
+def _comparable_pairs(
+    evaluation: Evaluation,
+    code: int,
+    risk: FloatArray,
+    horizon: float,
+    uncensored: FloatArray,
+    floor: float,
+) -> _Pairs:
+    target, weight = evaluation.target, evaluation.sample_weight
+    event = target.event if code else np.minimum(target.event, 1)
+    code = code or 1
+    first = np.flatnonzero((event == code) & (target.duration <= horizon))
+    competing = (event > 0) & (event != code) & (target.duration <= horizon)
+    rank = np.unique(risk, return_inverse=True)[1].astype(np.int64)
+    inverse = np.divide(1.0, uncensored, out=np.zeros(len(rank)), where=uncensored > 0)
+
+    if evaluation.X is None or isinstance(evaluation.censoring, KaplanMeierCensoring | None):
+        later = _later_by_sorting(target.duration, event, rank, weight, first)
+        later = tuple(sums * inverse[first] for sums in later)
+    else:
+        later = _later_one_by_one(evaluation, event, rank, first, floor)
+    # Who had another cause before, or at the same time, never gets this one. Minus time turns
+    # "not after" into "not before", and half a step makes it strict.
+    time_rank = np.unique(target.duration, return_inverse=True)[1].astype(np.int64)
+    never = _sums_over_lower_risks(
+        2 * (time_rank.max() - time_rank[competing]) + 1,
+        rank[competing],
+        (weight * inverse)[competing],
+        2 * (time_rank.max() - time_rank[first]),
+        rank[first],
+    )
+    own = (weight * inverse)[first]
+    comparable = own * (later[1] + never[1])
+    # From the first infinite weight on, the total is infinite.
+    impossible = target.duration[(uncensored <= 0) & (competing | (event == code))]
+    if len(impossible):
+        comparable[target.duration[first] >= impossible.min()] = np.inf
+    return _Pairs(target.duration[first], own * (later[0] + never[0]), comparable)
+
+
+def _later_by_sorting(
+    duration: FloatArray,
+    event: npt.NDArray[np.int32],
+    rank: IntArray,
+    weight: FloatArray,
+    first: IntArray,
+) -> tuple[FloatArray, ...]:
+    # An event at t comes before a censoring at t: the odd keys are the censorings.
+    key = 2 * np.unique(duration, return_inverse=True)[1] + (event == 0)
+    return _sums_over_lower_risks(key, rank, weight, key[first], rank[first])
+
+
+def _later_one_by_one(
+    evaluation: Evaluation,
+    event: npt.NDArray[np.int32],
+    rank: IntArray,
+    first: IntArray,
+    floor: float,
+) -> tuple[FloatArray, ...]:
+    # G(t_i-|x_j) differs from pair to pair, so there is nothing to sort.
+    target = evaluation.target
+    concordant, comparable = np.zeros(len(first)), np.zeros(len(first))
+    size = max(1, _BLOCK_PAIRS // target.n_samples)
+    for start in range(0, len(first), size):
+        block = first[start : start + size]
+        exits = target.duration[block]
+        at_exits = np.broadcast_to(exits, (target.n_samples, len(block)))
+        uncensored = evaluation.uncensored(at_exits, left=True)
+        later = (target.duration[:, None] > exits) | (
+            (target.duration[:, None] == exits) & (event == 0)[:, None]
+        )
+        with np.errstate(divide="ignore"):
+            partner = np.where(later, 1 / np.maximum(uncensored, floor), 0)
+        partner *= evaluation.sample_weight[:, None]
+        lower = (rank[:, None] < rank[block]) + 0.5 * (rank[:, None] == rank[block])
+        rows = slice(start, start + len(block))
+        concordant[rows] = np.multiply(
+            partner, lower, out=np.zeros(partner.shape), where=lower > 0
+        ).sum(axis=0)
+        comparable[rows] = partner.sum(axis=0)
+    return concordant, comparable
+
+
+def _sums_over_lower_risks(
+    key: IntArray,
+    rank: IntArray,
+    weight: FloatArray,
+    query_key: IntArray,
+    query_rank: IntArray,
+) -> tuple[FloatArray, FloatArray]:
+    """For every query, the weight of points with a larger key: of lower rank, and in all.
+
+    Points of equal rank count half in the first sum.
+    """
+    if len(key) == 0 or len(query_key) == 0:
+        return np.zeros(len(query_key)), np.zeros(len(query_key))
+    order = np.argsort(key, kind="stable")
+    tail = np.append(np.cumsum(weight[order][::-1])[::-1], 0.0)
+    total = tail[np.searchsorted(key[order], query_key, side="right")]
+    strict, weak = np.split(
+        dominance_sums(
+            key,
+            rank,
+            weight,
+            np.concatenate([query_key, query_key]),
+            np.concatenate([query_rank, query_rank + 1]),
+        ),
+        2,
+    )
+    return (strict + weak) / 2, total
+
+
+def dominance_sums(
+    key: IntArray,
+    rank: IntArray,
+    weight: FloatArray,
+    query_key: IntArray,
+    query_rank: IntArray,
+) -> FloatArray:
+    """Total weight of the points with key > query_key and rank < query_rank, for every query.
+
+    Points and queries stand in one line by falling key. The line is split by the bits of the
+    ranks, the highest first, as in a radix sort: a point lies below a query exactly if, at the
+    first bit where their ranks differ, the point has 0 and the query 1. So each query collects,
+    level by level, the points of its own group that stand before it and have bit 0: O(n) numpy
+    work a level, O(n log n) together.
+    """
+    n_points = len(key)
+    keys = np.concatenate([key, query_key])
+    is_point = np.arange(len(keys)) < n_points
+    # A query stands before the points of its own key, which it must not count.
+    line = np.lexsort((is_point, -keys))
+    ranks = np.concatenate([rank, query_rank]).astype(np.int64)[line]
+    weights = np.concatenate([weight, np.zeros(len(query_key))])[line]
+    collected = np.zeros(len(keys))
+    for bit in reversed(range(int(ranks.max()).bit_length())):
+        is_one = (ranks >> bit & 1).astype(np.bool_)
+        group = ranks >> (bit + 1)
+        starts = np.flatnonzero(np.diff(group, prepend=-1))
+        sizes = np.diff(starts, append=len(group))
+        before = np.cumsum(np.where(is_one, 0.0, weights))
+        at_start = np.concatenate([[0.0], before])[starts]
+        collected[line[is_one]] += (before - np.repeat(at_start, sizes))[is_one]
+        line, ranks, weights = _split_groups(is_one, starts, sizes, line, ranks, weights)
+    return collected[n_points:]
+
+
+def _split_groups(
+    is_one: BoolArray, starts: IntArray, sizes: IntArray, *arrays: npt.NDArray[Any]
+) -> list[npt.NDArray[Any]]:
+    """Arrays with the zeros of each group moved before its ones, both in their order."""
+    n_ones = np.cumsum(is_one)
+    ones_before_group = np.repeat(np.concatenate([[0], n_ones])[starts], sizes)
+    ones_in_group = np.repeat(np.add.reduceat(is_one, starts, dtype=np.int64), sizes)
+    place = np.arange(len(is_one))
+    ones_before = n_ones - is_one - ones_before_group
+    start = np.repeat(starts, sizes)
+    zeros_in_group = np.repeat(sizes, sizes) - ones_in_group
+    position = np.where(is_one, start + zeros_in_group + ones_before, place - ones_before)
+    moved = []
+    for array in arrays:
+        out = np.empty_like(array)
+        out[position] = array
+        moved.append(out)
+    return moved

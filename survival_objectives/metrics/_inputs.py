@@ -1,0 +1,336 @@
+r"""What the metrics are given, checked once, and the weights they share.
+
+Write (t_i, d_i) for the observed duration and event of person i and G(t|x) for the probability of
+being uncensored after t. At a horizon z a person counts with
+
+    w_i(z) = [t_i > z] / G(z|x_i) + [t_i <= z, d_i != 0] / G(t_i-|x_i)                          (20)
+
+as in training, equation (10). An event at t comes before a censoring at t, hence the limit from the
+left. People censored by z have weight 0: others stand for them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
+from survival_objectives.validation import (
+    SurvivalTarget,
+    check_fraction,
+    check_sample_weight,
+    check_survival_target,
+    check_times,
+)
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+# Predictions of other packages come in float32 and overshoot 0 and 1 by its rounding.
+_PROBABILITY_TOLERANCE = 1e-6
+
+
+class FollowUpWarning(UserWarning):
+    """Follow-up does not reach some of the times asked for, so the metric stops before them."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Checked arguments of a metric.
+
+    Attributes
+    ----------
+    target : SurvivalTarget
+        Outcomes of the people predicted for.
+    incidence : float64 array of shape (n_samples, K + 1, n_times) or (n_samples, n_times)
+        Predicted probabilities; in three dimensions, index 0 is event-free.
+    times : float64 array of shape (n_times,)
+        In the order the user gave them.
+    sample_weight : float64 array of shape (n_samples,)
+    censoring : CensoringModel or None
+    X : features for a conditional censoring model, or None
+    """
+
+    target: SurvivalTarget
+    incidence: FloatArray
+    times: FloatArray
+    sample_weight: FloatArray
+    censoring: CensoringModel | None
+    X: Any
+
+    def cause_code(self, cause: int) -> int:
+        """Position of the user's label ``cause``; 0 is any event."""
+        return cause_code(self.target, cause)
+
+    def curves(self, cause: int | None) -> list[tuple[int, FloatArray]]:
+        """Pairs (code, predicted curve of shape (n_samples, n_times)) that ``cause`` asks for.
+
+        The code of the event-free probability is 0. All curves for None, in their order; curves
+        in two dimensions are event-free probabilities then.
+        """
+        if self.incidence.ndim == 2:
+            return [(0 if cause is None else self.cause_code(cause), self.incidence)]
+        if cause is None:
+            return [(code, self.incidence[:, code]) for code in range(self.incidence.shape[1])]
+        code = self.cause_code(cause)
+        return [(code, self.incidence[:, code])]
+
+    def risks(self, cause: int | None) -> list[tuple[int, FloatArray]]:
+        """As `curves`, with the incidence of any event in place of being event-free."""
+        return [(code, curve if code else 1 - curve) for code, curve in self.curves(cause)]
+
+    def all_states(self) -> FloatArray:
+        """Probabilities of all states; event-free curves alone get their complement."""
+        if self.incidence.ndim == 3:
+            return self.incidence
+        return np.stack([self.incidence, 1 - self.incidence], axis=1)
+
+    def collapsed_target(self) -> SurvivalTarget:
+        """Outcomes that match `all_states`: any event is one cause for event-free curves."""
+        if self.incidence.ndim == 3:
+            return self.target
+        event = (self.target.event > 0).astype(np.int32)
+        return SurvivalTarget(event, self.target.duration, np.array([0, 1]))
+
+    def uncensored(self, times: FloatArray, *, left: bool = False) -> FloatArray:
+        """Probability of being uncensored; 1 for a metric without weights."""
+        if self.censoring is None:
+            return np.ones(times.shape)
+        return np.asarray(self.censoring.survival(times, self.X, left=left), dtype=np.float64)
+
+    def average(self, values: FloatArray) -> FloatArray:
+        """Mean over people, the first axis, with their sample weights."""
+        share = self.sample_weight / self.sample_weight.sum()
+        mean: FloatArray = np.tensordot(share, values, axes=1)
+        return mean
+
+
+def check_evaluation(
+    censoring: Any,
+    y_test: Any,
+    incidence: Any,
+    times: Any,
+    *,
+    cause: int | None = None,
+    X: Any = None,
+    sample_weight: Any = None,
+    event_ids: Any = None,
+    weighted: bool = True,
+) -> Evaluation:
+    """Arguments that all metrics share, as an `Evaluation`; errors name what does not fit."""
+    horizon = check_times(times)
+    curves = check_incidence(incidence, len(horizon))
+    n_causes = curves.shape[1] - 1 if curves.ndim == 3 else None
+    target = _check_outcomes(censoring, y_test, n_causes, cause, event_ids)
+    if target.n_samples != len(curves):
+        msg = f"`incidence` has {len(curves)} rows for the {target.n_samples} people of `y_test`."
+        raise ValueError(msg)
+    weight = check_sample_weight(sample_weight, target.n_samples)
+    return Evaluation(
+        target=target,
+        incidence=curves,
+        times=horizon,
+        sample_weight=np.ones(target.n_samples) if weight is None else weight,
+        censoring=check_censoring(censoring) if weighted else None,
+        X=X,
+    )
+
+
+def check_censoring(censoring: Any) -> CensoringModel:
+    """Model of censoring; outcomes become Kaplan-Meier."""
+    if isinstance(censoring, CensoringModel):
+        return censoring
+    if censoring is None:
+        msg = (
+            "`censoring` is None, but this metric weighs people by their probability of being "
+            "uncensored. Pass the training outcomes, or a model of censoring."
+        )
+        raise TypeError(msg)
+    return KaplanMeierCensoring().fit(censoring)
+
+
+def cause_code(target: SurvivalTarget, cause: int) -> int:
+    """Position of the label ``cause`` in ``target.event_ids``."""
+    found = np.flatnonzero(target.event_ids == cause)
+    if len(found) == 0:
+        msg = (
+            f"`cause` is {cause!r}, but the labels are {target.event_ids[1:].tolist()}, "
+            "and 0 for any event."
+        )
+        raise ValueError(msg)
+    return int(found[0])
+
+
+def check_incidence(incidence: Any, n_times: int) -> FloatArray:
+    """Predicted probabilities as float64 in [0, 1], in two or three dimensions."""
+    curves = np.asarray(incidence, dtype=np.float64)
+    if curves.ndim not in (2, 3) or curves.shape[-1] != n_times:
+        msg = (
+            f"`incidence` has shape {curves.shape} for {n_times} times; expected "
+            f"(n_samples, K + 1, {n_times}), or (n_samples, {n_times}) for one curve a person."
+        )
+        raise ValueError(msg)
+    if curves.ndim == 3 and curves.shape[1] < 2:
+        msg = (
+            f"`incidence` of shape {curves.shape} has no cause: axis 1 holds the event-free "
+            "probability first, then one incidence a cause."
+        )
+        raise ValueError(msg)
+    lowest, highest = -_PROBABILITY_TOLERANCE, 1 + _PROBABILITY_TOLERANCE
+    inside = (curves >= lowest) & (curves <= highest)  # NaN is outside.
+    if not inside.all():
+        first = tuple(int(position) for position in np.argwhere(~inside)[0])
+        msg = (
+            f"`incidence` is {curves[first]} at index {first}; probabilities are between 0 and 1. "
+            "Cumulative hazards H are turned into event-free probabilities by exp(-H)."
+        )
+        raise ValueError(msg)
+    return np.clip(curves, 0, 1)
+
+
+def _check_outcomes(
+    censoring: Any, y_test: Any, n_causes: int | None, cause: int | None, event_ids: Any
+) -> SurvivalTarget:
+    if event_ids is not None:
+        labels = np.asarray(event_ids, dtype=np.int64)
+        if n_causes is not None and len(labels) != n_causes + 1:
+            msg = f"`event_ids` has {len(labels)} labels for {n_causes + 1} curves a person."
+            raise ValueError(msg)
+        return check_survival_target(y_test, event_ids=labels)
+    target = check_survival_target(y_test, require_event=False)
+    seen = target.event_ids
+    if censoring is not None and not isinstance(censoring, CensoringModel):
+        trained = check_survival_target(censoring, require_event=False)
+        seen = np.union1d(seen, trained.event_ids)
+    if n_causes is None:
+        labels = seen if cause is None else np.union1d(seen, [cause])
+    elif len(seen) == n_causes + 1:
+        labels = seen
+    elif seen.max() <= n_causes:
+        labels = np.arange(n_causes + 1)  # A rare cause may be absent from the test people.
+    else:
+        msg = (
+            f"`incidence` has curves for {n_causes} causes, but the labels seen are "
+            f"{seen[1:].tolist()}. Pass the training outcomes as `censoring`, or `event_ids`."
+        )
+        raise ValueError(msg)
+    return check_survival_target(target, event_ids=labels)
+
+
+# ---------------------------------------------------------------------------------------- weights
+@dataclass(frozen=True)
+class Weights:
+    """Weights (20) and the times at which they are known.
+
+    Attributes
+    ----------
+    values : float64 array of shape (n_samples, n_times)
+        Without sample weights; 0 at times that are not known.
+    known : bool array of shape (n_times,)
+        False beyond the end of follow-up.
+    reason : str
+        What ends it, for the warning.
+    """
+
+    values: FloatArray
+    known: BoolArray
+    reason: str
+
+    def blank_unknown(self, scores: FloatArray) -> FloatArray:
+        """``scores`` with NaN where follow-up has ended; the last axis is time."""
+        return np.where(self.known, scores, np.nan)
+
+
+def censoring_at_exit(evaluation: Evaluation, min_censoring_survival: float) -> FloatArray:
+    """G(t_i-|x_i) of every person, not below the floor."""
+    floor = check_fraction(min_censoring_survival, "min_censoring_survival", one=False)
+    return np.maximum(evaluation.uncensored(evaluation.target.duration, left=True), floor)
+
+
+def ipcw_weights(evaluation: Evaluation, min_censoring_survival: float) -> Weights:
+    """Weights of equation (20) at all times, and where follow-up ends."""
+    target, times = evaluation.target, evaluation.times
+    at_exit = censoring_at_exit(evaluation, min_censoring_survival)
+    shape = (target.n_samples, len(times))
+    at_horizon = evaluation.uncensored(np.broadcast_to(times, shape))
+    at_horizon = np.maximum(at_horizon, min_censoring_survival)
+    stayed = target.duration[:, None] > times
+    counts = stayed | (target.event > 0)[:, None]
+    uncensored = np.where(stayed, at_horizon, at_exit[:, None])
+    impossible = counts & (uncensored <= 0)
+    known = np.asarray(~impossible.any(axis=0))
+    end = end_of_follow_up(target)
+    if (times >= end).any():
+        known &= times < end
+        reason = f"the last person under observation is censored at {end:g}. Ask for times before."
+    else:
+        reason = (
+            "the probability of being uncensored is 0 for people seen there. Ask for earlier "
+            "times, or raise `min_censoring_survival`."
+        )
+    usable = counts & known
+    weight = np.divide(1.0, uncensored, out=np.zeros(shape), where=usable)
+    return Weights(weight, known, reason)
+
+
+def end_of_follow_up(target: SurvivalTarget) -> float:
+    """Time from which on nothing is known: infinity where the last person had an event.
+
+    People censored at the longest duration may have their event at any later time.
+    """
+    last = float(target.duration.max())
+    is_censored = (target.event == 0) & (target.duration == last)
+    return last if is_censored.any() else float("inf")
+
+
+def warn_follow_up(
+    times: FloatArray, known: BoolArray, reason: str, consequence: str, *, depth: int = 0
+) -> None:
+    """Say where follow-up ends, and what the metric does about it.
+
+    ``depth`` counts the functions between the metric and this one.
+    """
+    if known.all():
+        return
+    lost = times[~known]
+    msg = (
+        f"{len(lost)} of {len(times)} times, between {lost.min():g} and {lost.max():g}, are out of "
+        f"reach of follow-up: {reason} {consequence}"
+    )
+    # 3: this function, the metric, its caller.
+    warnings.warn(msg, FollowUpWarning, stacklevel=3 + depth)
+
+
+# ----------------------------------------------------------------------------------------- curves
+def curve_values(curves: FloatArray, times: FloatArray, at: FloatArray) -> FloatArray:
+    """Event-free curves read at other times, by linear interpolation from (0, 1).
+
+    Parameters
+    ----------
+    curves : array of shape (n_samples, n_times)
+    times : array of shape (n_times,)
+        Increasing.
+    at : array of shape (n_at,) or (n_samples, 1)
+        Common to all people, or one time a person. Constant beyond the last of ``times``.
+    """
+    if times[0] > 0:
+        times = np.concatenate([[0.0], times])
+        curves = np.concatenate([np.ones((len(curves), 1)), curves], axis=1)
+    if len(times) == 1:
+        return np.broadcast_to(curves, (len(curves), at.shape[-1])).copy()
+    right = np.clip(np.searchsorted(times, at, side="left"), 1, len(times) - 1)
+    gap = times[right] - times[right - 1]
+    share = np.clip((at - times[right - 1]) / np.where(gap > 0, gap, 1), 0, 1)
+    rows = np.arange(len(curves))[:, None]
+    values: FloatArray = (1 - share) * curves[rows, right - 1] + share * curves[rows, right]
+    return values
+
+
+def sorted_by_time(evaluation: Evaluation) -> tuple[FloatArray, FloatArray]:
+    """Increasing times, without repeats, and the incidence in the same order."""
+    times, first = np.unique(evaluation.times, return_index=True)
+    return times, evaluation.incidence[..., first]

@@ -1,0 +1,139 @@
+"""Metrics as scikit-learn scorers, for model selection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives.censoring import CensoringModel
+from survival_objectives.metrics._concordance import concordance_index, time_dependent_auc
+from survival_objectives.metrics._inputs import FloatArray
+from survival_objectives.metrics._scores import integrated_brier_score, integrated_log_loss
+from survival_objectives.validation import (
+    SurvivalTarget,
+    check_positive_int,
+    check_survival_target,
+    check_times,
+)
+
+
+class SurvivalScorer:
+    """A metric as ``scorer(estimator, X, y)``; made by `make_survival_scorer`.
+
+    Works wherever scikit-learn takes a callable ``scoring``: `GridSearchCV`, `cross_validate`,
+    `permutation_importance`. The estimator needs ``predict_cumulative_incidence(X, times)``.
+    """
+
+    def __init__(
+        self,
+        metric: Callable[..., Any],
+        *,
+        greater_is_better: bool,
+        censoring: Any,
+        times: npt.ArrayLike | None,
+        n_times: int,
+        options: dict[str, Any],
+    ) -> None:
+        self.metric = metric
+        self.greater_is_better = greater_is_better
+        self.censoring = censoring
+        self.times = times
+        self.n_times = check_positive_int(n_times, "n_times")
+        self.options = options
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Score of a fitted estimator on ``X`` and ``y``; higher is better."""
+        event_ids = getattr(estimator, "event_ids_", None)
+        target = check_survival_target(y, event_ids=event_ids, require_event=False)
+        times = _scoring_times(target, self.n_times) if self.times is None else self.times
+        incidence = estimator.predict_cumulative_incidence(X, check_times(times))
+        options = dict(self.options)
+        if isinstance(self.censoring, CensoringModel):
+            options["X"] = X
+        value = self.metric(
+            target if self.censoring is None else self.censoring,
+            target,
+            incidence,
+            times,
+            sample_weight=sample_weight,
+            event_ids=event_ids,
+            **options,
+        )
+        values = np.atleast_1d(value)
+        # Which values are undefined depends on the outcomes only, so estimators stay comparable.
+        defined = values[~np.isnan(values)]
+        mean = float(defined.mean()) if len(defined) else float("nan")
+        return mean if self.greater_is_better else -mean
+
+    def __repr__(self) -> str:
+        sign = "" if self.greater_is_better else "-"
+        return f"<SurvivalScorer {sign}{getattr(self.metric, '__name__', self.metric)}>"
+
+
+def make_survival_scorer(
+    metric: Callable[..., Any],
+    *,
+    greater_is_better: bool,
+    censoring: Any = None,
+    times: npt.ArrayLike | None = None,
+    n_times: int = 32,
+    **options: Any,
+) -> SurvivalScorer:
+    """Scorer for scikit-learn, higher is better, from a metric of this package.
+
+    Parameters
+    ----------
+    metric : callable
+        ``metric(censoring, y_test, incidence, times, *, sample_weight, event_ids, ...)``. The mean
+        of what it returns, over times and curves, is the score.
+    greater_is_better : bool
+        Whether the metric is; if not, its sign is turned.
+    censoring : outcomes or CensoringModel, optional
+        What weighs people for censoring. Default: Kaplan-Meier of the people scored, as a fold of
+        a cross-validation does not know its training outcomes. A model gets their features.
+    times : array of shape (n_times,), optional
+        Horizons. Default: ``n_times`` of them evenly spaced from the 5 % to the 95 % quantile of
+        the event times of the people scored, the same for all estimators of a comparison.
+    n_times : int, default=32
+        How many.
+    **options
+        Passed on to the metric, e.g. ``cause=1``.
+
+    Returns
+    -------
+    SurvivalScorer
+
+    Examples
+    --------
+    >>> from survival_objectives.metrics import brier_score
+    >>> make_survival_scorer(brier_score, greater_is_better=False, cause=0)
+    <SurvivalScorer -brier_score>
+    """
+    return SurvivalScorer(
+        metric,
+        greater_is_better=greater_is_better,
+        censoring=censoring,
+        times=times,
+        n_times=n_times,
+        options=options,
+    )
+
+
+def _scoring_times(target: SurvivalTarget, n_times: int) -> FloatArray:
+    observed = target.duration[target.event > 0]
+    if len(observed) == 0:
+        msg = f"All {target.n_samples} people to score are censored. Pass `times`."
+        raise ValueError(msg)
+    first, last = np.quantile(observed, [0.05, 0.95])
+    return np.unique(np.linspace(first, last, n_times))
+
+
+integrated_brier_scorer = make_survival_scorer(
+    integrated_brier_score, greater_is_better=False, average="all"
+)
+integrated_log_loss_scorer = make_survival_scorer(integrated_log_loss, greater_is_better=False)
+concordance_scorer = make_survival_scorer(concordance_index, greater_is_better=True, n_times=3)
+auc_scorer = make_survival_scorer(time_dependent_auc, greater_is_better=True)

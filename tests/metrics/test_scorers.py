@@ -1,0 +1,94 @@
+"""Scorers inside scikit-learn's model selection."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from simulated import simulate
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import GridSearchCV, cross_validate
+
+from survival_objectives.metrics import (
+    accuracy_in_time,
+    auc_scorer,
+    brier_score,
+    concordance_scorer,
+    integrated_brier_score,
+    integrated_brier_scorer,
+    integrated_log_loss_scorer,
+    make_survival_scorer,
+)
+
+READY_MADE = {
+    "brier": integrated_brier_scorer,
+    "log": integrated_log_loss_scorer,
+    "concordance": concordance_scorer,
+    "auc": auc_scorer,
+}
+
+
+class ScaledTruth(BaseEstimator):
+    """The curves of `simulate`, with hazards multiplied by a parameter and by noise."""
+
+    def __init__(self, factor=1.0, noise=0.0):
+        self.factor, self.noise = factor, noise
+
+    def fit(self, X, y):
+        self.event_ids_ = np.array([0, 1, 2])
+        return self
+
+    def predict_cumulative_incidence(self, X, times):
+        hazard = np.array([0.5, 0.3]) * np.exp(X @ np.array([[0.7, -0.3], [-0.5, 0.6]]))
+        noise = np.random.default_rng(0).lognormal(0, 1, hazard.shape)
+        return simulate(1, seed=0).incidence(times, self.factor * hazard * noise**self.noise)
+
+
+@pytest.fixture(scope="module")
+def people():
+    data = simulate(2_000, seed=1, slope=0.0)
+    frame = pd.DataFrame({"event": data.y[0], "duration": data.y[1]})
+    return data.X, frame.to_records(index=False)
+
+
+def test_search_finds_the_truth(people):
+    X, y = people
+    for name, grid in (
+        ("brier", {"factor": [0.5, 1.0, 2.0]}),
+        ("log", {"factor": [0.5, 1.0, 2.0]}),
+        ("concordance", {"noise": [0.0, 1.0]}),
+        ("auc", {"noise": [0.0, 1.0]}),
+    ):
+        search = GridSearchCV(ScaledTruth(), grid, scoring=READY_MADE[name], cv=2, refit=False)
+        search.fit(X, y)
+        assert search.best_params_ in ({"factor": 1.0}, {"noise": 0.0}), name
+
+
+def test_several_scorers_at_once(people):
+    results = cross_validate(ScaledTruth(), *people, scoring=READY_MADE, cv=2)
+    assert all(np.isfinite(results[f"test_{name}"]).all() for name in READY_MADE)
+
+
+def test_score_is_the_metric_with_its_sign(people):
+    X, y = people
+    model, times = ScaledTruth().fit(X, y), [0.3, 0.9]
+    weight = np.linspace(1, 2, len(X))
+    censoring = simulate(10, seed=2, slope=0.0).censoring
+    incidence = model.predict_cumulative_incidence(X, np.array(times))
+    loss = integrated_brier_score(censoring, y, incidence, times, X=X, sample_weight=weight)
+    scorer = make_survival_scorer(
+        integrated_brier_score, greater_is_better=False, censoring=censoring, times=times
+    )
+    assert_allclose(scorer(model, X, y, sample_weight=weight), -loss)
+    # Metrics with a value for each time are averaged over times.
+    scorer = make_survival_scorer(accuracy_in_time, greater_is_better=True, times=times)
+    expected = accuracy_in_time(None, y, incidence, times).mean()
+    assert_allclose(pickle.loads(pickle.dumps(scorer))(model, X, y), expected)
+
+
+def test_all_censored_people_need_times(people):
+    X, _ = people
+    scorer = make_survival_scorer(brier_score, greater_is_better=False)
+    with pytest.raises(ValueError, match=r"All 3 people to score are censored\. Pass `times`"):
+        scorer(ScaledTruth().fit(X, None), X[:3], ([0, 0, 0], [1.0, 2.0, 3.0]))
