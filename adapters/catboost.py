@@ -8,6 +8,8 @@ number, by which the loss looks these up with the label. Callbacks see no model 
 but a metric sees the margins of all training rows: those at which the feedback loop needs the event
 model ride along in the training pool as rows of weight 0. CatBoost's split scores count rows by the
 weights of the pool, which stay the initial ones; leaf values follow the refreshed ones.
+``catboost.cv`` tells a loss not which fold it trains, so there all folds share the weights that the
+censoring of everybody gives, and it has no callbacks, so there is no refresh.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ FloatArray = npt.NDArray[np.float64]
 
 # CatBoost stores targets, and so our row numbers, as float32, which counts exactly up to here.
 _MAX_NUMBERED_ROWS = 2**24
+# Compiled code can raise only a fixed message.
+_FOREIGN_ROW = "A row of this pool has no number of this loss. Train on `loss.train_pool`."
 # CatBoost encodes categories by statistics of the target, which here is a row number: only
 # encodings that do not look at it make sense.
 _CATEGORY_PARAMS = {"one_hot_max_size": 255, "simple_ctr": "Counter", "combinations_ctr": "Counter"}
@@ -203,7 +207,7 @@ class IPCWLoss(TrainingProblem):
         return rows
 
     def _watch(self) -> None:
-        """From now on, keep the margins that the metric sees at the training rows."""
+        """In the next round, keep the margins that the metric sees at the training rows."""
         self._seen_margin = np.full((len(self._pool_weight), self.n_margins), np.nan)
 
     def _see(self, rows: npt.NDArray[np.int64], margin: FloatArray) -> None:
@@ -212,16 +216,15 @@ class IPCWLoss(TrainingProblem):
             self._seen_margin[rows[training]] = margin[training]
 
     def _take_seen(self) -> FloatArray:
-        """Margins of the training rows after this round; each round is seen once."""
-        seen = self._seen_margin
+        """Margins of the training rows after this round."""
+        seen, self._seen_margin = self._seen_margin, None
         if seen is None or np.isnan(seen).any():
             msg = (
-                "CatBoost did not evaluate the metric on the training rows since the last refresh, "
-                "so the weights cannot be refreshed. Keep `eval_metric` of `loss.params`, and a "
-                f"`metric_period` that divides refresh_every={self._schedule.every}."
+                "CatBoost did not evaluate the metric on the training rows in this round, so the "
+                "weights cannot be refreshed. Keep `eval_metric` of `loss.params`, and "
+                "`metric_period=1`."
             )
             raise ValueError(msg)
-        self._watch()
         return seen
 
     # ----------------------------------------------------------------------------------- prediction
@@ -284,6 +287,9 @@ def _compiled_ders(n_margins: int, reference: bool) -> Callable[..., Any]:
 
     @njit(error_model="numpy")
     def ders(table, trees, numbers, pool_weight):  # type: ignore[no-untyped-def]  # noqa: ARG001
+        # Not less than 0 and not beyond the end; compiled code would read any memory.
+        if not 0 <= numbers[0] < len(table):
+            raise ValueError(_FOREIGN_ROW)
         row = table[int(numbers[0])]
         weight, observed, start = row[0], int(row[1]) - first_class, row[2:]
         proba = np.empty(n_margins)
@@ -459,23 +465,33 @@ class _Refresh:
     def __init__(self, loss: IPCWLoss, params: Mapping[str, Any] | None) -> None:
         self._loss = loss
         self._params = params
-        self._n_evaluations = 0
+        self._iteration = 0
         self._begin()
+        self._watch_if_due()
 
     def _begin(self) -> None:
         self._alternation = Alternation(self._loss)
         self._trainer: _CensoringTrainer | None = None
         self._n_rounds = 0
-        self._loss._watch()
+
+    def _watch_if_due(self) -> None:
+        if self._loss._schedule.is_due(self._n_rounds + 1):
+            self._loss._watch()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Refresh:
+        # Only parameters are copied, and among these CatBoost would silently ignore it.
+        msg = "Pass this callback to `fit(callbacks=[...])`; `catboost.cv` cannot refresh weights."
+        raise TypeError(msg)
 
     def after_iteration(self, info: Any) -> bool:
-        if info.iteration < self._n_evaluations:
+        if info.iteration <= self._iteration:
             self._begin()  # The counter went back: another training with this callback.
-        self._n_evaluations = info.iteration
+        self._iteration = info.iteration
         loss, alternation = self._loss, self._alternation
         self._n_rounds += 1
         if loss._schedule.is_due(self._n_rounds) and alternation.has_censoring:
             self._refresh()
+        self._watch_if_due()
         loss._table[: loss._events.n_rows, 0] = alternation.weight
         return True  # False would stop training.
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.censoring import MarginModel
 from survival_objectives.losses import gradient_hessian, log_loss
+from survival_objectives.stacking import Role
 from survival_objectives.training import Alternation, TrainingProblem
 from survival_objectives.validation import Features
 
@@ -107,7 +108,10 @@ class IPCWObjective(TrainingProblem):
     # ------------------------------------------------------------------------------- the objective
     def __call__(self, margin: npt.NDArray[Any], dataset: Any) -> tuple[Float32Array, Float32Array]:
         """Gradient and Hessian of every row, as ``lgb.train`` asks for them."""
-        gradient, hessian = self._derivatives(margin, self._own_rows(dataset), order="F")
+        rows = self._own_rows(dataset)
+        if rows is not None:
+            self._trains_on(dataset)
+        gradient, hessian = self._derivatives(margin, rows, order="F")
         return (gradient[:, 0], hessian[:, 0]) if self.n_margins == 1 else (gradient, hessian)
 
     @property
@@ -121,7 +125,8 @@ class IPCWObjective(TrainingProblem):
         weight = dataset.get_weight()
         if dataset.used_indices is not None:
             rows = self._own_rows(dataset)
-            weight = weight if rows is None else self._fold_weight(rows, held_out=True)
+            if rows is not None:
+                weight = self._fold_weight(rows, held_out=self._is_held_out(dataset))
         margin = margin.reshape(len(target), -1, order="F")
         value = log_loss(margin, target, weight, reference=self._reference)
         return "ipcw_log_loss", value, False
@@ -189,8 +194,7 @@ class _KeptRows:
     def __init__(self, values: Float32Array, start: FloatArray, params: Mapping[str, Any]) -> None:
         self._values = values
         self._start = start
-        names = ("boosting", "boosting_type", "boost")
-        self._whole = any(params.get(name) == "dart" for name in names)
+        self._whole = _is_dart(params)
         self._forget()
 
     def _forget(self) -> None:
@@ -210,6 +214,32 @@ class _KeptRows:
             ).reshape(self._margin.shape)
             self._n_rounds = n_rounds
         return self._margin
+
+
+class _StayedRows:
+    """Margins of a live booster at those of its training rows whose person stayed.
+
+    LightGBM keeps the margins of its training rows, so reading them costs nothing. But for DART,
+    which takes trees out of the model for the next round whenever they are read.
+    """
+
+    def __init__(
+        self, role: Role, features: Features, start: FloatArray, params: Mapping[str, Any]
+    ) -> None:
+        self._stayed = role.stayed
+        self._kept: _KeptRows | None = None
+        if _is_dart(params):
+            rows = role.matrix(features)[role.stayed]
+            self._kept = _KeptRows(rows, start[role.stayed], params)
+
+    def __call__(self, booster: Any) -> FloatArray:
+        if self._kept is not None:
+            return self._kept(booster)
+        return _training_margin(booster).reshape(len(self._stayed), -1, order="F")[self._stayed]
+
+
+def _is_dart(params: Mapping[str, Any]) -> bool:
+    return any(params.get(name) == "dart" for name in ("boosting", "boosting_type", "boost"))
 
 
 def _training_margin(booster: Any) -> FloatArray:
@@ -243,9 +273,9 @@ class _CensoringTrainer:
         role = alternation.censorings
         features, start = objective._features, alternation.start
         self._role = role
-        train_set = _dataset(
-            role.matrix(features), features, start(role.horizon), reference=objective.train_set
-        )
+        margin = start(role.horizon)
+        train_set = _dataset(role.matrix(features), features, margin, reference=objective.train_set)
+        self._stayed = _StayedRows(role, features, margin, params)
         rows, times = objective._exit_rows(objective._events, left=True)
         self._exit = _KeptRows(rows, start(times, left=True), params)
         fixed = {
@@ -270,7 +300,7 @@ class _CensoringTrainer:
             self._booster.update(fobj=loss)
 
     def stayed_margin(self) -> npt.ArrayLike:
-        return _training_margin(self._booster)[self._role.stayed]
+        return self._stayed(self._booster).ravel()
 
     def exit_margin(self) -> npt.ArrayLike:
         return self._exit(self._booster)
@@ -312,12 +342,13 @@ class _Refresh:
         if self._trainer is None:
             rows, times = objective._exit_rows(alternation.censorings, left=False)
             self._exit = _KeptRows(rows, objective._start_margin(times), env.params)
+            margin = objective._start_margin(objective.horizon)
+            self._stayed = _StayedRows(objective._events, objective._features, margin, env.params)
             params = _tree_params(env.params) if self._params is None else dict(self._params)
             self._trainer = _CensoringTrainer(alternation, objective, params)
-        margin = _training_margin(env.model).reshape(objective._events.n_rows, -1, order="F")
         alternation.refresh(
             self._trainer,
-            margin[objective._events.stayed],
+            self._stayed(env.model),
             self._exit(env.model),
             n_rounds=objective._schedule.every,
             round=n_rounds,

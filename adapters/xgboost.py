@@ -75,7 +75,11 @@ class IPCWObjective(TrainingProblem):
 
     @property
     def params(self) -> dict[str, Any]:
-        """Parameters that this objective needs; merge your own into them."""
+        """Parameters that this objective needs; merge your own into them.
+
+        ``base_score`` is a margin here. An `XGBClassifier` of two classes reads it as a
+        probability: there, override it by 0.5.
+        """
         params: dict[str, Any] = {
             "base_score": 0.0,
             "disable_default_eval_metric": True,
@@ -123,8 +127,17 @@ class IPCWObjective(TrainingProblem):
     # ------------------------------------------------------------------------------- the objective
     def __call__(self, margin: npt.NDArray[Any], dtrain: Any) -> tuple[Float32Array, Float32Array]:
         """Gradient and Hessian of every row, as ``xgb.train`` asks for them."""
-        own = dtrain is getattr(self, "_dtrain", None)
-        return self._derivatives(margin, None if own else self._own_rows(dtrain), order="C")
+        if dtrain is getattr(self, "_dtrain", None):
+            return self._derivatives(margin, None, order="C")
+        rows = self._own_rows(dtrain)
+        if self.__dict__.pop("_offered_weight", None) is not None:
+            msg = (
+                "This matrix has the rows of `objective.dtrain` but is another one, where the "
+                "weights cannot be refreshed. Train on `objective.dtrain`."
+            )
+            raise ValueError(msg)
+        self._trains_on(dtrain)
+        return self._derivatives(margin, rows, order="C")
 
     @property
     def _hessian_scale(self) -> float:
@@ -138,7 +151,8 @@ class IPCWObjective(TrainingProblem):
             matrix is not getattr(self, "_dtrain", None)
             and matrix.get_float_info("label_lower_bound").size
         ):
-            weight = self._fold_weight(self._own_rows(matrix), held_out=True)
+            held_out = self._is_held_out(matrix)
+            weight = self._fold_weight(self._own_rows(matrix), held_out=held_out)
         margin = margin.reshape(len(target), -1)
         return "ipcw_log_loss", log_loss(margin, target, weight, reference=self._reference)
 
@@ -321,7 +335,9 @@ def _tree_params(booster: Any) -> dict[str, Any]:
     """Tree, seed and thread settings of a live booster."""
     config = json.loads(booster.save_config())["learner"]
     generic = config["generic_param"]
-    trees = config["gradient_booster"].get("tree_train_param", {})
+    booster_config = config["gradient_booster"]
+    # DART keeps its trees in a booster inside.
+    trees = booster_config.get("gbtree", booster_config).get("tree_train_param", {})
     return {
         **{name: generic[name] for name in ("seed", "nthread", "device")},
         **{name: value for name, value in trees.items() if name not in _NOT_INHERITED},

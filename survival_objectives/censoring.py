@@ -153,7 +153,8 @@ class BoostedCensoring:
         matrix[:, :-1] = values
         for column in range(columns.shape[1]):
             matrix[:, -1] = time_feature(columns[:, column], left=left)
-            start = self.start(columns[:, column], left=left)
+            # The steps are float32 times, so a time must be rounded before it is compared.
+            start = self.start(time_feature(columns[:, column]), left=left)
             uncensored[:, column] = expit(-self.model.margin(matrix, start))
         if left:
             uncensored[columns <= 0] = 1.0  # Nobody is censored before the start.

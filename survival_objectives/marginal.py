@@ -90,8 +90,11 @@ def kaplan_meier_censoring(
 ) -> StepFunction:
     """Probability of being uncensored after each time, equation (8)."""
     table = _risk_table(target, weight)
-    at_risk = table.at_risk - table.leaving[:, 1:].sum(axis=1)
-    return StepFunction(table.times, _product_limit(table.leaving[:, 0], at_risk), np.array(1.0))
+    censored = table.leaving[:, 0]
+    # n(u) - d(u) as those seen after u plus the censored at u: subtracting weights would round,
+    # and the last censoring would not bring the curve to exactly 0.
+    at_risk = np.append(table.at_risk[1:], 0.0) + censored
+    return StepFunction(table.times, _product_limit(censored, at_risk), np.array(1.0))
 
 
 def aalen_johansen(

@@ -46,6 +46,9 @@ __all__ = ["HorizonSampler", "Role", "Stack", "TimeStacker", "censoring_role", "
 HorizonSampler = Callable[[np.random.Generator, int, int, SurvivalTarget], npt.ArrayLike]
 SAMPLERS = ("uniform", "stratified", "events", "mixture")
 
+# Rows of the stacked matrix that are copied at a time.
+_BLOCK = 4096
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -171,8 +174,9 @@ class TimeStacker:
         by_time = t_max * self._slices(shape[0], shape[1] - n_events_slices)
         if n_events_slices == 0:
             return by_time
-        position = self._slices(shape[0], n_events_slices) * len(times)
-        return np.column_stack([by_time, times[position.astype(np.int64)]])
+        position = (self._slices(shape[0], n_events_slices) * len(times)).astype(np.int64)
+        # A draw just below 1 may round to 1.
+        return np.column_stack([by_time, times[np.minimum(position, len(times) - 1)]])
 
     def _slices(self, n_samples: int, n_slices: int) -> npt.NDArray[np.float64]:
         """One uniform draw in each of ``n_slices`` equal slices of (0, 1), for every person."""
@@ -184,8 +188,9 @@ class TimeStacker:
 
 def _show_every_cause(horizon: npt.NDArray[np.float32], target: SurvivalTarget) -> None:
     duration = time_feature(target.duration)
-    happened = target.event * (duration <= horizon.max(axis=1))
-    for cause in np.setdiff1d(np.arange(1, target.n_causes + 1), happened):
+    shown = target.event * (duration <= horizon.max(axis=1))
+    # Held-out people may lack a cause of training; that one cannot be shown.
+    for cause in np.setdiff1d(target.event[target.event > 0], shown):
         first = np.flatnonzero(target.event == cause)[0]
         horizon[first, -1] = duration[first]
 
@@ -294,6 +299,9 @@ def stacked_matrix(
 ) -> npt.NDArray[np.float32]:
     """Features of the people with a time as the last column, built in one allocation."""
     matrix = np.empty((len(person), features.n_features + 1), np.float32)
-    np.take(features.values, person, axis=0, out=matrix[:, :-1], mode="clip")
+    # In blocks, because `np.take` into a part of `matrix` would copy all of that part.
+    for start in range(0, len(person), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        matrix[rows, :-1] = features.values[person[rows]]
     matrix[:, -1] = times
     return matrix

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -251,10 +252,16 @@ class TrainingProblem(ABC):
 
     _buffers: Float32Array
     _fold_weights: dict[bytes, Float32Array]
+    _training_folds: WeakSet[Any]
     _offered_weight: Float32Array
 
     #: Attributes that hold engine handles and scratch arrays: rebuilt on demand, never pickled.
-    _transient: tuple[str, ...] = ("_buffers", "_fold_weights", "_offered_weight")
+    _transient: tuple[str, ...] = (
+        "_buffers",
+        "_fold_weights",
+        "_training_folds",
+        "_offered_weight",
+    )
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -327,12 +334,13 @@ class TrainingProblem(ABC):
         self._fixed_censoring = not isinstance(censoring, str)
         self._initial_censoring = self._censoring_model(censoring)
         self.censoring_ = self._initial_censoring
-        weight, self.n_floored_ = self._events.weights(
+        weight, self._initial_n_floored = self._events.weights(
             *self._censoring_survival(self._initial_censoring, self._events, self._target, X),
             floor=self._min_censoring_survival,
             sample_weight=self._sample_weight,
         )
         self._initial_weight = weight.astype(np.float32)
+        self.n_floored_ = self._initial_n_floored
         self._log_floor(self.n_floored_, self._events.n_rows)
         check_choice(start, "start", ("marginal", "constant", "zero"))
         self._start = start
@@ -396,19 +404,27 @@ class TrainingProblem(ABC):
         """Gradient and Hessian as the engine's scikit-learn classifier asks for them.
 
         Pass it as the classifier's ``objective`` and fit on ``(stacked_features, target,
-        sample_weight=initial_weight)``. The wrappers train one margin a class, so construct with
-        ``margins="free"``, and start at 0, so with ``start="zero"``; they offer no way to replace
+        sample_weight=initial_weight)``. The wrappers start at 0, so construct with
+        ``start="zero"``, and train one margin a class, so with ``margins="free"``, but for a single
+        cause one margin in all, which is ``margins="reference"``. They offer no way to replace
         weights during training, so there is no refresh.
         """
-        if self._reference or self._start != "zero":
+        wanted = "reference" if self._target.n_causes == 1 else "free"
+        if self._start != "zero" or self._reference != (wanted == "reference"):
             msg = (
-                "The scikit-learn wrappers train a margin for every class, from 0. "
-                "Construct with `margins='free', start='zero'`."
+                "The scikit-learn wrappers start at 0 and train a margin for every class, but one "
+                f"for two classes. Construct with `margins={wanted!r}, start='zero'`."
             )
             raise ValueError(msg)
         target = np.asarray(y_true).astype(np.int32)
-        margin = y_pred.reshape(len(target), -1)
-        return gradient_hessian(margin, target, sample_weight, hessian_scale=self._hessian_scale)
+        gradient, hessian = gradient_hessian(
+            y_pred.reshape(len(target), -1),
+            target,
+            sample_weight,
+            reference=self._reference,
+            hessian_scale=self._hessian_scale,
+        )
+        return gradient.reshape(y_pred.shape), hessian.reshape(y_pred.shape)
 
     # --------------------------------------------------------------------------------- prediction
     @abstractmethod
@@ -514,19 +530,31 @@ class TrainingProblem(ABC):
         )
         return gradient, hessian
 
+    def _trains_on(self, fold: Any) -> None:
+        """Remember that the objective was asked about a fold, which is thus not held out."""
+        if not hasattr(self, "_training_folds"):
+            self._training_folds = WeakSet()
+        self._training_folds.add(fold)
+
+    def _is_held_out(self, fold: Any) -> bool:
+        """Whether only the metric was ever asked about a fold; the objective is asked first."""
+        return fold not in getattr(self, "_training_folds", ())
+
     def _fold_weight(self, rows: npt.NDArray[np.int64], *, held_out: bool) -> Float32Array:
-        """Weights of a fold's rows, from the censoring of its training people alone."""
+        """Weights of a fold's rows, from the censoring of its training people alone.
+
+        Training people are all without a row among the held-out ones: people who were censored
+        before each of their horizons have no row at all, and must not be missed in the censoring.
+        """
         if self._fixed_censoring or len(rows) == self._events.n_rows:
             return self._initial_weight[rows]
         if not hasattr(self, "_fold_weights"):
             self._fold_weights = {}
-        key = hashlib.sha256(rows.tobytes()).digest()
-        # The objective meets the training rows of a fold before the metric does, so rows that
-        # the metric is first to ask about are held out.
+        # With two folds, the training rows of one are the held-out rows of the other.
+        key = hashlib.sha256(rows.tobytes() + bytes([held_out])).digest()
         if key not in self._fold_weights:
-            inside = np.unique(self.person[rows])
-            everybody = np.arange(self._target.n_samples)
-            people = np.setdiff1d(everybody, inside) if held_out else inside
+            held_out_rows = rows if held_out else np.delete(np.arange(self._events.n_rows), rows)
+            people = np.setdiff1d(np.arange(self._target.n_samples), self.person[held_out_rows])
             weight, _ = self._events.weights(
                 *self._censoring_survival(
                     self._kaplan_meier(people), self._events, self._target, None
@@ -664,6 +692,7 @@ class Alternation:
             log_odds(1 - curve.initial, curve.initial, floor),
         )
         problem.censoring_ = problem._initial_censoring
+        problem.n_floored_ = problem._initial_n_floored
         problem.refreshes_ = []
 
     @property

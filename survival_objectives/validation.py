@@ -35,6 +35,8 @@ IntArray = npt.NDArray[np.integer[Any]]
 
 _EVENT_NAMES = ("event",)
 _DURATION_NAMES = ("duration", "time")
+# float64, through which labels pass, counts exactly up to here.
+_MAX_LABEL = 2**53
 
 
 # ---------------------------------------------------------------------------------------- targets
@@ -224,6 +226,10 @@ def _check_event(event: Any) -> npt.NDArray[np.int64]:
             "labels are 0 (censored) and positive integers (causes)."
         )
         raise ValueError(msg)
+    bad = np.flatnonzero(array > _MAX_LABEL)
+    if len(bad):
+        msg = f"`event` is {array[bad[0]]:g} at row {bad[0]}; labels go up to 2^53."
+        raise ValueError(msg)
     return array.astype(np.int64)
 
 
@@ -383,7 +389,10 @@ def _to_pandas(series: Any) -> pd.Series[Any]:
         if type(series.dtype).__name__ == "Enum":
             return pd.Series(pd.Categorical(values, categories=list(series.dtype.categories)))
         return pd.Series(pd.Categorical(values))
-    return pd.Series(series.to_numpy())
+    array = series.to_numpy()
+    if array.dtype == object and str(series.dtype) == "Boolean":
+        array = array.astype(np.float64)  # True, False and None become 1, 0 and NaN.
+    return pd.Series(array)
 
 
 def _category_codes(

@@ -256,7 +256,10 @@ def integrated_score(scores: npt.ArrayLike, times: npt.ArrayLike) -> FloatArray:
     """
     values = np.asarray(scores, dtype=np.float64)
     horizon = np.asarray(times, dtype=np.float64)
-    known = ~np.isnan(values).reshape(-1, len(horizon)).any(axis=0)
+    if values.shape[-1:] != horizon.shape:
+        msg = f"`scores` has shape {values.shape}; its last axis must be the {horizon.size} times."
+        raise ValueError(msg)
+    known = ~np.isnan(values).any(axis=tuple(range(values.ndim - 1)))
     order = np.flatnonzero(known)[np.argsort(horizon[known], kind="stable")]
     if len(order) == 0:
         return np.full(values.shape[:-1], np.nan)
@@ -283,8 +286,7 @@ def integrated_brier_score(
 ) -> Any:
     r"""Brier score (22) integrated over time by (25).
 
-    Strictly proper for the curves, almost everywhere on (z_1, z_T), with the true censoring
-    probabilities in (20).
+    Strictly proper for the curves at the times, with the true censoring probabilities in (20).
 
     Parameters
     ----------
@@ -309,7 +311,8 @@ def integrated_brier_score(
     shared = (X, sample_weight, event_ids, min_censoring_survival)
     evaluation, weights = _evaluate(censoring, y_test, incidence, times, cause, *shared)
     scores = _binary_scores(evaluation, weights, cause, _squared_error)
-    warn_follow_up(evaluation.times, weights.known, weights.reason, _integral_ends(weights))
+    consequence = _integral_ends(weights, evaluation.times)
+    warn_follow_up(evaluation.times, weights.known, weights.reason, consequence)
     return averaged(integrated_score(scores, evaluation.times), average)
 
 
@@ -327,8 +330,7 @@ def integrated_log_loss(
 ) -> float:
     r"""Log-loss of the whole vector (23) integrated over time by (25).
 
-    Strictly proper for the curves, almost everywhere on (z_1, z_T), with the true censoring
-    probabilities in (20).
+    Strictly proper for the curves at the times, with the true censoring probabilities in (20).
 
     Parameters
     ----------
@@ -344,7 +346,8 @@ min_probability
     shared = (X, sample_weight, event_ids, min_censoring_survival)
     evaluation, weights = _evaluate(censoring, y_test, incidence, times, None, *shared)
     scores = _vector_log_loss(evaluation, weights, min_probability)
-    warn_follow_up(evaluation.times, weights.known, weights.reason, _integral_ends(weights))
+    consequence = _integral_ends(weights, evaluation.times)
+    warn_follow_up(evaluation.times, weights.known, weights.reason, consequence)
     return float(integrated_score(scores, evaluation.times))
 
 
@@ -364,8 +367,7 @@ def integrated_cause_log_loss(
 ) -> Any:
     r"""Binary log-loss (24) integrated over time by (25).
 
-    Strictly proper for the curves, almost everywhere on (z_1, z_T), with the true censoring
-    probabilities in (20).
+    Strictly proper for the curves at the times, with the true censoring probabilities in (20).
 
     Parameters
     ----------
@@ -383,7 +385,8 @@ min_censoring_survival, min_probability
     shared = (X, sample_weight, event_ids, min_censoring_survival)
     evaluation, weights = _evaluate(censoring, y_test, incidence, times, cause, *shared)
     scores = _binary_scores(evaluation, weights, cause, _binary_log_loss(min_probability))
-    warn_follow_up(evaluation.times, weights.known, weights.reason, _integral_ends(weights))
+    consequence = _integral_ends(weights, evaluation.times)
+    warn_follow_up(evaluation.times, weights.known, weights.reason, consequence)
     return averaged(integrated_score(scores, evaluation.times), average)
 
 
@@ -397,10 +400,10 @@ def averaged(values: FloatArray, average: str | None) -> Any:
     return float(values[first:].mean())
 
 
-def _integral_ends(weights: Weights) -> str:
+def _integral_ends(weights: Weights, times: FloatArray) -> str:
     if not weights.known.any():
         return "No time is left, and the integral is NaN."
-    return "The integral ends before."
+    return f"The integral ends at {times[weights.known].max():g}."
 
 
 # ----------------------------------------------------------------------------------------- pieces

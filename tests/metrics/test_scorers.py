@@ -48,8 +48,7 @@ class ScaledTruth(BaseEstimator):
 @pytest.fixture(scope="module")
 def people():
     data = simulate(2_000, seed=1, slope=0.0)
-    frame = pd.DataFrame({"event": data.y[0], "duration": data.y[1]})
-    return data.X, frame.to_records(index=False)
+    return data.X, pd.DataFrame({"event": data.y[0], "duration": data.y[1]})
 
 
 def test_search_finds_the_truth(people):

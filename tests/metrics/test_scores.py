@@ -101,8 +101,11 @@ def test_integrals_follow_their_formula(tied):
     )
 
 
-def test_integral_of_one_time_is_its_score():
+def test_integral_at_its_edges():
     assert integrated_score([0.3], [2.0]) == 0.3
+    assert np.isnan(integrated_score([], []))
+    with pytest.raises(ValueError, match=r"shape \(2,\); its last axis must be the 3 times"):
+        integrated_score([0.3, 0.4], [1.0, 2.0, 3.0])
 
 
 # ---------------------------------------------------------------------------------- other packages
@@ -246,8 +249,9 @@ def test_weights_and_labels_survive_any_input(event, duration, z):
 )
 @settings(max_examples=60, deadline=None)
 def test_weights_of_the_people_themselves_give_aalen_johansen(event, duration, z):
-    # Exact with ties because events weigh 1/G(t-). hazardous and scikit-survival weigh them by
-    # 1/G(t), and their weights do not average to 1 where a censoring ties with an event.
+    # Exact with ties because events weigh 1/G(t-). scikit-survival weighs them by 1/G(t), and its
+    # weights do not average to 1 where a censoring ties with an event; hazardous lets censorings
+    # come first, and its weighted shares are not Aalen-Johansen's.
     y = (np.append(event, [1, 2]), np.append(duration, [9.0, 9.0]))
     states = np.zeros((14, 3, 1))
     total = weighted_score(y, y, states, z, score=lambda p, happened: np.ones(p.shape))
@@ -273,7 +277,7 @@ def test_times_beyond_follow_up_are_nan_with_a_warning():
     with pytest.warns(FollowUpWarning, match="1 of 3 times.*last person.*censored at 4"):
         found = brier_score(y, y, states, [2.5, 4.0, 3.5])
     assert np.isnan(found).all(axis=0).tolist() == [False, True, False]
-    with pytest.warns(FollowUpWarning, match="The integral ends before"):
+    with pytest.warns(FollowUpWarning, match=r"The integral ends at 3\.5\."):
         truncated = integrated_brier_score(y, y, states, [2.5, 4.0, 3.5])
     assert_allclose(truncated, integrated_brier_score(y, y, states[..., :2], [2.5, 3.5]))
     with pytest.warns(FollowUpWarning, match="integral is NaN"):

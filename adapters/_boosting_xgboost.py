@@ -1,0 +1,189 @@
+"""XGBoost, driven round by round: one booster, many matrices whose margins XGBoost caches."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives.adapters._boosting import TreeSettings
+from survival_objectives.adapters._engine import column_names, import_engine
+from survival_objectives.losses import gradient_hessian
+from survival_objectives.trees import Forest, Tree
+
+xgb = import_engine("xgboost")
+
+__all__ = ["FILE_NAME", "Booster"]
+
+FILE_NAME = "{name}.ubj"
+
+Float32Array = npt.NDArray[np.float32]
+FloatArray = npt.NDArray[np.float64]
+
+
+class Booster:
+    """K margins of K causes against the event-free state, boosted on several matrices in turn."""
+
+    reference = True
+
+    def __init__(self, settings: TreeSettings, model: Any = None) -> None:
+        self._settings = settings
+        self._n_margins = settings.n_causes
+        self._matrices: list[Any] = []
+        self._booster = model
+        self._n_rounds = 0 if model is None else model.num_boosted_rounds()
+
+    @property
+    def _params(self) -> dict[str, Any]:
+        settings = self._settings
+        params: dict[str, Any] = {
+            "max_depth": settings.max_depth,
+            "learning_rate": settings.learning_rate,
+            "min_child_weight": settings.min_leaf_people,
+            "seed": settings.seed,
+            "verbosity": 0,
+        }
+        if settings.n_jobs is not None:
+            params["nthread"] = settings.n_jobs
+        if settings.monotone:
+            params["monotone_constraints"] = str(tuple(settings.time_signs))
+        params.update(settings.engine_params)
+        if self._n_margins == 1:
+            params.update({"objective": "binary:logistic", "base_score": 0.5})
+        else:
+            params.update({"num_class": self._n_margins, "base_score": 0.0})
+        params["disable_default_eval_metric"] = True
+        return params
+
+    @property
+    def n_rounds(self) -> int:
+        return self._n_rounds
+
+    def _matrix(self, kind: type, values: Float32Array, **options: Any) -> Any:
+        schema = self._settings.schema
+        types = ["c" if column in schema.categories else "q" for column in range(values.shape[1])]
+        return kind(
+            values,
+            feature_names=column_names(schema),
+            feature_types=types,
+            enable_categorical=bool(schema.categories),
+            nthread=self._settings.n_jobs,
+            **options,
+        )
+
+    def add(self, values: Float32Array, start: FloatArray) -> int:
+        options = {"ref": self._matrices[0]} if self._matrices else {}
+        max_bin = self._settings.engine_params.get("max_bin")
+        if max_bin is not None:
+            options["max_bin"] = max_bin
+        matrix = self._matrix(xgb.QuantileDMatrix, values, **options)
+        matrix.set_base_margin(start.astype(np.float32))
+        self._matrices.append(matrix)
+        return len(self._matrices) - 1
+
+    def boost(
+        self, key: int, target: npt.NDArray[np.int32], weight: FloatArray, n_rounds: int
+    ) -> None:
+        matrix = self._matrices[key]
+        if self._booster is None:
+            self._booster = xgb.Booster(self._params, [matrix])
+        else:
+            self._booster.set_param(self._params)
+        loss = None
+        if self._n_margins == 1:
+            matrix.set_info(label=target, weight=weight)
+        else:
+            weight = weight.astype(np.float32)
+            out = np.empty((2, len(target), self._n_margins), np.float32)
+
+            def loss(margin: Float32Array, _: Any) -> tuple[Any, Any]:
+                return gradient_hessian(
+                    margin, target, weight, reference=True, out=(out[0], out[1])
+                )
+
+        for _ in range(n_rounds):
+            self._booster.update(matrix, self._n_rounds, fobj=loss)
+            self._n_rounds += 1
+
+    def margin(self, key: int) -> npt.ArrayLike:
+        matrix = self._matrices[key]
+        if self._booster is None:
+            return matrix.get_base_margin().reshape(matrix.num_row(), -1)  # type: ignore[no-any-return]
+        margin = self._booster.predict(matrix, output_margin=True)
+        return margin.reshape(matrix.num_row(), -1)  # type: ignore[no-any-return]
+
+    def contribution(self, values: Float32Array, first: int, last: int) -> npt.ArrayLike:
+        if first == last:  # XGBoost would take (0, 0) for all rounds.
+            return np.zeros((len(values), self._n_margins))
+        margin = self._booster.predict(
+            self._matrix(xgb.DMatrix, values), output_margin=True, iteration_range=(first, last)
+        )
+        return margin.reshape(len(values), -1)  # type: ignore[no-any-return]
+
+    def model(self, n_rounds: int) -> Any:
+        """The native booster, cut to its first rounds and free of training data."""
+        booster = self._booster[:n_rounds]
+        booster.set_param({"nthread": self._settings.n_jobs or 0})
+        return booster
+
+    def forest(self) -> Forest:
+        content = json.loads(self._booster.save_raw("json"))
+        model = content["learner"]["gradient_booster"]["model"]
+        return Forest(
+            [
+                _tree(tree, margin)
+                for tree, margin in zip(model["trees"], model["tree_info"], strict=True)
+            ],
+            self._n_margins,
+            self._settings.schema.n_features,
+            at_most=False,
+        )
+
+    def shap_values(self, values: Float32Array) -> npt.ArrayLike:
+        """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
+        contributions = self._booster.predict(self._matrix(xgb.DMatrix, values), pred_contribs=True)
+        return contributions.reshape(len(values), self._n_margins, -1)  # type: ignore[no-any-return]
+
+    def importances(self) -> FloatArray:
+        """Total gain of every column, the time last."""
+        gains = self._booster.get_score(importance_type="total_gain")
+        names = column_names(self._settings.schema)
+        return np.array([np.sum(gains.get(name, 0.0)) for name in names])
+
+    @staticmethod
+    def save(model: Any, path: str) -> None:
+        model.save_model(path)
+
+    @staticmethod
+    def load(path: str) -> Any:
+        return xgb.Booster(model_file=path)
+
+
+def _tree(tree: dict[str, Any], margin: int) -> Tree:
+    left = tree["left_children"]
+    is_leaf = [child == -1 for child in left]
+    # XGBoost lists the categories that go right.
+    right_sets: dict[int, frozenset[int]] = {}
+    for node, start, size in zip(
+        tree["categories_nodes"], tree["categories_segments"], tree["categories_sizes"], strict=True
+    ):
+        right_sets[node] = frozenset(tree["categories"][start : start + size])
+    # Where a node splits on a category, both children change places, and so does its default.
+    swapped = [node in right_sets for node in range(len(left))]
+    right = tree["right_children"]
+    default_left = [bool(flag) for flag in tree["default_left"]]
+    return Tree(
+        feature=[
+            -1 if leaf else column
+            for leaf, column in zip(is_leaf, tree["split_indices"], strict=True)
+        ],
+        threshold=tree["split_conditions"],
+        left=[b if swap else a for a, b, swap in zip(left, right, swapped, strict=True)],
+        right=[a if swap else b for a, b, swap in zip(left, right, swapped, strict=True)],
+        nan_left=[flag != swap for flag, swap in zip(default_left, swapped, strict=True)],
+        categories=right_sets,
+        value=[(value,) for value in tree["split_conditions"]],
+        first_margin=margin,
+    )

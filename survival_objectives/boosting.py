@@ -1,0 +1,311 @@
+r"""The training loop that the estimator owns: Algorithms 1-3 on whichever engine.
+
+An engine that is driven from outside can do what its own training call cannot: look at everybody at
+new horizons as it goes. A few stacks of horizons are drawn once and boosted on in turn, a chunk of
+rounds each, so that a person is seen at several times as many horizons as a round costs rows.
+Between chunks the two models weigh each other: survival of the event model makes the weights (11)
+of the censoring model, which advances by a chunk on the same stack and makes the weights (10) of
+the next chunk of events.
+
+Weights are divided by the number of horizons, so that a person weighs about 1 in every round: rows
+of one person are not independent, and leaf regularisation should count people.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from survival_objectives.censoring import KaplanMeierCensoring, log_odds, time_feature
+from survival_objectives.losses import log_loss, probabilities
+from survival_objectives.marginal import StepFunction
+from survival_objectives.stacking import (
+    Role,
+    TimeStacker,
+    censoring_role,
+    event_role,
+    stacked_matrix,
+)
+from survival_objectives.validation import Features, SurvivalTarget
+
+__all__ = ["BoostingLoop", "CycledBooster", "HeldOut", "LoopSettings", "RoundRecord"]
+
+logger = logging.getLogger("survival_objectives")
+
+FloatArray = npt.NDArray[np.float64]
+Float32Array = npt.NDArray[np.float32]
+
+# Steps of the marginal censoring curve that boosting starts from. A coarse curve starts as well as
+# a fine one, and unlike it does not spell out when the people of training left.
+_CURVE_STEPS = 64
+
+
+class CycledBooster(Protocol):
+    """A boosted model of one engine that trains on several matrices in turn."""
+
+    #: Whether the event-free margin is left out (see `survival_objectives.losses`).
+    reference: bool
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds so far."""
+        ...
+
+    def add(self, values: Float32Array, start: FloatArray) -> int:
+        """Register rows (features, time) with their starting margins; returns their key."""
+        ...
+
+    def boost(
+        self, key: int, target: npt.NDArray[np.int32], weight: FloatArray, n_rounds: int
+    ) -> None:
+        """Train ``n_rounds`` more rounds on registered rows."""
+        ...
+
+    def margin(self, key: int) -> npt.ArrayLike:
+        """Current margins of registered rows, (n_rows, n_margins), start included."""
+        ...
+
+    def contribution(self, values: Float32Array, first: int, last: int) -> npt.ArrayLike:
+        """Sum of the trees of rounds first..last-1 on any rows, (n_rows, n_margins)."""
+        ...
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """What the loop does, apart from the settings of the trees."""
+
+    n_rounds: int
+    refresh_every: int
+    n_stacks: int
+    min_censoring_survival: float
+    min_event_survival: float
+    early_stopping_rounds: int | None
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """Held-out loss after a round."""
+
+    round: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Stacked rows of held-out people."""
+
+    values: Float32Array
+    target: npt.NDArray[np.int32]
+    weight: FloatArray
+
+
+@dataclass
+class _StackedRoles:
+    """One draw of horizons, as both models see it."""
+
+    events: Role
+    censorings: Role
+    event_key: int
+    censoring_key: int | None
+
+
+@dataclass
+class BoostingLoop:
+    """State of one training.
+
+    Parameters
+    ----------
+    features, target, sample_weight
+        Checked training data; durations are float32 values.
+    stacker : TimeStacker
+        Draws the horizons.
+    events, censoring : CycledBooster
+        The two models; ``censoring`` is None with Kaplan-Meier weights.
+    start : array of shape (n_margins,)
+        Margins at which the event model starts.
+    settings : LoopSettings
+    """
+
+    features: Features
+    target: SurvivalTarget
+    sample_weight: FloatArray | None
+    stacker: TimeStacker
+    events: CycledBooster
+    censoring: CycledBooster | None
+    start: FloatArray
+    censoring_start: StepFunction
+    settings: LoopSettings
+    on_chunk: Callable[[int, float | None], None] | None = None
+    history: list[RoundRecord] = field(default_factory=list)
+    refreshed_rounds: list[int] = field(default_factory=list)
+    n_floored: int = 0
+    n_weighted_rows: int = 0
+    best_round: int | None = None
+
+    def run(self, held_out: HeldOut | None = None) -> None:
+        """Train; with held-out people, stop when their loss has stopped falling."""
+        settings = self.settings
+        self._kaplan_meier = KaplanMeierCensoring().fit(
+            self.target, sample_weight=self.sample_weight
+        )
+        n_chunks = -(-settings.n_rounds // settings.refresh_every)
+        self._stacks = [self._new_stack() for _ in range(min(settings.n_stacks, n_chunks))]
+        self._add_exits()
+        held_margin = None
+        if held_out is not None:
+            held_margin = np.tile(self.start, (len(held_out.target), 1)) + np.asarray(
+                self.events.contribution(held_out.values, 0, self.events.n_rounds)
+            )
+        first_round = self.events.n_rounds
+        for chunk in range(n_chunks):
+            stack = self._stacks[chunk % len(self._stacks)]
+            done = self.events.n_rounds - first_round
+            n_rounds = min(settings.refresh_every, settings.n_rounds - done)
+            weight = self._event_weight(stack, n_rounds, advance=self.events.n_rounds > 0)
+            self.events.boost(stack.event_key, stack.events.target, weight, n_rounds)
+            loss = None
+            if held_out is not None and held_margin is not None:
+                held_margin = self._evaluate(held_out, held_margin, n_rounds)
+                loss = self.history[-1].loss
+            if self.on_chunk is not None:
+                self.on_chunk(n_rounds, loss)
+            if self._should_stop():
+                break
+        if self.history:
+            self.best_round = min(self.history, key=lambda record: record.loss).round
+
+    # ------------------------------------------------------------------------------------- rows
+    def _new_stack(self) -> _StackedRoles:
+        stack = self.stacker.draw(self.target)
+        events = event_role(self.target, stack)
+        censorings = censoring_role(self.target, stack)
+        start = np.tile(self.start, (events.n_rows, 1))
+        event_key = self.events.add(events.matrix(self.features), start)
+        censoring_key = None
+        if self.censoring is not None:
+            censoring_key = self.censoring.add(
+                censorings.matrix(self.features), self.censoring_start(censorings.horizon)[:, None]
+            )
+        return _StackedRoles(events, censorings, event_key, censoring_key)
+
+    def _add_exits(self) -> None:
+        """Register everybody at the time they left, where the other model's weights need them."""
+        if self.censoring is None:
+            return
+        censored = np.flatnonzero(self.target.event == 0)
+        happened = np.flatnonzero(self.target.event > 0)
+        times = self.target.duration
+        self._position = np.empty(self.target.n_samples, np.int64)
+        self._position[censored] = np.arange(len(censored))
+        self._position[happened] = np.arange(len(happened))
+        rows = stacked_matrix(self.features, censored, time_feature(times[censored]))
+        self._event_exits = self.events.add(rows, np.tile(self.start, (len(rows), 1)))
+        # An event at t is seen when censoring comes no earlier: G just before t.
+        rows = stacked_matrix(self.features, happened, time_feature(times[happened], left=True))
+        start = self.censoring_start(times[happened], left=True)[:, None]
+        self._censoring_exits = self.censoring.add(rows, start)
+        self._happened_at_0 = times[happened] <= 0
+
+    # ---------------------------------------------------------------------------------- weights
+    def _event_weight(self, stack: _StackedRoles, n_rounds: int, *, advance: bool) -> FloatArray:
+        role = stack.events
+        if self.censoring is None or not advance:
+            at_horizon = self._kaplan_meier.survival(role.horizon[role.stayed])
+            at_exit = self._kaplan_meier.survival(self.target.duration[role.leaver], left=True)
+        else:
+            self._advance_censoring(stack, n_rounds)
+            margin = np.asarray(self.censoring.margin(stack.censoring_key or 0), np.float64)
+            at_horizon = expit(-margin[stack.censorings.stayed, 0])
+            margin = np.asarray(self.censoring.margin(self._censoring_exits), np.float64)
+            before_event = np.where(self._happened_at_0, 1.0, expit(-margin[:, 0]))
+            at_exit = before_event[self._position[role.leaver]]
+        weight, n_floored = role.weights(
+            at_horizon,
+            at_exit,
+            floor=self.settings.min_censoring_survival,
+            sample_weight=self.sample_weight,
+        )
+        self.n_floored, self.n_weighted_rows = n_floored, role.n_rows
+        return weight / self.stacker.n_horizons
+
+    def _advance_censoring(self, stack: _StackedRoles, n_rounds: int) -> None:
+        assert self.censoring is not None
+        assert stack.censoring_key is not None
+        role = stack.censorings
+        at_horizon = self._event_free(stack.event_key)[stack.events.stayed]
+        at_exit = self._event_free(self._event_exits)[self._position[role.leaver]]
+        weight, _ = role.weights(
+            at_horizon,
+            at_exit,
+            floor=self.settings.min_event_survival,
+            sample_weight=self.sample_weight,
+        )
+        self.censoring.boost(
+            stack.censoring_key, role.target, weight / self.stacker.n_horizons, n_rounds
+        )
+        self.refreshed_rounds.append(self.events.n_rounds)
+
+    def _event_free(self, key: int) -> FloatArray:
+        return probabilities(self.events.margin(key), reference=self.events.reference)[:, 0]
+
+    # --------------------------------------------------------------------------- early stopping
+    def _evaluate(self, held_out: HeldOut, margin: FloatArray, n_rounds: int) -> FloatArray:
+        last = self.events.n_rounds
+        for number in range(last - n_rounds, last):
+            margin = margin + np.asarray(
+                self.events.contribution(held_out.values, number, number + 1)
+            )
+            loss = log_loss(
+                margin, held_out.target, held_out.weight, reference=self.events.reference
+            )
+            self.history.append(RoundRecord(number + 1, loss))
+        return margin
+
+    def _should_stop(self) -> bool:
+        patience = self.settings.early_stopping_rounds
+        if patience is None or not self.history:
+            return False
+        best = min(self.history, key=lambda record: record.loss).round
+        return self.history[-1].round - best >= patience
+
+
+def coarse_censoring_curve(
+    target: SurvivalTarget, sample_weight: FloatArray | None, t_max: float
+) -> StepFunction:
+    """Kaplan-Meier of censoring on an even grid of times, which shows nobody's own time."""
+    curve = KaplanMeierCensoring().fit(target, sample_weight=sample_weight).curve_
+    times = np.linspace(0, t_max, _CURVE_STEPS + 1)
+    return StepFunction(times, curve(times), np.array(1.0))
+
+
+def censoring_log_odds(curve: StepFunction, n_samples: int) -> StepFunction:
+    """Margins of the censoring model at its start, from a marginal curve."""
+    floor = 0.5 / n_samples
+    return StepFunction(
+        curve.times,
+        log_odds(1 - curve.values, curve.values, floor),
+        log_odds(1 - curve.initial, curve.initial, floor),
+    )
+
+
+def held_out_rows(
+    features: Features,
+    target: SurvivalTarget,
+    stacker: TimeStacker,
+    censoring: Any,
+    floor: float,
+) -> HeldOut:
+    """Rows of held-out people, weighted by the marginal censoring of the training people."""
+    role = event_role(target, stacker.draw(target))
+    weight, _ = role.weights(
+        censoring.survival(role.horizon[role.stayed]),
+        censoring.survival(target.duration[role.leaver], left=True),
+        floor=floor,
+    )
+    return HeldOut(role.matrix(features), role.target, weight)

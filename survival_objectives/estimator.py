@@ -1,0 +1,798 @@
+"""SurvivalBoost: the scikit-learn face of the package, over all three engines."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import sys
+import time
+from dataclasses import replace
+from typing import Any, TextIO
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import train_test_split
+from sklearn.utils.validation import check_is_fitted
+
+from survival_objectives import persistence
+from survival_objectives.boosting import (
+    BoostingLoop,
+    HeldOut,
+    LoopSettings,
+    censoring_log_odds,
+    coarse_censoring_curve,
+    held_out_rows,
+)
+from survival_objectives.censoring import BoostedCensoring, CensoringModel, time_feature
+from survival_objectives.losses import probabilities
+from survival_objectives.marginal import StepFunction
+from survival_objectives.metrics import integrated_brier_score
+from survival_objectives.stacking import HorizonSampler, TimeStacker, event_role, stacked_matrix
+from survival_objectives.trees import Forest, monotone_incidence
+from survival_objectives.validation import (
+    Features,
+    SurvivalTarget,
+    check_choice,
+    check_features,
+    check_fraction,
+    check_positive_int,
+    check_random_state,
+    check_sample_weight,
+    check_survival_target,
+    check_times,
+)
+
+__all__ = ["ENGINES", "SurvivalBoost"]
+
+logger = logging.getLogger("survival_objectives")
+
+FloatArray = npt.NDArray[np.float64]
+Float32Array = npt.NDArray[np.float32]
+
+#: In the order in which a missing engine is replaced.
+ENGINES = ("lightgbm", "xgboost", "catboost")
+
+# Numbers of curve values held at a time in prediction: 2^24 doubles are 128 MB.
+_PREDICTION_SIZE = 2**24
+# Up to here the engine's own prediction of every step costs less than walking all trees ourselves.
+_ENGINE_ROWS = 2**15
+_N_TIMES = 101
+# The share of people whose follow-up ends before the latest horizon.
+_HORIZON_QUANTILE = 0.99
+# Draws of horizons that are boosted on in turn.
+_N_STACKS = 3
+
+
+class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
+    r"""Gradient boosted trees for survival analysis and competing risks.
+
+    Predicts, for every person and time, the probability of being event-free and of having had each
+    of K competing causes, from right-censored outcomes. It boosts the IPCW log-loss on people at
+    sampled horizons (Alberge et al., AISTATS 2025) on LightGBM, XGBoost or CatBoost.
+
+    Parameters
+    ----------
+    engine : {"lightgbm", "xgboost", "catboost"}, default="lightgbm"
+        Which library grows the trees. Where it is not installed, an installed one takes its place
+        with a log line.
+    n_estimators : int, default=200
+        Rounds of boosting. With early stopping, at most so many.
+    learning_rate : float, default=0.1
+        Shrinkage of every tree.
+    max_depth : int, default=4
+        Depth of the trees. Deep trees overfit the stacked time axis.
+    n_horizons : int, default=2
+        Horizons a person and round; several stacks of them are boosted on in turn.
+    horizon_sampler : str or callable, default="mixture"
+        Where horizons fall; see `survival_objectives.stacking.TimeStacker`.
+    refresh_every : int, default=10
+        Rounds between two refreshes of horizons and censoring weights.
+    censoring : {"boosted", "kaplan-meier"}, default="boosted"
+        Whether censoring may depend on the features, or is the same for everybody.
+    monotone : bool, default=True
+        Whether survival never rises and no incidence ever falls in time.
+    early_stopping_rounds : int, optional
+        Stop once the held-out IPCW log-loss has not improved for so many rounds, and keep the best.
+    validation_fraction : float, default=0.1
+        Share of people held out for early stopping where ``fit`` gets no ``eval_set``.
+    min_censoring_survival : float, default=0.05
+        Floor of the censoring survival in the weights; ``n_floored_`` counts the rows it touches.
+    min_leaf_people : float, default=5.0
+        Smallest sum of Hessians in a leaf, counted in people whatever ``n_horizons`` is.
+    horizon_max : float, optional
+        Latest horizon; curves are flat after it. Default: the time to which one person in a hundred
+        is followed. Later, a few people would carry all the weight.
+    warm_start : bool, default=False
+        Whether another ``fit`` goes on with the model it has, for ``n_estimators`` rounds in all.
+    random_state : int, Generator, RandomState or None
+        Seed. The same seed and number of threads give the same model, bit for bit.
+    n_jobs : int, optional
+        Threads. Default: the engine's.
+    verbose : int, default=0
+        Whether to show progress on standard error.
+    engine_params : dict, optional
+        Settings in the engine's own terms; they win over those above.
+
+    Attributes
+    ----------
+    event_ids_ : array of shape (K + 1,)
+        Labels of the curves: 0 for event-free, then the causes.
+    times_ : array
+        Times of prediction where none are asked for: an even grid up to the latest horizon.
+    booster_ : object
+        The engine's own model.
+    censoring_ : CensoringModel
+        The model of censoring behind the final weights.
+    engine_ : str
+        The engine that trained.
+    n_estimators_ : int
+        Rounds kept.
+    history_ : list of RoundRecord
+        Held-out loss of every round, where there was early stopping.
+    n_floored_ : int
+        Rows of the last stack whose weight the floor limits.
+    feature_names_in_, n_features_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from survival_objectives.datasets import make_competing_risks
+    >>> data = make_competing_risks(500, n_causes=2, random_state=0)
+    >>> model = SurvivalBoost(n_estimators=20, random_state=0).fit(data.X, data.y)
+    >>> model.predict_cumulative_incidence(data.X[:3], times=[1.0, 2.0]).shape
+    (3, 3, 2)
+    """
+
+    def __init__(
+        self,
+        engine: str = "lightgbm",
+        *,
+        n_estimators: int = 200,
+        learning_rate: float = 0.1,
+        max_depth: int = 4,
+        n_horizons: int = 2,
+        horizon_sampler: str | HorizonSampler = "mixture",
+        refresh_every: int = 10,
+        censoring: str = "boosted",
+        monotone: bool = True,
+        early_stopping_rounds: int | None = None,
+        validation_fraction: float = 0.1,
+        min_censoring_survival: float = 0.05,
+        min_leaf_people: float = 5.0,
+        horizon_max: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        engine_params: dict[str, Any] | None = None,
+    ) -> None:
+        self.engine = engine
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.n_horizons = n_horizons
+        self.horizon_sampler = horizon_sampler
+        self.refresh_every = refresh_every
+        self.censoring = censoring
+        self.monotone = monotone
+        self.early_stopping_rounds = early_stopping_rounds
+        self.validation_fraction = validation_fraction
+        self.min_censoring_survival = min_censoring_survival
+        self.min_leaf_people = min_leaf_people
+        self.horizon_max = horizon_max
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.engine_params = engine_params
+
+    booster_: Any
+    censoring_: CensoringModel
+    _censoring_booster: Any
+    _read_forest: Forest | None
+
+    # ---------------------------------------------------------------------------------- training
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> SurvivalBoost:
+        """Train the model.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_samples, n_features)
+            Numbers with NaN for missing; frames (pandas, polars) may have categorical columns.
+        y : DataFrame, dict, structured array, tuple or array
+            Outcomes: ``event`` (0 = censored, 1..K = causes) and ``duration``.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of people; a weight of 2 acts like a repeated person.
+        eval_set : pair (X, y), optional
+            Held-out people for early stopping. They touch neither the trees nor the weights.
+
+        Returns
+        -------
+        SurvivalBoost
+            Itself.
+        """
+        self._check_parameters()
+        goes_on = self.warm_start and hasattr(self, "_events")
+        features = check_features(X, like=self._schema if goes_on else None)
+        target = check_survival_target(y, event_ids=self.event_ids_ if goes_on else None)
+        if features.n_samples != target.n_samples:
+            msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
+            raise ValueError(msg)
+        weight = check_sample_weight(sample_weight, features.n_samples)
+        target = _float32_time(target)
+        generator = check_random_state(self.random_state)
+        held_out_data = None
+        if eval_set is not None:
+            held_out_data = self._checked_eval_set(eval_set, features, target)
+        elif self.early_stopping_rounds is not None:
+            features, target, weight, held_out_data = self._split(
+                features, target, weight, generator
+            )
+        if not goes_on:
+            self._begin(features, target)
+        self._train(features, target, weight, held_out_data, generator, goes_on)
+        return self
+
+    def _check_parameters(self) -> None:
+        check_choice(self.engine, "engine", ENGINES)
+        for name in ("n_estimators", "max_depth", "n_horizons", "refresh_every"):
+            check_positive_int(getattr(self, name), name)
+        if self.early_stopping_rounds is not None:
+            check_positive_int(self.early_stopping_rounds, "early_stopping_rounds")
+        check_fraction(self.learning_rate, "learning_rate", zero=False)
+        check_fraction(self.validation_fraction, "validation_fraction", zero=False, one=False)
+        check_fraction(self.min_censoring_survival, "min_censoring_survival", zero=False)
+        check_choice(self.censoring, "censoring", ("boosted", "kaplan-meier"))
+        if not (np.isfinite(self.min_leaf_people) and self.min_leaf_people >= 0):
+            msg = f"`min_leaf_people` must be finite and >= 0; got {self.min_leaf_people!r}."
+            raise ValueError(msg)
+
+    def _checked_eval_set(
+        self, eval_set: Any, features: Features, target: SurvivalTarget
+    ) -> tuple[Features, SurvivalTarget]:
+        if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
+            msg = f"`eval_set` must be a pair (X, y); got {type(eval_set).__name__}."
+            raise ValueError(msg)
+        held_features = check_features(eval_set[0], like=features.schema)
+        held_target = check_survival_target(eval_set[1], event_ids=target.event_ids)
+        if held_features.n_samples != held_target.n_samples:
+            msg = (
+                f"`eval_set` has {held_features.n_samples} rows of X "
+                f"but {held_target.n_samples} of y."
+            )
+            raise ValueError(msg)
+        return held_features, _float32_time(held_target)
+
+    def _split(
+        self,
+        features: Features,
+        target: SurvivalTarget,
+        weight: FloatArray | None,
+        generator: np.random.Generator,
+    ) -> tuple[Features, SurvivalTarget, FloatArray | None, tuple[Features, SurvivalTarget]]:
+        counts = np.bincount(target.event, minlength=target.n_causes + 1)
+        # Every cause must stay in the training part; a cause seen once or twice cannot be split.
+        groups = np.where(counts[target.event] >= 3, target.event, 0)
+        stratify = groups if np.bincount(groups)[np.unique(groups)].min() >= 2 else None
+        kept, held = train_test_split(
+            np.arange(target.n_samples),
+            test_size=self.validation_fraction,
+            random_state=int(generator.integers(2**31 - 1)),
+            stratify=stratify,
+        )
+        missing = np.setdiff1d(target.event[held], target.event[kept])
+        kept = np.concatenate([kept, held[np.isin(target.event[held], missing)]])
+        held = np.setdiff1d(held, kept)
+        return (
+            _people(features, kept),
+            _outcomes(target, kept),
+            None if weight is None else weight[kept],
+            (_people(features, held), _outcomes(target, held)),
+        )
+
+    def _begin(self, features: Features, target: SurvivalTarget) -> None:
+        self.engine_ = _installed_engine(self.engine)
+        self._schema = features.schema
+        self.event_ids_ = target.event_ids
+        self.n_features_in_ = features.n_features
+        if features.names is not None:
+            self.feature_names_in_ = np.array(features.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._t_max = (
+            float(np.quantile(target.duration, _HORIZON_QUANTILE))
+            if self.horizon_max is None
+            else float(self.horizon_max)
+        )
+        self.times_ = self._time_grid(self._t_max)
+
+    @staticmethod
+    def _time_grid(t_max: float) -> FloatArray:
+        # An even grid, as quantiles of the durations would be outcomes of people.
+        return np.linspace(0, t_max, _N_TIMES)
+
+    def _train(
+        self,
+        features: Features,
+        target: SurvivalTarget,
+        weight: FloatArray | None,
+        held_out_data: tuple[Features, SurvivalTarget] | None,
+        generator: np.random.Generator,
+        goes_on: bool,
+    ) -> None:
+        train_stream, held_stream = generator.spawn(2)
+        seed = int(generator.integers(2**30))
+        stacker = TimeStacker(
+            self.n_horizons,
+            self.horizon_sampler,
+            horizon_max=self._t_max,
+            random_state=train_stream,
+        )
+        if not goes_on:
+            self._censoring_curve = coarse_censoring_curve(target, weight, self._t_max)
+            self._censoring_start = censoring_log_odds(self._censoring_curve, target.n_samples)
+        boosted = self.censoring == "boosted" and bool((target.event == 0).any())
+        adapter = self._adapter()
+        censoring = None
+        if boosted:
+            # The constraint is part of the method: a probability of staying falls in time.
+            settings = self._tree_settings(1, seed, monotone=True)
+            model = self._censoring_booster if goes_on and self._censoring_booster else None
+            censoring = adapter.Booster(settings, model)
+        settings = self._tree_settings(target.n_causes, seed, monotone=self.monotone)
+        events = adapter.Booster(settings, self.booster_ if goes_on else None)
+        if not goes_on:
+            self._start = self._best_constant(target, weight, stacker, events.reference)
+        n_rounds = self.n_estimators - events.n_rounds
+        if n_rounds < 1:
+            msg = (
+                f"`n_estimators` is {self.n_estimators}, but the model to go on with has "
+                f"{events.n_rounds} rounds already. Raise it, or set `warm_start=False`."
+            )
+            raise ValueError(msg)
+        loop = BoostingLoop(
+            features,
+            target,
+            weight,
+            stacker,
+            events,
+            censoring,
+            self._start,
+            self._censoring_start,
+            LoopSettings(
+                n_rounds=n_rounds,
+                refresh_every=self.refresh_every,
+                n_stacks=_N_STACKS,
+                min_censoring_survival=self.min_censoring_survival,
+                min_event_survival=self.min_censoring_survival,
+                early_stopping_rounds=self.early_stopping_rounds,
+            ),
+        )
+        held_out = self._held_out(held_out_data, held_stream)
+        with _Progress(n_rounds, enabled=bool(self.verbose)) as progress:
+            loop.on_chunk = progress.advance
+            loop.run(held_out)
+        self.history_ = loop.history
+        self.refreshed_rounds_ = loop.refreshed_rounds
+        self.n_floored_ = loop.n_floored
+        if loop.n_floored:
+            logger.info(
+                "min_censoring_survival=%g limits the weight of %d of %d rows.",
+                self.min_censoring_survival,
+                loop.n_floored,
+                loop.n_weighted_rows,
+            )
+        self.n_estimators_ = events.n_rounds if loop.best_round is None else loop.best_round
+        self.booster_ = events.model(self.n_estimators_)
+        self._events = adapter.Booster(settings, self.booster_)
+        self._read_forest = None
+        self._censoring_booster = None
+        if censoring is not None and censoring.n_rounds:
+            self._censoring_booster = censoring.model(censoring.n_rounds)
+        self._set_censoring(adapter)
+
+    def _set_censoring(self, adapter: Any) -> None:
+        if self._censoring_booster is None:
+            self.censoring_ = _Curve(self._censoring_curve)
+            return
+        settings = self._tree_settings(1, 0, monotone=True)
+        booster = adapter.Booster(settings, self._censoring_booster)
+        self.censoring_ = BoostedCensoring(_Margin(booster), self._censoring_start, self._schema)
+
+    def _adapter(self) -> Any:
+        return importlib.import_module(f"survival_objectives.adapters._boosting_{self.engine_}")
+
+    def _tree_settings(self, n_causes: int, seed: int, *, monotone: bool) -> Any:
+        settings = importlib.import_module("survival_objectives.adapters._boosting")
+        return settings.TreeSettings(
+            schema=self._schema,
+            n_causes=n_causes,
+            learning_rate=float(self.learning_rate),
+            max_depth=int(self.max_depth),
+            min_leaf_people=float(self.min_leaf_people),
+            n_horizons=int(self.n_horizons),
+            monotone=monotone,
+            seed=seed,
+            n_jobs=self.n_jobs,
+            engine_params=self.engine_params or {},
+        )
+
+    def _best_constant(
+        self,
+        target: SurvivalTarget,
+        weight: FloatArray | None,
+        stacker: TimeStacker,
+        reference: bool,
+    ) -> FloatArray:
+        """Margins of the constant with the lowest loss, from a stack of its own."""
+        role = event_role(target, stacker.draw(target))
+        curve = _Curve(self._censoring_curve)
+        weights, _ = role.weights(
+            curve.survival(role.horizon[role.stayed]),
+            curve.survival(target.duration[role.leaver], left=True),
+            floor=self.min_censoring_survival,
+            sample_weight=weight,
+        )
+        if not role.stayed.any():
+            msg = "Nobody is event-free at any horizon, so there is one class only to learn."
+            raise ValueError(msg)
+        share = np.bincount(role.target, weights=weights, minlength=target.n_causes + 1)
+        log_share = np.log(np.maximum(share / share.sum(), 0.5 / target.n_samples))
+        margins: FloatArray = log_share[1:] - log_share[0] if reference else log_share
+        return margins
+
+    def _held_out(
+        self, data: tuple[Features, SurvivalTarget] | None, stream: np.random.Generator
+    ) -> HeldOut | None:
+        if data is None:
+            return None
+        stacker = TimeStacker(8, "mixture", horizon_max=self._t_max, random_state=stream)
+        return held_out_rows(
+            *data, stacker, _Curve(self._censoring_curve), self.min_censoring_survival
+        )
+
+    # --------------------------------------------------------------------------------- prediction
+    def _forest(self) -> Forest:
+        if self._read_forest is None:
+            self._read_forest = self._events.forest()
+        return self._read_forest
+
+    def _curves(self, features: Features, times: FloatArray) -> FloatArray:
+        """Event-free probability and incidences, (n_samples, K + 1, n_times)."""
+        forest = self._forest()
+        steps = forest.interval(times)
+        curves = np.empty((features.n_samples, len(self.event_ids_), len(times)))
+        n_values = forest.n_steps * len(self.event_ids_)
+        n_people = max(1, (_PREDICTION_SIZE if forest.is_readable else _ENGINE_ROWS) // n_values)
+        for first in range(0, features.n_samples, n_people):
+            people = slice(first, min(first + n_people, features.n_samples))
+            proba = self._step_probabilities(features.values[people], forest)
+            curves[people] = proba[:, steps].transpose(2, 0, 1)
+        if self.monotone:
+            at_start = times <= 0
+            curves[:, :, at_start] = 0.0
+            curves[:, 0, at_start] = 1.0
+        return curves
+
+    def _step_probabilities(self, values: Float32Array, forest: Forest) -> FloatArray:
+        """Probabilities of all states on every step, (K + 1, n_steps, n_samples)."""
+        n_people = len(values)
+        if forest.is_readable and n_people * forest.n_steps > _ENGINE_ROWS:
+            margins = forest.step_margins(values)
+        else:
+            rows = np.empty((n_people * forest.n_steps, values.shape[1] + 1), np.float32)
+            rows[:, :-1] = np.repeat(values, forest.n_steps, axis=0)
+            rows[:, -1] = np.tile(forest.representatives(), n_people)
+            margin = np.asarray(self._events.contribution(rows, 0, self.n_estimators_), np.float64)
+            margins = margin.reshape(n_people, forest.n_steps, -1).transpose(2, 1, 0)
+        margins = margins + self._start[:, None, None]
+        flat = margins.reshape(len(margins), -1).T
+        proba = probabilities(flat, reference=self._events.reference).T
+        proba = np.ascontiguousarray(proba).reshape(-1, forest.n_steps, n_people)
+        if self.monotone:
+            proba[1:] = monotone_incidence(proba[1:])
+            proba[0] = 1 - proba[1:].sum(axis=0)
+        return proba
+
+    def predict_cumulative_incidence(
+        self,
+        X: Any,
+        times: Any = None,
+        *,
+        conditional_after: float | None = None,
+        as_frame: bool = False,
+    ) -> Any:
+        """Probability of each state at each time.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_samples, n_features)
+            People, with the columns of training.
+        times : array of shape (n_times,), optional
+            Times >= 0 in any order. Default: ``times_``.
+        conditional_after : float, optional
+            Predict for people who are known to be event-free at this time: probabilities given
+            that. Before it they are event-free for sure.
+        as_frame : bool, default=False
+            Whether to return a DataFrame with a row a person and columns (event, time).
+
+        Returns
+        -------
+        float64 array of shape (n_samples, K + 1, n_times)
+            Index 0 is the probability of being event-free, index k the incidence of
+            ``event_ids_[k]``; they sum to 1.
+        """
+        check_is_fitted(self, "booster_")
+        features = check_features(X, like=self._schema)
+        times = self.times_ if times is None else check_times(times)
+        if conditional_after is None:
+            curves = self._curves(features, times)
+        else:
+            known = float(check_times(conditional_after)[0])
+            curves = _given_event_free(
+                self._curves(features, np.append(times, known)), times, known
+            )
+        if not as_frame:
+            return curves
+        columns = pd.MultiIndex.from_product([self.event_ids_, times], names=["event", "time"])
+        return pd.DataFrame(curves.reshape(len(curves), -1), _index(X), columns)
+
+    def predict_survival_function(
+        self,
+        X: Any,
+        times: Any = None,
+        *,
+        conditional_after: float | None = None,
+        as_frame: bool = False,
+    ) -> Any:
+        """Probability of being event-free, (n_samples, n_times).
+
+        Parameters are those of `predict_cumulative_incidence`; a frame has a column a time.
+        """
+        curves = self.predict_cumulative_incidence(X, times, conditional_after=conditional_after)
+        if not as_frame:
+            return curves[:, 0]
+        columns = pd.Index(self.times_ if times is None else check_times(times), name="time")
+        return pd.DataFrame(curves[:, 0], _index(X), columns)
+
+    def predict_proba(self, X: Any, time_horizon: float | None = None) -> FloatArray:
+        """Probability of each state at one horizon, (n_samples, K + 1).
+
+        The horizon defaults to the middle of ``times_``.
+        """
+        check_is_fitted(self, "booster_")
+        if time_horizon is None:
+            time_horizon = float(self.times_[len(self.times_) // 2])
+        if np.ndim(time_horizon) != 0:
+            msg = (
+                f"`time_horizon` must be one number; got shape {np.shape(time_horizon)}. "
+                "Use `predict_cumulative_incidence` for several times."
+            )
+            raise ValueError(msg)
+        curves: FloatArray = self.predict_cumulative_incidence(X, time_horizon)
+        return curves[:, :, 0]
+
+    def predict(self, X: Any) -> FloatArray:
+        """Risk of any event, higher is worse: mean share of the time up to ``times_[-1]`` lost."""
+        survival: FloatArray = self.predict_survival_function(X)
+        kept: FloatArray = np.trapezoid(survival, self.times_, axis=1) / self.times_[-1]
+        return 1 - kept
+
+    def predict_quantile(self, X: Any, quantile: float = 0.5) -> FloatArray:
+        """First time by which an event has happened with this probability; inf where never.
+
+        The default is the median. Exact: it is one of the breaks of the curve.
+        """
+        check_is_fitted(self, "booster_")
+        quantile = check_fraction(quantile, "quantile", zero=False, one=False)
+        features = check_features(X, like=self._schema)
+        times = np.concatenate([[0.0], self._forest().representatives()[1:]])
+        survival = self._curves(features, times)[:, 0]
+        reached = 1 - survival >= quantile
+        first = np.where(reached.any(axis=1), reached.argmax(axis=1), len(times))
+        return np.append(times, np.inf)[first]
+
+    def predict_restricted_mean_time(
+        self, X: Any, horizon: float | None = None, *, cause: int | None = None
+    ) -> FloatArray:
+        """Mean event-free time up to a horizon, or the mean time lost to a cause.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_samples, n_features)
+            People.
+        horizon : float, optional
+            Default: ``times_[-1]``.
+        cause : int, optional
+            A label of ``event_ids_``: return the time lost to it instead, the area under its
+            incidence. Event-free time and the times lost to all causes add up to the horizon.
+        """
+        check_is_fitted(self, "booster_")
+        horizon = float(self.times_[-1] if horizon is None else check_times(horizon)[0])
+        index = 0
+        if cause is not None:
+            check_choice(cause, "cause", self.event_ids_[1:].tolist())
+            index = int(np.searchsorted(self.event_ids_, cause))
+        features = check_features(X, like=self._schema)
+        breaks = self._forest().breaks
+        edges = np.concatenate([[0.0], breaks[(breaks > 0) & (breaks < horizon)], [horizon]])
+        middles = (edges[:-1] + edges[1:]) / 2
+        # Curves are constant between breaks, so this sum is the integral.
+        area: FloatArray = self._curves(features, middles)[:, index] @ np.diff(edges)
+        return area
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Minus the integrated Brier score, a mean over causes and the event-free curve.
+
+        Higher is better. Weights come from the marginal censoring of the training people.
+        """
+        check_is_fitted(self, "booster_")
+        target = check_survival_target(y, event_ids=self.event_ids_)
+        last = min(float(target.duration.max()), self._t_max)
+        times = np.linspace(0, last, _N_TIMES + 1)[1:-1]
+        return -float(
+            integrated_brier_score(
+                _Curve(self._censoring_curve),
+                (self.event_ids_[target.event], target.duration),
+                self.predict_cumulative_incidence(X, times),
+                times,
+                average="all",
+                sample_weight=sample_weight,
+                event_ids=self.event_ids_,
+                min_censoring_survival=self.min_censoring_survival,
+            )
+        )
+
+    # -------------------------------------------------------------------------------- explanation
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """Share of each feature in what the trees gained, the time left out; sums to 1."""
+        check_is_fitted(self, "booster_")
+        gains = self._events.importances()[:-1]
+        total = gains.sum()
+        shares: FloatArray = gains / total if total > 0 else np.full(len(gains), 1 / len(gains))
+        return shares
+
+    def shap_values(self, X: Any, time_horizon: float) -> FloatArray:
+        """TreeSHAP of the margins at a horizon, by the engine's own code.
+
+        Returns
+        -------
+        float64 array of shape (n_samples, n_margins, n_features + 2)
+            Contributions of the features, of the time and, last, the base. They sum to the margins:
+            log-odds of each cause against being event-free (with CatBoost and several causes: of
+            each state, up to a constant).
+        """
+        check_is_fitted(self, "booster_")
+        features = check_features(X, like=self._schema)
+        time = np.full(features.n_samples, check_times(time_horizon)[0], np.float32)
+        rows = stacked_matrix(features, np.arange(features.n_samples), time)
+        values = np.array(self._events.shap_values(rows), dtype=np.float64)
+        values[:, :, -1] += self._start
+        return values
+
+    # -------------------------------------------------------------------------------- persistence
+    def save(self, path: Any) -> None:
+        """Write the model to a folder: the engine's own file and JSON, no outcomes, no pickle."""
+        check_is_fitted(self, "booster_")
+        persistence.save(self, path)
+
+    @classmethod
+    def load(cls, path: Any) -> SurvivalBoost:
+        """The model that `save` wrote to a folder."""
+        model: SurvivalBoost = persistence.load(cls, path)
+        return model
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_read_forest"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({**state, "_read_forest": None})
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "booster_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "regressor"
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.target_tags.required = True
+        tags.target_tags.two_d_labels = True
+        return tags
+
+
+class _Curve:
+    """A marginal censoring curve as a CensoringModel."""
+
+    def __init__(self, curve: StepFunction) -> None:
+        self.curve = curve
+
+    def survival(self, times: npt.ArrayLike, X: Any = None, *, left: bool = False) -> FloatArray:  # noqa: ARG002
+        return self.curve(times, left=left)
+
+
+class _Margin:
+    """A censoring booster as a MarginModel."""
+
+    def __init__(self, booster: Any) -> None:
+        self.booster = booster
+
+    def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
+        trees = self.booster.contribution(matrix, 0, self.booster.n_rounds)
+        return np.asarray(trees, dtype=np.float64)[:, 0] + start
+
+
+class _Progress:
+    """Rounds, held-out loss and time left on one line of standard error."""
+
+    def __init__(self, n_rounds: int, *, enabled: bool, stream: TextIO | None = None) -> None:
+        self._n_rounds = n_rounds
+        self._enabled = enabled
+        self._stream = sys.stderr if stream is None else stream
+
+    def __enter__(self) -> _Progress:
+        self._begin = time.monotonic()
+        self._done = 0
+        return self
+
+    def advance(self, n_rounds: int, loss: float | None) -> None:
+        self._done += n_rounds
+        if not self._enabled:
+            return
+        elapsed = time.monotonic() - self._begin
+        left = elapsed / self._done * (self._n_rounds - self._done)
+        shown = "" if loss is None else f"  held-out loss {loss:.4f}"
+        line = f"{self._done:>5}/{self._n_rounds} rounds{shown}  {elapsed:.0f} s, {left:.0f} s left"
+        self._stream.write(f"\r{line:<78}")
+        self._stream.flush()
+
+    def __exit__(self, *exception: object) -> None:
+        if self._enabled:
+            self._stream.write("\n")
+
+
+def _installed_engine(wanted: str) -> str:
+    for engine in (wanted, *ENGINES):
+        if importlib.util.find_spec(engine) is not None:
+            if engine != wanted:
+                logger.warning("%s is not installed; training with %s instead.", wanted, engine)
+            return engine
+    msg = (
+        f"No engine is installed ({', '.join(ENGINES)}). "
+        f'Use: pip install "survival-objectives[{wanted}]"'
+    )
+    raise ImportError(msg)
+
+
+def _float32_time(target: SurvivalTarget) -> SurvivalTarget:
+    return replace(target, duration=time_feature(target.duration).astype(np.float64))
+
+
+def _people(features: Features, rows: npt.NDArray[np.int64]) -> Features:
+    return replace(features, values=features.values[rows])
+
+
+def _outcomes(target: SurvivalTarget, rows: npt.NDArray[np.int64]) -> SurvivalTarget:
+    return replace(target, event=target.event[rows], duration=target.duration[rows])
+
+
+def _given_event_free(curves: FloatArray, times: FloatArray, known: float) -> FloatArray:
+    """Curves at ``times`` given survival to ``known``, which is the last time of ``curves``."""
+    at_known, curves = curves[:, :, -1:], curves[:, :, :-1]
+    # A survival of 0 leaves nothing to condition on; nobody is there to be wrong about.
+    survival = np.maximum(at_known[:, :1], np.finfo(np.float64).tiny)
+    given = (curves - at_known) / survival
+    given[:, 0] = curves[:, 0] / survival[:, 0]
+    before = times <= known
+    given[:, 0, before] = 1.0
+    given[:, 1:, before] = 0.0
+    return given
+
+
+def _index(X: Any) -> Any:
+    return X.index if isinstance(X, pd.DataFrame) else None

@@ -1,0 +1,210 @@
+r"""Curves of a forest that splits on time, without a pass per time.
+
+The path to a leaf says between which times it holds: two thresholds of the time feature, the same
+for everybody. So a person's margin is a step function whose breaks are the forest's thresholds on
+time,
+
+    f(t | x) = sum over leaves l of value_l [x reaches l] [lower_l <= t < upper_l],             (12)
+
+where x reaches l if it passes all splits on the way that are not on time. `Forest.step_margins`
+adds each leaf's value where its interval starts and takes it away where it ends, for all people
+that reach it at once; a running sum over the breaks then gives every curve at every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Forest", "Tree", "monotone_incidence"]
+
+FloatArray = npt.NDArray[np.float64]
+Float32Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One binary tree; node 0 is the root.
+
+    Attributes
+    ----------
+    feature : sequence of int
+        Column that a node splits on; -1 at leaves.
+    threshold : sequence of float
+        A row goes left if its value is below it (at most it, where the forest says so).
+    left, right : sequences of int
+        Children.
+    nan_left : sequence of bool
+        Whether a missing value goes left.
+    categories : dict of int to frozenset of int
+        For a node that splits on a category: the codes that go left.
+    value : sequence of float or of tuples
+        At leaves: what they add, to the margins ``first_margin`` and on.
+    first_margin : int
+    """
+
+    feature: Sequence[int]
+    threshold: Sequence[float]
+    left: Sequence[int]
+    right: Sequence[int]
+    nan_left: Sequence[bool]
+    categories: dict[int, frozenset[int]]
+    value: Sequence[Sequence[float]]
+    first_margin: int
+
+
+class Forest:
+    """Trees of a trained model, with time as the last column.
+
+    Parameters
+    ----------
+    trees : sequence of Tree
+    n_margins : int
+    time_column : int
+    at_most : bool
+        Whether a row goes left when its value equals the threshold (LightGBM, CatBoost) or only
+        when it is below (XGBoost).
+    breaks : array, optional
+        Thresholds on time, for a model whose trees only its engine can evaluate.
+    """
+
+    def __init__(
+        self,
+        trees: Sequence[Tree],
+        n_margins: int,
+        time_column: int,
+        *,
+        at_most: bool,
+        breaks: npt.ArrayLike | None = None,
+    ) -> None:
+        self.trees = trees
+        self.n_margins = n_margins
+        self.time_column = time_column
+        self.at_most = at_most
+        self.is_readable = breaks is None
+        if breaks is None:
+            breaks = [
+                threshold
+                for tree in trees
+                for feature, threshold in zip(tree.feature, tree.threshold, strict=True)
+                if feature == time_column
+            ]
+        self.breaks = np.unique(np.asarray(breaks, dtype=np.float64))
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps of every curve."""
+        return len(self.breaks) + 1
+
+    def interval(self, times: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Which of the len(breaks) + 1 steps each time falls into."""
+        feature = np.asarray(times, dtype=np.float32).astype(np.float64)
+        return np.searchsorted(self.breaks, feature, side="left" if self.at_most else "right")
+
+    def representatives(self) -> Float32Array:
+        """One float32 time inside each step."""
+        if len(self.breaks) == 0:
+            return np.zeros(1, np.float32)
+        breaks = self.breaks.astype(np.float32)
+        first = np.nextafter(breaks[:1], np.float32(-np.inf))
+        inside = breaks
+        if self.at_most:
+            # The step after a break begins just above it.
+            inside = np.nextafter(breaks, np.float32(np.inf))
+            first = np.where(breaks[:1].astype(np.float64) <= self.breaks[:1], breaks[:1], first)
+        return np.concatenate([first, inside])
+
+    def step_margins(self, values: Float32Array) -> FloatArray:
+        """Margins of people on every step, (n_margins, n_steps, n_samples).
+
+        Parameters
+        ----------
+        values : float32 array of shape (n_samples, n_features)
+            Without the time.
+        """
+        columns = np.ascontiguousarray(values.T)
+        missing = np.isnan(columns)
+        sums = np.zeros((self.n_margins, len(self.breaks) + 2, len(values)))
+        for tree in self.trees:
+            self._add(tree, columns, missing, sums)
+        sums = sums[:, :-1]
+        np.cumsum(sums, axis=1, out=sums)
+        return sums
+
+    def _add(
+        self,
+        tree: Tree,
+        columns: Float32Array,
+        missing: npt.NDArray[np.bool_],
+        sums: FloatArray,
+    ) -> None:
+        n_steps = len(self.breaks) + 1
+        everybody = np.ones(columns.shape[1], bool)
+        # (node, who reaches it, first step, step after the last)
+        waiting = [(0, everybody, 0, n_steps)]
+        while waiting:
+            node, reached, first, last = waiting.pop()
+            feature = tree.feature[node]
+            if feature < 0:
+                for offset, value in enumerate(tree.value[node]):
+                    added = value * reached
+                    margin = sums[tree.first_margin + offset]
+                    margin[first] += added
+                    margin[last] -= added
+            elif feature == self.time_column:
+                # Steps up to the one that ends at the threshold go left, the others right.
+                middle = int(np.searchsorted(self.breaks, tree.threshold[node])) + 1
+                if first < middle:
+                    waiting.append((tree.left[node], reached, first, min(middle, last)))
+                if middle < last:
+                    waiting.append((tree.right[node], reached, max(middle, first), last))
+            else:
+                goes_left = self._goes_left(tree, node, columns[feature], missing[feature])
+                waiting.append((tree.left[node], reached & goes_left, first, last))
+                waiting.append((tree.right[node], reached & ~goes_left, first, last))
+
+    def _goes_left(
+        self,
+        tree: Tree,
+        node: int,
+        column: Float32Array,
+        missing: npt.NDArray[np.bool_],
+    ) -> npt.NDArray[np.bool_]:
+        if node in tree.categories:
+            goes_left = np.isin(column, list(tree.categories[node]))
+        elif self.at_most:
+            goes_left = column.astype(np.float64) <= tree.threshold[node]
+        else:
+            goes_left = column < np.float32(tree.threshold[node])
+        if tree.nan_left[node]:
+            goes_left |= missing
+        return goes_left
+
+
+def monotone_incidence(incidence: FloatArray) -> FloatArray:
+    r"""Incidences on consecutive steps, made non-decreasing.
+
+    Each cause gets the mean of two monotone curves that enclose it and equal it where it is
+    monotone already, the running maximum from the start and the running minimum from the end:
+
+        F~_k(t) = (max_{u <= t} F_k(u) + min_{u >= t} F_k(u)) / 2.                             (13)
+
+    Where the causes of a person would then sum to more than 1 at the end, they are scaled to 1.
+
+    Parameters
+    ----------
+    incidence : array of shape (n_causes, n_steps, n_samples)
+
+    Returns
+    -------
+    array of the same shape
+    """
+    forward = np.maximum.accumulate(incidence, axis=1)
+    backward = np.minimum.accumulate(incidence[:, ::-1], axis=1)[:, ::-1]
+    smoothed: FloatArray = (forward + backward) / 2
+    total = smoothed[:, -1].sum(axis=0)
+    smoothed /= np.maximum(total, 1.0)
+    return smoothed
