@@ -206,6 +206,15 @@ class IPCWLoss(TrainingProblem):
             raise ValueError(msg)
         return rows
 
+    def _check_weight(self, rows: npt.NDArray[np.int64], weight: Float32Array | None) -> None:
+        """Refuse a pool whose row numbers fit by chance: its weights give it away."""
+        training = rows < len(self._pool_weight)
+        own = self._pool_weight[rows[training]]
+        given = np.ones_like(own) if weight is None else weight[training]
+        if not np.array_equal(own, given):
+            msg = "The weights of this pool are not those of this loss. Train on `loss.train_pool`."
+            raise ValueError(msg)
+
     def _watch(self) -> None:
         """In the next round, keep the margins that the metric sees at the training rows."""
         self._seen_margin = np.full((len(self._pool_weight), self.n_margins), np.nan)
@@ -354,6 +363,7 @@ class IPCWLogLoss:
         """Sum of the losses and of the weights of some rows."""
         numbers = target[0] if isinstance(target, tuple) else target
         rows = self._loss._own_rows(numbers)
+        self._loss._check_weight(rows, weight)
         margin = np.column_stack(approxes) + self._loss._starts[rows]
         self._loss._see(rows, margin)
         losses = pointwise_log_loss(

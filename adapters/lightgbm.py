@@ -111,6 +111,12 @@ class IPCWObjective(TrainingProblem):
         rows = self._own_rows(dataset)
         if rows is not None:
             self._trains_on(dataset)
+        if dataset._predictor is not None and self._start != "zero":
+            msg = (
+                "LightGBM lets the scores of `init_model` replace the start of boosting, which "
+                "they lack. Construct both objectives with `start='zero'` to continue training."
+            )
+            raise ValueError(msg)
         gradient, hessian = self._derivatives(margin, rows, order="F")
         return (gradient[:, 0], hessian[:, 0]) if self.n_margins == 1 else (gradient, hessian)
 
@@ -168,7 +174,14 @@ class IPCWObjective(TrainingProblem):
         return margin
 
 
-def _dataset(values: Float32Array, schema: Features, start: FloatArray, **options: Any) -> Any:
+def _dataset(
+    values: Float32Array,
+    schema: Features,
+    start: FloatArray,
+    *,
+    params: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Any:
     return lgb.Dataset(
         values,
         # A flat score for one margin, an (n_rows, n_margins) one for several.
@@ -176,7 +189,7 @@ def _dataset(values: Float32Array, schema: Features, start: FloatArray, **option
         feature_name=column_names(schema),
         categorical_feature=sorted(schema.categories),
         # The Dataset is made before LightGBM knows `min_data_in_leaf`, and may be used twice.
-        params={"feature_pre_filter": False, "verbosity": -1},
+        params={**(params or {}), "feature_pre_filter": False, "verbosity": -1},
         **options,
     )
 
@@ -274,7 +287,10 @@ class _CensoringTrainer:
         features, start = objective._features, alternation.start
         self._role = role
         margin = start(role.horizon)
-        train_set = _dataset(role.matrix(features), features, margin, reference=objective.train_set)
+        bins = objective.train_set
+        train_set = _dataset(
+            role.matrix(features), features, margin, reference=bins, params=bins.get_params()
+        )
         self._stayed = _StayedRows(role, features, margin, params)
         rows, times = objective._exit_rows(objective._events, left=True)
         self._exit = _KeptRows(rows, start(times, left=True), params)

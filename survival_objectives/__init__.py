@@ -1,7 +1,6 @@
 """Survival analysis and competing risks as a custom objective for gradient boosting engines."""
 
+from survival_objectives._version import __version__
 from survival_objectives.estimator import SurvivalBoost
-
-__version__ = "0.1.0"
 
 __all__ = ["SurvivalBoost", "__version__"]

@@ -60,6 +60,7 @@ _PREDICTION_SIZE = 2**24
 # Up to here the engine's own prediction of every step costs less than walking all trees ourselves.
 _ENGINE_ROWS = 2**15
 _N_TIMES = 101
+_MAX_DEPTH = {"lightgbm": 3, "xgboost": 3, "catboost": 4}
 # The share of people whose follow-up ends before the latest horizon.
 _HORIZON_QUANTILE = 0.99
 # Draws of horizons that are boosted on in turn.
@@ -78,15 +79,17 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     engine : {"lightgbm", "xgboost", "catboost"}, default="lightgbm"
         Which library grows the trees. Where it is not installed, an installed one takes its place
         with a log line.
-    n_estimators : int, default=200
+    n_estimators : int, default=100
         Rounds of boosting. With early stopping, at most so many.
-    learning_rate : float, default=0.1
+    learning_rate : float, default=0.05
         Shrinkage of every tree.
-    max_depth : int, default=4
-        Depth of the trees. Deep trees overfit the stacked time axis.
-    n_horizons : int, default=2
-        Horizons a person and round; several stacks of them are boosted on in turn.
-    horizon_sampler : str or callable, default="mixture"
+    max_depth : int, optional
+        Depth of the trees: deep ones overfit the stacked time axis. Default: 3, and 4 for CatBoost,
+        whose symmetric trees are simpler at the same depth. Trees of the censoring model are one
+        level shallower.
+    n_horizons : int, default=5
+        Horizons a person and round; three draws of them are boosted on in turn.
+    horizon_sampler : str or callable, default="events"
         Where horizons fall; see `survival_objectives.stacking.TimeStacker`.
     refresh_every : int, default=10
         Rounds between two refreshes of horizons and censoring weights.
@@ -150,11 +153,11 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         self,
         engine: str = "lightgbm",
         *,
-        n_estimators: int = 200,
-        learning_rate: float = 0.1,
-        max_depth: int = 4,
-        n_horizons: int = 2,
-        horizon_sampler: str | HorizonSampler = "mixture",
+        n_estimators: int = 100,
+        learning_rate: float = 0.05,
+        max_depth: int | None = None,
+        n_horizons: int = 5,
+        horizon_sampler: str | HorizonSampler = "events",
         refresh_every: int = 10,
         censoring: str = "boosted",
         monotone: bool = True,
@@ -238,10 +241,11 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         check_choice(self.engine, "engine", ENGINES)
-        for name in ("n_estimators", "max_depth", "n_horizons", "refresh_every"):
+        for name in ("n_estimators", "n_horizons", "refresh_every"):
             check_positive_int(getattr(self, name), name)
-        if self.early_stopping_rounds is not None:
-            check_positive_int(self.early_stopping_rounds, "early_stopping_rounds")
+        for name in ("max_depth", "early_stopping_rounds"):
+            if getattr(self, name) is not None:
+                check_positive_int(getattr(self, name), name)
         check_fraction(self.learning_rate, "learning_rate", zero=False)
         check_fraction(self.validation_fraction, "validation_fraction", zero=False, one=False)
         check_fraction(self.min_censoring_survival, "min_censoring_survival", zero=False)
@@ -338,11 +342,9 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         adapter = self._adapter()
         censoring = None
         if boosted:
-            # The constraint is part of the method: a probability of staying falls in time.
-            settings = self._tree_settings(1, seed, monotone=True)
-            model = self._censoring_booster if goes_on and self._censoring_booster else None
-            censoring = adapter.Booster(settings, model)
-        settings = self._tree_settings(target.n_causes, seed, monotone=self.monotone)
+            model = self._censoring_booster if goes_on else None
+            censoring = adapter.Booster(self._censoring_settings(seed), model)
+        settings = self._tree_settings(target.n_causes, seed)
         events = adapter.Booster(settings, self.booster_ if goes_on else None)
         if not goes_on:
             self._start = self._best_constant(target, weight, stacker, events.reference)
@@ -398,27 +400,35 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         if self._censoring_booster is None:
             self.censoring_ = _Curve(self._censoring_curve)
             return
-        settings = self._tree_settings(1, 0, monotone=True)
-        booster = adapter.Booster(settings, self._censoring_booster)
+        booster = adapter.Booster(self._censoring_settings(0), self._censoring_booster)
         self.censoring_ = BoostedCensoring(_Margin(booster), self._censoring_start, self._schema)
 
     def _adapter(self) -> Any:
         return importlib.import_module(f"survival_objectives.adapters._boosting_{self.engine_}")
 
-    def _tree_settings(self, n_causes: int, seed: int, *, monotone: bool) -> Any:
+    def _tree_settings(self, n_causes: int, seed: int) -> Any:
         settings = importlib.import_module("survival_objectives.adapters._boosting")
+        max_depth = _MAX_DEPTH[self.engine_] if self.max_depth is None else self.max_depth
         return settings.TreeSettings(
             schema=self._schema,
             n_causes=n_causes,
             learning_rate=float(self.learning_rate),
-            max_depth=int(self.max_depth),
+            max_depth=int(max_depth),
             min_leaf_people=float(self.min_leaf_people),
             n_horizons=int(self.n_horizons),
-            monotone=monotone,
+            monotone=bool(self.monotone),
             seed=seed,
             n_jobs=self.n_jobs,
             engine_params=self.engine_params or {},
         )
+
+    def _censoring_settings(self, seed: int) -> Any:
+        """Trees of the censoring model: shallower, as its errors multiply those of the events.
+
+        It is monotone whatever the events are: a probability of staying falls in time.
+        """
+        settings = self._tree_settings(1, seed)
+        return replace(settings, max_depth=max(1, settings.max_depth - 1), monotone=True)
 
     def _best_constant(
         self,

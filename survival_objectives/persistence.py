@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from survival_objectives._version import __version__
 from survival_objectives.marginal import StepFunction
 from survival_objectives.validation import Features
 
@@ -72,8 +73,6 @@ def load(cls: Any, path: Any) -> Any:
 
 
 def _metadata(model: Any) -> dict[str, Any]:
-    from survival_objectives import __version__
-
     parameters = model.get_params()
     for name, value in parameters.items():
         if not _is_plain(value):
@@ -153,7 +152,7 @@ def _restore(cls: Any, path: Path, content: dict[str, Any]) -> Any:
     except Exception as error:  # Every engine has an error of its own for a broken file.
         msg = f"{content['engine']} cannot read {events.name} ({str(error).splitlines()[0]})"
         raise ValueError(msg) from error
-    settings = model._tree_settings(len(model.event_ids_) - 1, 0, monotone=model.monotone)
+    settings = model._tree_settings(len(model.event_ids_) - 1, 0)
     model._events = adapter.Booster(settings, model.booster_)
     model._read_forest = None
     model._set_censoring(adapter)

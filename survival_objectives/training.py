@@ -43,7 +43,6 @@ from survival_objectives.stacking import (
 )
 from survival_objectives.validation import (
     Features,
-    SurvivalTarget,
     check_choice,
     check_features,
     check_fraction,
@@ -335,7 +334,7 @@ class TrainingProblem(ABC):
         self._initial_censoring = self._censoring_model(censoring)
         self.censoring_ = self._initial_censoring
         weight, self._initial_n_floored = self._events.weights(
-            *self._censoring_survival(self._initial_censoring, self._events, self._target, X),
+            *self._censoring_survival(self._initial_censoring, self._events, X, target.duration),
             floor=self._min_censoring_survival,
             sample_weight=self._sample_weight,
         )
@@ -479,13 +478,16 @@ class TrainingProblem(ABC):
 
     @staticmethod
     def _censoring_survival(
-        model: CensoringModel, role: Role, target: SurvivalTarget, X: Any
+        model: CensoringModel, role: Role, X: Any, duration: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """G at the horizons of the rows that stayed, and G(t-) at the leavers' event times."""
+        # Kaplan-Meier was fitted to float32 times and does not look at people; a user's own model
+        # sees people and event times as the user gave them.
+        marginal = isinstance(model, KaplanMeierCensoring)
+        if marginal:
+            duration = time_feature(duration).astype(np.float64)
 
         def survival(people: npt.NDArray[np.int64], times: FloatArray, left: bool) -> FloatArray:
-            # A marginal model does not look at people; a user's own sees them as the user does.
-            marginal = isinstance(model, KaplanMeierCensoring)
             rows = None if marginal else take_rows(X, people)
             return _check_survival(model.survival(times, rows, left=left), len(people))
 
@@ -493,7 +495,7 @@ class TrainingProblem(ABC):
         horizon = role.horizon[stayed].astype(np.float64)
         return (
             survival(role.person[stayed], horizon, left=False),
-            survival(role.leaver, target.duration[role.leaver], left=True),
+            survival(role.leaver, duration[role.leaver], left=True),
         )
 
     @property
@@ -557,7 +559,7 @@ class TrainingProblem(ABC):
             people = np.setdiff1d(np.arange(self._target.n_samples), self.person[held_out_rows])
             weight, _ = self._events.weights(
                 *self._censoring_survival(
-                    self._kaplan_meier(people), self._events, self._target, None
+                    self._kaplan_meier(people), self._events, None, self._target.duration
                 ),
                 floor=self._min_censoring_survival,
                 sample_weight=self._sample_weight,
@@ -601,11 +603,11 @@ class TrainingProblem(ABC):
 
     def _held_out_rows(self, X: Any, y: Any) -> HeldOutRows:
         features = check_features(X, like=self._reader.schema)
-        target = check_survival_target(y, event_ids=self.event_ids_)
-        if features.n_samples != target.n_samples:
-            msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
+        given = check_survival_target(y, event_ids=self.event_ids_)
+        if features.n_samples != given.n_samples:
+            msg = f"`X` has {features.n_samples} rows but `y` has {given.n_samples}."
             raise ValueError(msg)
-        target = replace(target, duration=time_feature(target.duration).astype(np.float64))
+        target = replace(given, duration=time_feature(given.duration).astype(np.float64))
         # Horizons where training looks, whoever the held-out people are.
         t_max = self._stacker.horizon_max or float(self._target.duration.max())
         stacker = TimeStacker(
@@ -616,7 +618,7 @@ class TrainingProblem(ABC):
         )
         role = event_role(target, stacker.draw(target))
         weight, _ = role.weights(
-            *self._censoring_survival(self._initial_censoring, role, target, X),
+            *self._censoring_survival(self._initial_censoring, role, X, given.duration),
             floor=self._min_censoring_survival,
         )
         return HeldOutRows(
