@@ -402,6 +402,27 @@ def table_line(row: Mapping[str, Any]) -> str:
     ).rstrip()
 
 
+def markdown_table(folder: Path = RESULTS) -> str:
+    """The ratios of the results files as the table of the README."""
+    files = {name: folder / f"objective_cost-{name}.json" for name in ENGINES}
+    ratios = {
+        (name, row["question"], row["arm"]): row["ratio"]
+        for name, path in files.items()
+        for row in json.loads(path.read_text())["ratios"]
+    }
+    rows = {
+        "our objective / the engine's softmax, a margin for every class": ("objective", "free"),
+        "our default link / the engine's softmax": ("objective", "reference"),
+        "weights refreshed every 10 rounds / never": ("refresh", "refreshed"),
+        "the same, less the boosting of the censoring model": ("refresh", "minus boosting"),
+    }
+    lines = ["| CPU time | XGBoost | LightGBM | CatBoost |", "|---|---|---|---|"]
+    for title, key in rows.items():
+        values = " | ".join(f"{ratios[name, *key]:.2f}" for name in files)
+        lines.append(f"| {title} | {values} |")
+    return "\n".join(lines)
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.objective_cost")
     parser.add_argument("--rows", type=int, default=50_000, help="stacked rows, about")
@@ -410,7 +431,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--questions", nargs="+", choices=QUESTIONS, default=list(QUESTIONS))
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the JSON files")
+    parser.add_argument("--table", action="store_true", help="print the README's table, and stop")
     options = parser.parse_args(arguments)
+    if options.table:
+        print(markdown_table(options.output))
+        return
     options.output.mkdir(parents=True, exist_ok=True)
     print(table_head())
     for engine in options.engines:

@@ -89,3 +89,8 @@ def test_committed_results_are_complete(objective_cost: ModuleType, engine: str)
     assert results["settings"]["n_columns"] == 10
     measured = {(row["engine"], row["question"], row["arm"]) for row in results["ratios"]}
     assert {target for target in objective_cost.TARGETS if target[0] == engine} <= measured
+
+
+def test_table_of_the_readme_is_that_of_the_committed_results(objective_cost: ModuleType) -> None:
+    readme = (BENCHMARKS.parent / "README.md").read_text(encoding="utf-8")
+    assert objective_cost.markdown_table() in readme

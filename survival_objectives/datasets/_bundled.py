@@ -14,8 +14,8 @@ __all__ = ["load_covid_hospital"]
 def load_covid_hospital() -> Dataset:
     """Hospital stays of 2675 people with COVID-19: death competes with leaving alive.
 
-    People admitted in Israel from 6 March to 4 May 2020 (Roimi et al., JAMIA 28(6), 2021; MIT
-    licence, see data/README.md beside this module). The data come with the package.
+    People admitted in Israel from 6 March to 4 May 2020 (MIT licence, see
+    data/README.md beside this module). The data come with the package.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def load_covid_hospital() -> Dataset:
         y=y,
         event_names=("censored", "death", "discharge"),
         description=(
-            "First hospital stay of 2675 people with COVID-19, Israel, March to May 2020 (Roimi et "
-            "al., JAMIA 28(6), 2021). Duration is the day of the stay."
+            "First hospital stay of 2675 people with COVID-19, Israel, March to May 2020. "
+            "Duration is the day of the stay."
         ),
     )

@@ -6,7 +6,6 @@ how it is trained and how its model is compared bit by bit is said here and nowh
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,9 +76,6 @@ cif = ipcw_objective.predict_cumulative_incidence(booster, X_test, times)       
 
     def best_round(self, model):
         return model.best_iteration
-
-    def n_rounds(self, model):
-        return model.num_boosted_rounds()
 
     def first_rounds(self, model, n_rounds):
         return model[:n_rounds]
@@ -153,9 +149,6 @@ cif = objective.predict_cumulative_incidence(booster, X_test, times)
     def best_round(self, model):
         return model.best_iteration - 1
 
-    def n_rounds(self, model):
-        return model.current_iteration()
-
     def first_rounds(self, model, n_rounds):
         return lgb.Booster(model_str=model.model_to_string(num_iteration=n_rounds))
 
@@ -201,7 +194,6 @@ cif = loss.predict_cumulative_incidence(model, X_test, times)
                 **options.pop("params", {}),
             }
         )
-        # With a list of callbacks, also an empty one, CatBoost needs a custom metric.
         return model.fit(objective.train_pool, callbacks=callbacks or None, **options)
 
     def early_stopping(self, objective, held_out, patience):
@@ -212,9 +204,6 @@ cif = loss.predict_cumulative_incidence(model, X_test, times)
 
     def best_round(self, model):
         return model.get_best_iteration()
-
-    def n_rounds(self, model):
-        return len(model.get_evals_result()["validation"]["IPCWLogLoss"])
 
     def first_rounds(self, model, n_rounds):
         shorter = model.copy()
@@ -240,12 +229,6 @@ ENGINES = {engine.name: engine for engine in (XGBoostEngine, LightGBMEngine, Cat
 
 @pytest.fixture(params=sorted(ENGINES))
 def engine(request):
-    return ENGINES[request.param]()
-
-
-@pytest.fixture(params=["lightgbm", "xgboost"])
-def tree_engine(request):
-    """The engines that share conventions CatBoost does not have."""
     return ENGINES[request.param]()
 
 
@@ -415,8 +398,3 @@ def by_hand(make_event, make_censoring, people, horizons, *, n_rounds, every, fl
 @pytest.fixture
 def trained_by_hand():
     return by_hand
-
-
-@pytest.fixture
-def copied():
-    return copy.deepcopy

@@ -1,5 +1,6 @@
 """What is peculiar to XGBoost."""
 
+import copy
 import json
 
 import numpy as np
@@ -107,9 +108,9 @@ def test_another_matrix_is_refused(people):
 
 
 @pytest.mark.parametrize("kind", ["cv_matrix", "copy"])
-def test_refresh_is_refused_where_it_could_not_act(people, copied, kind):
+def test_refresh_is_refused_where_it_could_not_act(people, kind):
     objective = IPCWObjective(people.X, people.y, refresh_every=3, random_state=0)
-    matrix = objective.cv_matrix() if kind == "cv_matrix" else copied(objective).dtrain
+    matrix = objective.cv_matrix() if kind == "cv_matrix" else copy.deepcopy(objective).dtrain
     params = {**objective.params, **TREES}
     with pytest.raises(ValueError, match="weights cannot be refreshed"):
         xgb.train(params, matrix, 8, obj=objective, callbacks=[objective.refresh()])

@@ -1,0 +1,39 @@
+import re
+
+import pytest
+
+from survival_objectives import __version__
+from survival_objectives.cli import main
+
+
+def test_demo_compares_every_engine_with_the_marginal_curve(capsys):
+    assert main(["demo", "--rounds", "50"]) == 0
+    printed = capsys.readouterr().out
+    scores = {
+        name: float(score)
+        for name, score in re.findall(r"(\S+ \(\w+\)) +(0\.\d+) +0\.\d+ +\d", printed)
+    }
+    marginal = scores.pop("Aalen-Johansen (marginal)")
+    assert set(scores) == {
+        f"SurvivalBoost ({name})" for name in ("lightgbm", "xgboost", "catboost")
+    }
+    assert max(scores.values()) < 0.9 * marginal
+    assert "by day 28: event-free" in printed
+
+
+def test_demo_without_any_engine_names_the_extra(monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["demo"]) == 1
+    assert 'pip install "survival-objectives[all]"' in capsys.readouterr().err
+
+
+def test_bad_number_of_rounds_is_one_line_and_exit_code_2(capsys):
+    assert main(["demo", "--rounds", "0"]) == 2
+    assert capsys.readouterr().err == "survival-objectives: --rounds is 0; use 1 or more\n"
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out.strip() == __version__
