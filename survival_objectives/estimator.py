@@ -89,7 +89,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         level shallower.
     n_horizons : int, default=5
         Horizons a person and round; three draws of them are boosted on in turn.
-    horizon_sampler : str or callable, default="events"
+    horizon_sampler : str or callable, default="mixture"
         Where horizons fall; see `survival_objectives.stacking.TimeStacker`.
     refresh_every : int, default=10
         Rounds between two refreshes of horizons and censoring weights.
@@ -157,7 +157,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         learning_rate: float = 0.05,
         max_depth: int | None = None,
         n_horizons: int = 5,
-        horizon_sampler: str | HorizonSampler = "events",
+        horizon_sampler: str | HorizonSampler = "mixture",
         refresh_every: int = 10,
         censoring: str = "boosted",
         monotone: bool = True,
