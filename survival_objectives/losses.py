@@ -190,20 +190,22 @@ def gradient_hessian(
             raise ValueError(msg)
 
     dtype = gradient.dtype
-    # One comparison a class and block costs less than fancy indexing of a one-hot position.
     labels = np.arange(int(reference), margin.shape[1] + reference, dtype=target.dtype)[:, None]
     for rows, classes, _ in _softmax_blocks(margin, reference, dtype):
         curvature = (1 - classes) * classes
-        # `classes` becomes the gradient in place.
-        np.subtract(classes, 1, out=classes, where=target[rows] == labels)
+        # `classes` becomes the gradient in place. Subtracting the one-hot of all classes is several
+        # times faster than a masked subtraction at the observed one.
+        classes -= target[rows] == labels
         if weight is not None:
             block_weight = weight[rows].astype(dtype, copy=False)
             classes *= block_weight
             curvature *= block_weight
         if hessian_scale != 1.0:
             curvature *= dtype.type(hessian_scale)
-        gradient[rows] = classes.T
-        hessian[rows] = curvature.T
+        # Column by column: numpy copies a transposed block three times as slowly.
+        for k in range(len(classes)):
+            gradient[rows, k] = classes[k]
+            hessian[rows, k] = curvature[k]
     return gradient, hessian
 
 
