@@ -10,6 +10,8 @@ from survival_objectives.validation import Features
 
 __all__ = ["TreeSettings"]
 
+_MIN_COLUMNS = 4
+
 
 @dataclass(frozen=True)
 class TreeSettings:
@@ -25,6 +27,8 @@ class TreeSettings:
         As in every engine.
     min_leaf_people : float
         Smallest sum of Hessians in a leaf, in people: at p = 1/2 a person adds 1/4.
+    max_features : float
+        Share of the columns, the time among them, that a tree may split on.
     n_horizons : int
         Rows a person and round.
     monotone : bool
@@ -40,11 +44,30 @@ class TreeSettings:
     learning_rate: float
     max_depth: int
     min_leaf_people: float
+    max_features: float
     n_horizons: int
     monotone: bool
     seed: int
     n_jobs: int | None
     engine_params: Mapping[str, Any] = field(default_factory=dict)
+
+    def refuse(self, refused: Mapping[str, tuple[Any, ...]]) -> None:
+        """Raise an error for settings of the user whose models the estimator could not drive."""
+        for name, values in refused.items():
+            value = self.engine_params.get(name)
+            if value in values:
+                msg = (
+                    f"`engine_params` has {name}={value!r}, which does not go with adding rounds "
+                    "in chunks and reading step functions of time off the trees. Use the engine's "
+                    "own objective in `survival_objectives.adapters` for it."
+                )
+                raise ValueError(msg)
+
+    @property
+    def column_share(self) -> float:
+        """``max_features``, but enough for a few columns: a tree of one can tell nobody apart."""
+        n_columns = self.schema.n_features + 1
+        return max(self.max_features, min(1.0, _MIN_COLUMNS / n_columns))
 
     @property
     def time_signs(self) -> list[int]:

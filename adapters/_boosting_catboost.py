@@ -48,6 +48,7 @@ class Booster:
         params: dict[str, Any] = {
             "depth": settings.max_depth,
             "learning_rate": settings.learning_rate,
+            "rsm": settings.column_share,
             "random_seed": (settings.seed + self.n_rounds) % 2**31,
             "leaf_estimation_iterations": 1,
             "bootstrap_type": "No",
@@ -55,6 +56,10 @@ class Booster:
             "boost_from_average": False,
             # CatBoost regularises by rows of average weight, of which a person has several.
             "l2_leaf_reg": 3.0 * settings.n_horizons,
+            # Above so many categories (255 at most) CatBoost encodes them by statistics of the
+            # target, a table a chunk, which count people's outcomes. Summing chunks averages the
+            # tables, so that the model would no longer be quite the one that was trained.
+            "one_hot_max_size": 255,
         }
         if settings.n_jobs is not None:
             params["thread_count"] = settings.n_jobs
@@ -147,17 +152,20 @@ class Booster:
             self._chunks[0].save_model(str(path), format="json")
             content = json.loads(path.read_text())
         floats = content["features_info"].get("float_features", [])
-        oblivious = content["oblivious_trees"]
+        oblivious = content.get("oblivious_trees")  # None with another `grow_policy`.
         time_column = self._settings.schema.n_features
         trees: list[Tree] = []
         breaks = None
-        splits = [split for tree in oblivious for split in tree["splits"] or []]
-        if all(split["split_type"] == "FloatFeature" for split in splits):
+        if oblivious is not None and all(
+            split["split_type"] == "FloatFeature"
+            for tree in oblivious
+            for split in tree["splits"] or []
+        ):
             trees = [_tree(tree, floats, self._n_margins) for tree in oblivious]
         else:
-            # Categories are encoded by statistics that only CatBoost can evaluate.
-            breaks = next(f["borders"] for f in floats if f["flat_feature_index"] == time_column)
-            breaks = np.asarray(breaks, dtype=np.float32)
+            # CatBoost knows categories by their hashes only; it evaluates such trees itself.
+            time = next(info for info in floats if info["flat_feature_index"] == time_column)
+            breaks = np.asarray(time["borders"] or [], dtype=np.float32)
         return Forest(trees, self._n_margins, time_column, at_most=True, breaks=breaks)
 
     def shap_values(self, values: Float32Array) -> npt.ArrayLike:

@@ -26,6 +26,12 @@ __all__ = ["FILE_NAME", "Booster"]
 
 FILE_NAME = "{name}.txt"
 
+_REFUSED = {
+    "boosting": ("dart", "rf"),
+    "boosting_type": ("dart", "rf"),
+    "linear_tree": (True,),
+}
+
 Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
 
@@ -36,6 +42,7 @@ class Booster:
     reference = True
 
     def __init__(self, settings: TreeSettings, model: Any = None) -> None:
+        settings.refuse(_REFUSED)
         self._settings = settings
         self._n_margins = settings.n_causes
         self._datasets: list[Any] = []
@@ -50,6 +57,7 @@ class Booster:
             "num_leaves": 2**settings.max_depth,
             "learning_rate": settings.learning_rate,
             "min_sum_hessian_in_leaf": settings.min_leaf_people,
+            "feature_fraction": settings.column_share,
             "min_data_in_leaf": 20 * settings.n_horizons,
             "lambda_l2": 1.0,
             # Chunks differ in their rows only; a seed that moves keeps column sampling varied.
@@ -114,8 +122,11 @@ class Booster:
         for _ in range(n_rounds):
             chunk.update(fobj=loss)
         self._read_margins(chunk, [key, *waiting])
-        # As text it holds neither data nor training state.
-        self._chunks.append(lgb.Booster(model_str=chunk.model_to_string()))
+        # LightGBM drops a round in which no split is worth it; the rounds asked for are kept count
+        # of all the same. As text a booster holds neither data nor training state.
+        n_dropped = n_rounds - chunk.current_iteration()
+        text = _join([chunk.model_to_string()], n_empty=n_dropped * self._n_margins)
+        self._chunks.append(lgb.Booster(model_str=text))
 
     def _read_margins(self, chunk: Any, keys: Sequence[int]) -> None:
         seen: list[FloatArray] = []
@@ -187,12 +198,16 @@ class Booster:
         return lgb.Booster(model_file=path)
 
 
-def _join(texts: Sequence[str]) -> str:
-    """The model text of several boosters with the same columns and margins, in a row."""
+def _join(texts: Sequence[str], n_empty: int = 0) -> str:
+    """The model text of several boosters with the same columns and margins, in a row.
+
+    ``n_empty`` trees that add nothing follow.
+    """
     blocks: list[str] = []
     for text in texts:
         body = text[text.index("Tree=") : text.index("end of trees")]
         blocks.extend(re.findall(r"Tree=\d+\n(.*?)(?=Tree=\d+\n|\Z)", body, flags=re.DOTALL))
+    blocks.extend([_EMPTY_TREE] * n_empty)
     trees = [f"Tree={number}\n{block}" for number, block in enumerate(blocks)]
     head = texts[0][: texts[0].index("Tree=")]
     sizes = " ".join(str(len(tree.encode())) for tree in trees)
@@ -201,12 +216,34 @@ def _join(texts: Sequence[str]) -> str:
     return head + "".join(trees) + tail
 
 
+_EMPTY_TREE = """num_leaves=1
+num_cat=0
+split_feature=
+split_gain=
+threshold=
+decision_type=
+left_child=
+right_child=
+leaf_value=0
+leaf_weight=0
+leaf_count=0
+internal_value=
+internal_weight=
+internal_count=
+is_linear=0
+shrinkage=1
+
+
+"""
+
+
 def _tree(root: dict[str, Any], margin: int) -> Tree:
     feature: list[int] = []
     threshold: list[float] = []
     left: list[int] = []
     right: list[int] = []
     nan_left: list[bool] = []
+    zero_is_missing: list[bool] = []
     categories: dict[int, frozenset[int]] = {}
     value: list[tuple[float, ...]] = []
 
@@ -216,6 +253,7 @@ def _tree(root: dict[str, Any], margin: int) -> Tree:
             column.append(default)
         threshold.append(0.0)
         nan_left.append(False)
+        zero_is_missing.append(node.get("missing_type") == "Zero")
         value.append((float(node.get("leaf_value", 0.0)),))
         if "split_feature" not in node:
             return number
@@ -232,4 +270,6 @@ def _tree(root: dict[str, Any], margin: int) -> Tree:
         return number
 
     visit(root)
-    return Tree(feature, threshold, left, right, nan_left, categories, value, margin)
+    return Tree(
+        feature, threshold, left, right, nan_left, categories, value, margin, zero_is_missing
+    )

@@ -19,6 +19,12 @@ __all__ = ["FILE_NAME", "Booster"]
 
 FILE_NAME = "{name}.ubj"
 
+_REFUSED = {
+    "booster": ("dart", "gblinear"),
+    "multi_strategy": ("multi_output_tree",),
+    "tree_method": ("exact", "approx"),  # They do not take quantile matrices.
+}
+
 Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
 
@@ -29,11 +35,14 @@ class Booster:
     reference = True
 
     def __init__(self, settings: TreeSettings, model: Any = None) -> None:
+        settings.refuse(_REFUSED)
         self._settings = settings
         self._n_margins = settings.n_causes
         self._matrices: list[Any] = []
         self._booster = model
         self._n_rounds = 0 if model is None else model.num_boosted_rounds()
+        self._goes_on = model is not None
+        self._is_copy = False
 
     @property
     def _params(self) -> dict[str, Any]:
@@ -42,7 +51,10 @@ class Booster:
             "max_depth": settings.max_depth,
             "learning_rate": settings.learning_rate,
             "min_child_weight": settings.min_leaf_people,
+            "colsample_bytree": settings.column_share,
             "seed": settings.seed,
+            # Else columns are drawn from a state that depends on what else the process trained.
+            "seed_per_iteration": True,
             "verbosity": 0,
         }
         if settings.n_jobs is not None:
@@ -74,14 +86,21 @@ class Booster:
         )
 
     def add(self, values: Float32Array, start: FloatArray) -> int:
+        matrix = self._training_matrix(values)
+        matrix.set_base_margin(start.astype(np.float32))
+        self._matrices.append(matrix)
+        return len(self._matrices) - 1
+
+    def _training_matrix(self, values: Float32Array) -> Any:
+        if self._goes_on:
+            # A quantile matrix knows values up to its own bins only, which are not those that the
+            # trees so far have split at: their margins would be off.
+            return self._matrix(xgb.DMatrix, values)
         options = {"ref": self._matrices[0]} if self._matrices else {}
         max_bin = self._settings.engine_params.get("max_bin")
         if max_bin is not None:
             options["max_bin"] = max_bin
-        matrix = self._matrix(xgb.QuantileDMatrix, values, **options)
-        matrix.set_base_margin(start.astype(np.float32))
-        self._matrices.append(matrix)
-        return len(self._matrices) - 1
+        return self._matrix(xgb.QuantileDMatrix, values, **options)
 
     def boost(
         self, key: int, target: npt.NDArray[np.int32], weight: FloatArray, n_rounds: int
@@ -89,8 +108,11 @@ class Booster:
         matrix = self._matrices[key]
         if self._booster is None:
             self._booster = xgb.Booster(self._params, [matrix])
-        else:
+        elif self._goes_on and not self._is_copy:
+            # XGBoost trains in place; the model so far belongs to whoever passed it in.
+            self._booster = self._booster.copy()
             self._booster.set_param(self._params)
+            self._is_copy = True
         loss = None
         if self._n_margins == 1:
             matrix.set_info(label=target, weight=weight)
@@ -179,7 +201,8 @@ def _tree(tree: dict[str, Any], margin: int) -> Tree:
             -1 if leaf else column
             for leaf, column in zip(is_leaf, tree["split_indices"], strict=True)
         ],
-        threshold=tree["split_conditions"],
+        # JSON has the shortest decimals that are read as the same float32, not its exact value.
+        threshold=np.asarray(tree["split_conditions"], np.float32).astype(np.float64).tolist(),
         left=[b if swap else a for a, b, swap in zip(left, right, swapped, strict=True)],
         right=[a if swap else b for a, b, swap in zip(left, right, swapped, strict=True)],
         nan_left=[flag != swap for flag, swap in zip(default_left, swapped, strict=True)],

@@ -141,7 +141,7 @@ class BoostingLoop:
     start: FloatArray
     censoring_start: StepFunction
     settings: LoopSettings
-    on_chunk: Callable[[int, float | None], None] | None = None
+    on_chunk: Callable[[int, float], None] | None = None
     history: list[RoundRecord] = field(default_factory=list)
     refreshed_rounds: list[int] = field(default_factory=list)
     n_floored: int = 0
@@ -157,33 +157,38 @@ class BoostingLoop:
         n_chunks = -(-settings.n_rounds // settings.refresh_every)
         self._stacks = [self._new_stack() for _ in range(min(settings.n_stacks, n_chunks))]
         self._add_exits()
+        first_round = self.events.n_rounds
         held_margin = None
         if held_out is not None:
             held_margin = np.tile(self.start, (len(held_out.target), 1)) + np.asarray(
-                self.events.contribution(held_out.values, 0, self.events.n_rounds)
+                self.events.contribution(held_out.values, 0, first_round)
             )
-        first_round = self.events.n_rounds
+            if first_round:  # A model that training goes on from may stay the best.
+                self._record(held_out, held_margin, first_round)
         for chunk in range(n_chunks):
             stack = self._stacks[chunk % len(self._stacks)]
             done = self.events.n_rounds - first_round
             n_rounds = min(settings.refresh_every, settings.n_rounds - done)
-            weight = self._event_weight(stack, n_rounds, advance=self.events.n_rounds > 0)
+            if self.censoring is not None and self.events.n_rounds > 0:
+                self._advance_censoring(stack, n_rounds)
+            weight = self._event_weight(stack)
             self.events.boost(stack.event_key, stack.events.target, weight, n_rounds)
-            loss = None
             if held_out is not None and held_margin is not None:
                 held_margin = self._evaluate(held_out, held_margin, n_rounds)
-                loss = self.history[-1].loss
             if self.on_chunk is not None:
-                self.on_chunk(n_rounds, loss)
+                self.on_chunk(n_rounds, self._latest_loss(stack, weight))
             if self._should_stop():
                 break
-        if self.history:
-            self.best_round = min(self.history, key=lambda record: record.loss).round
+        if self.history and settings.early_stopping_rounds is not None:
+            self.best_round = self._best_so_far()
 
     # ------------------------------------------------------------------------------------- rows
     def _new_stack(self) -> _StackedRoles:
         stack = self.stacker.draw(self.target)
         events = event_role(self.target, stack)
+        if not events.stayed.any():
+            msg = "Nobody is event-free at any horizon, so there is one class only to learn."
+            raise ValueError(msg)
         censorings = censoring_role(self.target, stack)
         start = np.tile(self.start, (events.n_rows, 1))
         event_key = self.events.add(events.matrix(self.features), start)
@@ -213,14 +218,14 @@ class BoostingLoop:
         self._happened_at_0 = times[happened] <= 0
 
     # ---------------------------------------------------------------------------------- weights
-    def _event_weight(self, stack: _StackedRoles, n_rounds: int, *, advance: bool) -> FloatArray:
+    def _event_weight(self, stack: _StackedRoles) -> FloatArray:
         role = stack.events
-        if self.censoring is None or not advance:
+        if self.censoring is None or self.censoring.n_rounds == 0:
             at_horizon = self._kaplan_meier.survival(role.horizon[role.stayed])
             at_exit = self._kaplan_meier.survival(self.target.duration[role.leaver], left=True)
         else:
-            self._advance_censoring(stack, n_rounds)
-            margin = np.asarray(self.censoring.margin(stack.censoring_key or 0), np.float64)
+            assert stack.censoring_key is not None
+            margin = np.asarray(self.censoring.margin(stack.censoring_key), np.float64)
             at_horizon = expit(-margin[stack.censorings.stayed, 0])
             margin = np.asarray(self.censoring.margin(self._censoring_exits), np.float64)
             before_event = np.where(self._happened_at_0, 1.0, expit(-margin[:, 0]))
@@ -238,6 +243,8 @@ class BoostingLoop:
         assert self.censoring is not None
         assert stack.censoring_key is not None
         role = stack.censorings
+        if not role.target.any():
+            return  # Nobody leaves by censoring before these horizons: nothing to learn from them.
         at_horizon = self._event_free(stack.event_key)[stack.events.stayed]
         at_exit = self._event_free(self._event_exits)[self._position[role.leaver]]
         weight, _ = role.weights(
@@ -261,18 +268,28 @@ class BoostingLoop:
             margin = margin + np.asarray(
                 self.events.contribution(held_out.values, number, number + 1)
             )
-            loss = log_loss(
-                margin, held_out.target, held_out.weight, reference=self.events.reference
-            )
-            self.history.append(RoundRecord(number + 1, loss))
+            self._record(held_out, margin, number + 1)
         return margin
+
+    def _record(self, held_out: HeldOut, margin: FloatArray, n_rounds: int) -> None:
+        loss = log_loss(margin, held_out.target, held_out.weight, reference=self.events.reference)
+        self.history.append(RoundRecord(n_rounds, loss))
+
+    def _latest_loss(self, stack: _StackedRoles, weight: FloatArray) -> float:
+        """Held-out loss or, where nobody is held out, that of the rows just trained on."""
+        if self.history:
+            return self.history[-1].loss
+        margin = self.events.margin(stack.event_key)
+        return log_loss(margin, stack.events.target, weight, reference=self.events.reference)
+
+    def _best_so_far(self) -> int:
+        return min(self.history, key=lambda record: record.loss).round
 
     def _should_stop(self) -> bool:
         patience = self.settings.early_stopping_rounds
         if patience is None or not self.history:
             return False
-        best = min(self.history, key=lambda record: record.loss).round
-        return self.history[-1].round - best >= patience
+        return self.history[-1].round - self._best_so_far() >= patience
 
 
 def coarse_censoring_curve(
@@ -300,6 +317,7 @@ def held_out_rows(
     stacker: TimeStacker,
     censoring: Any,
     floor: float,
+    sample_weight: FloatArray | None = None,
 ) -> HeldOut:
     """Rows of held-out people, weighted by the marginal censoring of the training people."""
     role = event_role(target, stacker.draw(target))
@@ -307,5 +325,6 @@ def held_out_rows(
         censoring.survival(role.horizon[role.stayed]),
         censoring.survival(target.duration[role.leaver], left=True),
         floor=floor,
+        sample_weight=sample_weight,
     )
     return HeldOut(role.matrix(features), role.target, weight)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
+import numbers
 import sys
 import time
-from dataclasses import replace
-from typing import Any, TextIO
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +32,7 @@ from survival_objectives.censoring import BoostedCensoring, CensoringModel, time
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
 from survival_objectives.metrics import integrated_brier_score
+from survival_objectives.persistence import ENGINES
 from survival_objectives.stacking import HorizonSampler, TimeStacker, event_role, stacked_matrix
 from survival_objectives.trees import Forest, monotone_incidence
 from survival_objectives.validation import (
@@ -51,9 +54,6 @@ logger = logging.getLogger("survival_objectives")
 
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
-
-#: In the order in which a missing engine is replaced.
-ENGINES = ("lightgbm", "xgboost", "catboost")
 
 # Numbers of curve values held at a time in prediction: 2^24 doubles are 128 MB.
 _PREDICTION_SIZE = 2**24
@@ -79,7 +79,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     engine : {"lightgbm", "xgboost", "catboost"}, default="lightgbm"
         Which library grows the trees. Where it is not installed, an installed one takes its place
         with a log line.
-    n_estimators : int, default=100
+    n_estimators : int, default=200
         Rounds of boosting. With early stopping, at most so many.
     learning_rate : float, default=0.05
         Shrinkage of every tree.
@@ -105,6 +105,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         Floor of the censoring survival in the weights; ``n_floored_`` counts the rows it touches.
     min_leaf_people : float, default=5.0
         Smallest sum of Hessians in a leaf, counted in people whatever ``n_horizons`` is.
+    max_features : float, default=0.5
+        Share of the columns, the time among them, that a tree may split on; at least four.
     horizon_max : float, optional
         Latest horizon; curves are flat after it. Default: the time to which one person in a hundred
         is followed. Later, a few people would carry all the weight.
@@ -134,11 +136,16 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     n_estimators_ : int
         Rounds kept.
     history_ : list of RoundRecord
-        Held-out loss of every round, where there was early stopping.
+        Held-out loss after every round, where people were held out.
     n_floored_ : int
         Rows of the last stack whose weight the floor limits.
     feature_names_in_, n_features_in_
         As in scikit-learn.
+
+    Notes
+    -----
+    A scikit-learn pipeline forwards only methods that it knows by name. Reach the curves of its
+    last step with ``pipeline[-1].predict_survival_function(pipeline[:-1].transform(X), times)``.
 
     Examples
     --------
@@ -153,7 +160,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         self,
         engine: str = "lightgbm",
         *,
-        n_estimators: int = 100,
+        n_estimators: int = 200,
         learning_rate: float = 0.05,
         max_depth: int | None = None,
         n_horizons: int = 5,
@@ -165,6 +172,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         validation_fraction: float = 0.1,
         min_censoring_survival: float = 0.05,
         min_leaf_people: float = 5.0,
+        max_features: float = 0.5,
         horizon_max: float | None = None,
         warm_start: bool = False,
         random_state: Any = None,
@@ -185,6 +193,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         self.validation_fraction = validation_fraction
         self.min_censoring_survival = min_censoring_survival
         self.min_leaf_people = min_leaf_people
+        self.max_features = max_features
         self.horizon_max = horizon_max
         self.warm_start = warm_start
         self.random_state = random_state
@@ -193,9 +202,9 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         self.engine_params = engine_params
 
     booster_: Any
+    n_estimators_: int
     censoring_: CensoringModel
     _censoring_booster: Any
-    _read_forest: Forest | None
 
     # ---------------------------------------------------------------------------------- training
     def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> SurvivalBoost:
@@ -210,7 +219,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         sample_weight : array of shape (n_samples,), optional
             Weights of people; a weight of 2 acts like a repeated person.
         eval_set : pair (X, y), optional
-            Held-out people for early stopping. They touch neither the trees nor the weights.
+            Held-out people for early stopping. They touch neither the trees nor the weights;
+            without ``early_stopping_rounds`` their loss is only recorded, in ``history_``.
 
         Returns
         -------
@@ -218,25 +228,25 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             Itself.
         """
         self._check_parameters()
-        goes_on = self.warm_start and hasattr(self, "_events")
-        features = check_features(X, like=self._schema if goes_on else None)
-        target = check_survival_target(y, event_ids=self.event_ids_ if goes_on else None)
-        if features.n_samples != target.n_samples:
-            msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
-            raise ValueError(msg)
-        weight = check_sample_weight(sample_weight, features.n_samples)
-        target = _float32_time(target)
+        goes_on = bool(self.warm_start) and hasattr(self, "booster_")
+        if goes_on:
+            self._check_can_go_on()
+        people = _checked_people(
+            X,
+            y,
+            sample_weight,
+            like=self._schema if goes_on else None,
+            event_ids=self.event_ids_ if goes_on else None,
+        )
         generator = check_random_state(self.random_state)
-        held_out_data = None
+        held_out = None
         if eval_set is not None:
-            held_out_data = self._checked_eval_set(eval_set, features, target)
+            held_out = self._checked_eval_set(eval_set, people)
         elif self.early_stopping_rounds is not None:
-            features, target, weight, held_out_data = self._split(
-                features, target, weight, generator
-            )
+            people, held_out = self._split(people, generator)
         if not goes_on:
-            self._begin(features, target)
-        self._train(features, target, weight, held_out_data, generator, goes_on)
+            self._begin(people)
+        self._train(people, held_out, generator, goes_on)
         return self
 
     def _check_parameters(self) -> None:
@@ -247,58 +257,83 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             if getattr(self, name) is not None:
                 check_positive_int(getattr(self, name), name)
         check_fraction(self.learning_rate, "learning_rate", zero=False)
+        check_fraction(self.max_features, "max_features", zero=False)
         check_fraction(self.validation_fraction, "validation_fraction", zero=False, one=False)
         check_fraction(self.min_censoring_survival, "min_censoring_survival", zero=False)
         check_choice(self.censoring, "censoring", ("boosted", "kaplan-meier"))
+        TimeStacker(self.n_horizons, self.horizon_sampler, horizon_max=self.horizon_max)
+        for name, types, wanted in (
+            ("monotone", (bool, np.bool_), "True or False"),
+            ("warm_start", (bool, np.bool_), "True or False"),
+            ("n_jobs", (numbers.Integral, type(None)), "a number of threads, -1 for all, or None"),
+            ("engine_params", (Mapping, type(None)), "a dict or None"),
+            ("min_leaf_people", (numbers.Real,), "a number >= 0"),
+        ):
+            if not isinstance(getattr(self, name), types):
+                msg = f"`{name}` must be {wanted}; got {getattr(self, name)!r}."
+                raise TypeError(msg)
         if not (np.isfinite(self.min_leaf_people) and self.min_leaf_people >= 0):
             msg = f"`min_leaf_people` must be finite and >= 0; got {self.min_leaf_people!r}."
             raise ValueError(msg)
 
-    def _checked_eval_set(
-        self, eval_set: Any, features: Features, target: SurvivalTarget
-    ) -> tuple[Features, SurvivalTarget]:
+    def _check_can_go_on(self) -> None:
+        if self.engine_ != self.engine and _is_installed(self.engine):
+            msg = (
+                f"The model to go on with was trained by {self.engine_}, not {self.engine}. "
+                f'Use `engine="{self.engine_}"`, or set `warm_start=False`.'
+            )
+            raise ValueError(msg)
+        if self.n_estimators <= self.n_estimators_:
+            msg = (
+                f"`n_estimators` is {self.n_estimators}, but the model to go on with has "
+                f"{self.n_estimators_} rounds already. Raise it, or set `warm_start=False`."
+            )
+            raise ValueError(msg)
+
+    @staticmethod
+    def _checked_eval_set(eval_set: Any, people: _People) -> _People:
         if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
             msg = f"`eval_set` must be a pair (X, y); got {type(eval_set).__name__}."
             raise ValueError(msg)
-        held_features = check_features(eval_set[0], like=features.schema)
-        held_target = check_survival_target(eval_set[1], event_ids=target.event_ids)
-        if held_features.n_samples != held_target.n_samples:
-            msg = (
-                f"`eval_set` has {held_features.n_samples} rows of X "
-                f"but {held_target.n_samples} of y."
-            )
-            raise ValueError(msg)
-        return held_features, _float32_time(held_target)
+        X, y = eval_set
+        schema, event_ids = people.features.schema, people.target.event_ids
+        try:
+            return _checked_people(X, y, None, like=schema, event_ids=event_ids)
+        except (TypeError, ValueError) as error:
+            msg = f"`eval_set`: {error}"
+            raise type(error)(msg) from None
 
-    def _split(
-        self,
-        features: Features,
-        target: SurvivalTarget,
-        weight: FloatArray | None,
-        generator: np.random.Generator,
-    ) -> tuple[Features, SurvivalTarget, FloatArray | None, tuple[Features, SurvivalTarget]]:
+    def _split(self, people: _People, generator: np.random.Generator) -> tuple[_People, _People]:
+        target = people.target
         counts = np.bincount(target.event, minlength=target.n_causes + 1)
         # Every cause must stay in the training part; a cause seen once or twice cannot be split.
         groups = np.where(counts[target.event] >= 3, target.event, 0)
-        stratify = groups if np.bincount(groups)[np.unique(groups)].min() >= 2 else None
+        n_groups = len(np.unique(groups))
+        n_held = round(self.validation_fraction * target.n_samples)
+        can_stratify = np.bincount(groups)[np.unique(groups)].min() >= 2 and n_held >= n_groups
         kept, held = train_test_split(
             np.arange(target.n_samples),
             test_size=self.validation_fraction,
             random_state=int(generator.integers(2**31 - 1)),
-            stratify=stratify,
+            stratify=groups if can_stratify else None,
         )
         missing = np.setdiff1d(target.event[held], target.event[kept])
         kept = np.concatenate([kept, held[np.isin(target.event[held], missing)]])
         held = np.setdiff1d(held, kept)
-        return (
-            _people(features, kept),
-            _outcomes(target, kept),
-            None if weight is None else weight[kept],
-            (_people(features, held), _outcomes(target, held)),
-        )
+        if len(held) == 0:
+            msg = (
+                f"{target.n_samples} people are too few to hold some out for early stopping. "
+                "Pass `eval_set`, or set `early_stopping_rounds=None`."
+            )
+            raise ValueError(msg)
+        return people.take(kept), people.take(held)
 
-    def _begin(self, features: Features, target: SurvivalTarget) -> None:
-        self.engine_ = _installed_engine(self.engine)
+    def _begin(self, people: _People) -> None:
+        features, target = people.features, people.target
+        engine, t_max = _installed_engine(self.engine), self._latest_horizon(target)
+        # Whatever stops the training, no mixture of an old and a new model is left behind.
+        self.__dict__.pop("booster_", None)
+        self.engine_, self._t_max = engine, t_max
         self._schema = features.schema
         self.event_ids_ = target.event_ids
         self.n_features_in_ = features.n_features
@@ -306,12 +341,19 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(features.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self._t_max = (
-            float(np.quantile(target.duration, _HORIZON_QUANTILE))
-            if self.horizon_max is None
-            else float(self.horizon_max)
-        )
-        self.times_ = self._time_grid(self._t_max)
+        self.times_ = self._time_grid(t_max)
+
+    def _latest_horizon(self, target: SurvivalTarget) -> float:
+        if self.horizon_max is not None:
+            return float(self.horizon_max)
+        t_max = float(np.quantile(target.duration, _HORIZON_QUANTILE))
+        if t_max == 0:
+            msg = (
+                f"{_HORIZON_QUANTILE:.0%} of the durations are 0, so there is no horizon to look "
+                "at. Set `horizon_max`."
+            )
+            raise ValueError(msg)
+        return t_max
 
     @staticmethod
     def _time_grid(t_max: float) -> FloatArray:
@@ -320,15 +362,17 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     def _train(
         self,
-        features: Features,
-        target: SurvivalTarget,
-        weight: FloatArray | None,
-        held_out_data: tuple[Features, SurvivalTarget] | None,
+        people: _People,
+        held_out: _People | None,
         generator: np.random.Generator,
         goes_on: bool,
     ) -> None:
+        features, target, weight = people.features, people.target, people.weight
         train_stream, held_stream = generator.spawn(2)
         seed = int(generator.integers(2**30))
+        if goes_on:
+            # Later rounds look at other horizons, also where the seed is the same.
+            train_stream = np.random.default_rng([seed, self.n_estimators_])
         stacker = TimeStacker(
             self.n_horizons,
             self.horizon_sampler,
@@ -349,12 +393,6 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         if not goes_on:
             self._start = self._best_constant(target, weight, stacker, events.reference)
         n_rounds = self.n_estimators - events.n_rounds
-        if n_rounds < 1:
-            msg = (
-                f"`n_estimators` is {self.n_estimators}, but the model to go on with has "
-                f"{events.n_rounds} rounds already. Raise it, or set `warm_start=False`."
-            )
-            raise ValueError(msg)
         loop = BoostingLoop(
             features,
             target,
@@ -373,10 +411,9 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
                 early_stopping_rounds=self.early_stopping_rounds,
             ),
         )
-        held_out = self._held_out(held_out_data, held_stream)
-        with _Progress(n_rounds, enabled=bool(self.verbose)) as progress:
-            loop.on_chunk = progress.advance
-            loop.run(held_out)
+        with _Progress(n_rounds, "loss" if held_out is None else "held-out loss") as progress:
+            loop.on_chunk = progress.advance if self.verbose else None
+            loop.run(self._held_out_rows(held_out, held_stream))
         self.history_ = loop.history
         self.refreshed_rounds_ = loop.refreshed_rounds
         self.n_floored_ = loop.n_floored
@@ -389,12 +426,15 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             )
         self.n_estimators_ = events.n_rounds if loop.best_round is None else loop.best_round
         self.booster_ = events.model(self.n_estimators_)
-        self._events = adapter.Booster(settings, self.booster_)
-        self._read_forest = None
+        self._set_events(adapter.Booster(settings, self.booster_))
         self._censoring_booster = None
         if censoring is not None and censoring.n_rounds:
             self._censoring_booster = censoring.model(censoring.n_rounds)
         self._set_censoring(adapter)
+
+    def _set_events(self, events: Any) -> None:
+        self._events = events
+        self._forest = _Forest(events)
 
     def _set_censoring(self, adapter: Any) -> None:
         if self._censoring_booster is None:
@@ -415,6 +455,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             learning_rate=float(self.learning_rate),
             max_depth=int(max_depth),
             min_leaf_people=float(self.min_leaf_people),
+            max_features=float(self.max_features),
             n_horizons=int(self.n_horizons),
             monotone=bool(self.monotone),
             seed=seed,
@@ -446,39 +487,31 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             floor=self.min_censoring_survival,
             sample_weight=weight,
         )
-        if not role.stayed.any():
-            msg = "Nobody is event-free at any horizon, so there is one class only to learn."
-            raise ValueError(msg)
         share = np.bincount(role.target, weights=weights, minlength=target.n_causes + 1)
         log_share = np.log(np.maximum(share / share.sum(), 0.5 / target.n_samples))
         margins: FloatArray = log_share[1:] - log_share[0] if reference else log_share
         return margins
 
-    def _held_out(
-        self, data: tuple[Features, SurvivalTarget] | None, stream: np.random.Generator
-    ) -> HeldOut | None:
-        if data is None:
+    def _held_out_rows(self, people: _People | None, stream: np.random.Generator) -> HeldOut | None:
+        if people is None:
             return None
         stacker = TimeStacker(8, "mixture", horizon_max=self._t_max, random_state=stream)
         return held_out_rows(
-            *data, stacker, _Curve(self._censoring_curve), self.min_censoring_survival
+            people.features,
+            people.target,
+            stacker,
+            _Curve(self._censoring_curve),
+            self.min_censoring_survival,
+            people.weight,
         )
 
     # --------------------------------------------------------------------------------- prediction
-    def _forest(self) -> Forest:
-        if self._read_forest is None:
-            self._read_forest = self._events.forest()
-        return self._read_forest
-
     def _curves(self, features: Features, times: FloatArray) -> FloatArray:
         """Event-free probability and incidences, (n_samples, K + 1, n_times)."""
         forest = self._forest()
         steps = forest.interval(times)
         curves = np.empty((features.n_samples, len(self.event_ids_), len(times)))
-        n_values = forest.n_steps * len(self.event_ids_)
-        n_people = max(1, (_PREDICTION_SIZE if forest.is_readable else _ENGINE_ROWS) // n_values)
-        for first in range(0, features.n_samples, n_people):
-            people = slice(first, min(first + n_people, features.n_samples))
+        for people in self._parts(features.n_samples):
             proba = self._step_probabilities(features.values[people], forest)
             curves[people] = proba[:, steps].transpose(2, 0, 1)
         if self.monotone:
@@ -486,6 +519,14 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             curves[:, :, at_start] = 0.0
             curves[:, 0, at_start] = 1.0
         return curves
+
+    def _parts(self, n_samples: int) -> Iterator[slice]:
+        """People whose curves fit into memory together."""
+        forest = self._forest()
+        size = _PREDICTION_SIZE if forest.is_readable else _ENGINE_ROWS
+        n_people = max(1, size // (forest.n_steps * len(self.event_ids_)))
+        for first in range(0, n_samples, n_people):
+            yield slice(first, min(first + n_people, n_samples))
 
     def _step_probabilities(self, values: Float32Array, forest: Forest) -> FloatArray:
         """Probabilities of all states on every step, (K + 1, n_steps, n_samples)."""
@@ -504,7 +545,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         proba = np.ascontiguousarray(proba).reshape(-1, forest.n_steps, n_people)
         if self.monotone:
             proba[1:] = monotone_incidence(proba[1:])
-            proba[0] = 1 - proba[1:].sum(axis=0)
+            # Rounding may take the sum of all causes just above 1.
+            proba[0] = np.maximum(1 - proba[1:].sum(axis=0), 0)
         return proba
 
     def predict_cumulative_incidence(
@@ -541,7 +583,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         if conditional_after is None:
             curves = self._curves(features, times)
         else:
-            known = float(check_times(conditional_after)[0])
+            known = _one_time(conditional_after, "conditional_after")
             curves = _given_event_free(
                 self._curves(features, np.append(times, known)), times, known
             )
@@ -576,12 +618,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "booster_")
         if time_horizon is None:
             time_horizon = float(self.times_[len(self.times_) // 2])
-        if np.ndim(time_horizon) != 0:
-            msg = (
-                f"`time_horizon` must be one number; got shape {np.shape(time_horizon)}. "
-                "Use `predict_cumulative_incidence` for several times."
-            )
-            raise ValueError(msg)
+        time_horizon = _one_time(time_horizon, "time_horizon")
         curves: FloatArray = self.predict_cumulative_incidence(X, time_horizon)
         return curves[:, :, 0]
 
@@ -599,11 +636,14 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "booster_")
         quantile = check_fraction(quantile, "quantile", zero=False, one=False)
         features = check_features(X, like=self._schema)
-        times = np.concatenate([[0.0], self._forest().representatives()[1:]])
-        survival = self._curves(features, times)[:, 0]
-        reached = 1 - survival >= quantile
-        first = np.where(reached.any(axis=1), reached.argmax(axis=1), len(times))
-        return np.append(times, np.inf)[first]
+        inside = np.maximum(self._forest().representatives(), np.finfo(np.float32).tiny)
+        begins = np.concatenate([[0.0], inside[1:], [np.inf]])
+        found = np.empty(features.n_samples)
+        for people in self._parts(features.n_samples):
+            survival = self._curves(_rows(features, people), inside.astype(np.float64))[:, 0]
+            reached = 1 - survival >= quantile
+            found[people] = begins[np.where(reached.any(1), reached.argmax(1), len(inside))]
+        return found
 
     def predict_restricted_mean_time(
         self, X: Any, horizon: float | None = None, *, cause: int | None = None
@@ -621,7 +661,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             incidence. Event-free time and the times lost to all causes add up to the horizon.
         """
         check_is_fitted(self, "booster_")
-        horizon = float(self.times_[-1] if horizon is None else check_times(horizon)[0])
+        horizon = float(self.times_[-1]) if horizon is None else _one_time(horizon, "horizon")
         index = 0
         if cause is not None:
             check_choice(cause, "cause", self.event_ids_[1:].tolist())
@@ -630,8 +670,11 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         breaks = self._forest().breaks
         edges = np.concatenate([[0.0], breaks[(breaks > 0) & (breaks < horizon)], [horizon]])
         middles = (edges[:-1] + edges[1:]) / 2
-        # Curves are constant between breaks, so this sum is the integral.
-        area: FloatArray = self._curves(features, middles)[:, index] @ np.diff(edges)
+        area = np.empty(features.n_samples)
+        for people in self._parts(features.n_samples):
+            curves = self._curves(_rows(features, people), middles)
+            # Curves are constant between breaks, so this sum is the integral.
+            area[people] = curves[:, index] @ np.diff(edges)
         return area
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -678,7 +721,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "booster_")
         features = check_features(X, like=self._schema)
-        time = np.full(features.n_samples, check_times(time_horizon)[0], np.float32)
+        time = np.full(features.n_samples, _one_time(time_horizon, "time_horizon"), np.float32)
         rows = stacked_matrix(features, np.arange(features.n_samples), time)
         values = np.array(self._events.shap_values(rows), dtype=np.float64)
         values[:, :, -1] += self._start
@@ -696,24 +739,34 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         model: SurvivalBoost = persistence.load(cls, path)
         return model
 
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_read_forest"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({**state, "_read_forest": None})
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "booster_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.estimator_type = "regressor"
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.target_tags.required = True
+        # Two columns, the event and the duration.
         tags.target_tags.two_d_labels = True
+        tags.target_tags.multi_output = True
         return tags
+
+
+class _Forest:
+    """Trees of a booster, read when first asked for; a pickle leaves them out."""
+
+    def __init__(self, booster: Any) -> None:
+        self._booster = booster
+        self._trees: Forest | None = None
+
+    def __call__(self) -> Forest:
+        if self._trees is None:
+            self._trees = self._booster.forest()
+        return self._trees
+
+    def __reduce__(self) -> tuple[type[_Forest], tuple[Any]]:
+        return _Forest, (self._booster,)
 
 
 class _Curve:
@@ -738,37 +791,34 @@ class _Margin:
 
 
 class _Progress:
-    """Rounds, held-out loss and time left on one line of standard error."""
+    """Rounds, loss and time left on one line of standard error, once it advances."""
 
-    def __init__(self, n_rounds: int, *, enabled: bool, stream: TextIO | None = None) -> None:
+    def __init__(self, n_rounds: int, loss_name: str) -> None:
         self._n_rounds = n_rounds
-        self._enabled = enabled
-        self._stream = sys.stderr if stream is None else stream
+        self._loss_name = loss_name
 
     def __enter__(self) -> _Progress:
         self._begin = time.monotonic()
         self._done = 0
         return self
 
-    def advance(self, n_rounds: int, loss: float | None) -> None:
+    def advance(self, n_rounds: int, loss: float) -> None:
         self._done += n_rounds
-        if not self._enabled:
-            return
         elapsed = time.monotonic() - self._begin
         left = elapsed / self._done * (self._n_rounds - self._done)
-        shown = "" if loss is None else f"  held-out loss {loss:.4f}"
-        line = f"{self._done:>5}/{self._n_rounds} rounds{shown}  {elapsed:.0f} s, {left:.0f} s left"
-        self._stream.write(f"\r{line:<78}")
-        self._stream.flush()
+        rounds = f"{self._done:>5}/{self._n_rounds} rounds"
+        line = f"{rounds}  {self._loss_name} {loss:.4f}  {elapsed:.0f} s, {left:.0f} s left"
+        sys.stderr.write(f"\r{line:<78}")
+        sys.stderr.flush()
 
     def __exit__(self, *exception: object) -> None:
-        if self._enabled:
-            self._stream.write("\n")
+        if self._done:
+            sys.stderr.write("\n")
 
 
 def _installed_engine(wanted: str) -> str:
     for engine in (wanted, *ENGINES):
-        if importlib.util.find_spec(engine) is not None:
+        if _is_installed(engine):
             if engine != wanted:
                 logger.warning("%s is not installed; training with %s instead.", wanted, engine)
             return engine
@@ -779,29 +829,68 @@ def _installed_engine(wanted: str) -> str:
     raise ImportError(msg)
 
 
-def _float32_time(target: SurvivalTarget) -> SurvivalTarget:
-    return replace(target, duration=time_feature(target.duration).astype(np.float64))
+def _is_installed(engine: str) -> bool:
+    return importlib.util.find_spec(engine) is not None
 
 
-def _people(features: Features, rows: npt.NDArray[np.int64]) -> Features:
+@dataclass(frozen=True)
+class _People:
+    """Checked people with their outcomes and weights; durations are float32 values."""
+
+    features: Features
+    target: SurvivalTarget
+    weight: FloatArray | None
+
+    def take(self, rows: npt.NDArray[np.int64]) -> _People:
+        target = self.target
+        return _People(
+            _rows(self.features, rows),
+            replace(target, event=target.event[rows], duration=target.duration[rows]),
+            None if self.weight is None else self.weight[rows],
+        )
+
+
+def _checked_people(
+    X: Any, y: Any, sample_weight: Any, *, like: Features | None, event_ids: Any
+) -> _People:
+    features = check_features(X, like=like)
+    target = check_survival_target(y, event_ids=event_ids)
+    if features.n_samples != target.n_samples:
+        msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
+        raise ValueError(msg)
+    weight = check_sample_weight(sample_weight, features.n_samples)
+    target = replace(target, duration=time_feature(target.duration).astype(np.float64))
+    people = _People(features, target, weight)
+    if weight is None or weight.all():
+        return people
+    # Nobody of weight 0 may have a say in labels, horizons or bins.
+    people = people.take(np.flatnonzero(weight))
+    return replace(people, target=check_survival_target(people.target, event_ids=event_ids))
+
+
+def _rows(features: Features, rows: slice | npt.NDArray[np.int64]) -> Features:
     return replace(features, values=features.values[rows])
-
-
-def _outcomes(target: SurvivalTarget, rows: npt.NDArray[np.int64]) -> SurvivalTarget:
-    return replace(target, event=target.event[rows], duration=target.duration[rows])
 
 
 def _given_event_free(curves: FloatArray, times: FloatArray, known: float) -> FloatArray:
     """Curves at ``times`` given survival to ``known``, which is the last time of ``curves``."""
     at_known, curves = curves[:, :, -1:], curves[:, :, :-1]
-    # A survival of 0 leaves nothing to condition on; nobody is there to be wrong about.
+    # A survival of 0 leaves nothing to condition on, and no incidence to come.
     survival = np.maximum(at_known[:, :1], np.finfo(np.float64).tiny)
     given = (curves - at_known) / survival
-    given[:, 0] = curves[:, 0] / survival[:, 0]
-    before = times <= known
-    given[:, 0, before] = 1.0
-    given[:, 1:, before] = 0.0
+    given[:, 1:, times <= known] = 0.0
+    given[:, 0] = 1 - given[:, 1:].sum(axis=1)
     return given
+
+
+def _one_time(time: Any, name: str) -> float:
+    if np.ndim(time) != 0:
+        msg = (
+            f"`{name}` must be one number; got shape {np.shape(time)}. "
+            "Several times are for `times` of `predict_cumulative_incidence`."
+        )
+        raise ValueError(msg)
+    return float(check_times(time)[0])
 
 
 def _index(X: Any) -> Any:

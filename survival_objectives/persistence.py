@@ -6,9 +6,10 @@ columns, labels and two marginal numbers or coarse curves.
 
 from __future__ import annotations
 
+import hashlib
 import json
-import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,13 @@ import pandas as pd
 
 from survival_objectives._version import __version__
 from survival_objectives.marginal import StepFunction
-from survival_objectives.validation import Features
+from survival_objectives.validation import Features, check_choice
 
-__all__ = ["FORMAT", "load", "save"]
+__all__ = ["ENGINES", "FORMAT", "load", "save"]
+
+#: In the order in which a missing engine is replaced.
+ENGINES = ("lightgbm", "xgboost", "catboost")
+
 
 #: Raised when an older version could not read what this one writes.
 FORMAT = 1
@@ -38,13 +43,17 @@ def save(model: Any, path: Any) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
         draft = Path(folder) / "model"
         draft.mkdir()
-        adapter.Booster.save(model.booster_, str(draft / adapter.FILE_NAME.format(name="events")))
-        if model._censoring_booster is not None:
-            name = adapter.FILE_NAME.format(name="censoring")
-            adapter.Booster.save(model._censoring_booster, str(draft / name))
-        (draft / _METADATA).write_text(json.dumps(_metadata(model), indent=1))
+        boosters = {"events": model.booster_, "censoring": model._censoring_booster}
+        digests = {}
+        for name, booster in boosters.items():
+            if booster is not None:
+                file = draft / adapter.FILE_NAME.format(name=name)
+                adapter.Booster.save(booster, str(file))
+                digests[name] = _digest(file)
+        content = {**_metadata(model), "files": digests}
+        (draft / _METADATA).write_text(json.dumps(content, indent=1))
         # A rename is atomic: an interrupted save leaves no half-written model.
-        shutil.move(draft, path)
+        draft.rename(path)
 
 
 def load(cls: Any, path: Any) -> Any:
@@ -72,36 +81,60 @@ def load(cls: Any, path: Any) -> Any:
         raise ValueError(msg) from error
 
 
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
 def _metadata(model: Any) -> dict[str, Any]:
-    parameters = model.get_params()
-    for name, value in parameters.items():
-        if not _is_plain(value):
-            # A sampler function or a random generator has done its work.
-            parameters[name] = None if name == "random_state" else "mixture"
     schema = model._schema
     return {
         "format": FORMAT,
         "version": __version__,
         "engine": model.engine_,
-        "parameters": parameters,
+        # A sampler function or a random generator has done its work; the default replaces it.
+        "parameters": {
+            name: _plain(value) for name, value in model.get_params().items() if _is_plain(value)
+        },
         "event_ids": model.event_ids_.tolist(),
         "names": schema.names,
         "n_features": schema.n_features,
-        "categories": {str(k): v.tolist() for k, v in schema.categories.items()},
+        "categories": {
+            str(column): _levels(levels, column, schema)
+            for column, levels in schema.categories.items()
+        },
         "t_max": model._t_max,
         "start": model._start.tolist(),
         "censoring_curve": _curve_content(model._censoring_curve),
         "censoring_start": _curve_content(model._censoring_start),
         "n_estimators": model.n_estimators_,
+        "n_floored": model.n_floored_,
     }
+
+
+def _plain(value: Any) -> Any:
+    """The value with numpy scalars, which JSON does not know, as Python's."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _is_plain(value: Any) -> bool:
     try:
-        json.dumps(value)
+        json.dumps(_plain(value))
     except TypeError:
         return False
     return True
+
+
+def _levels(levels: pd.Index, column: int, schema: Features) -> list[Any]:
+    if not _is_plain(levels.tolist()):
+        label = column if schema.names is None else repr(schema.names[column])
+        msg = (
+            f"Column {label} has categories such as {levels[0]!r}, which JSON cannot hold. "
+            "Train on strings or numbers instead, e.g. `X[column].astype(str).astype('category')`."
+        )
+        raise TypeError(msg)
+    return levels.tolist()
 
 
 def _curve_content(curve: StepFunction) -> dict[str, Any]:
@@ -118,9 +151,20 @@ def _curve(content: dict[str, Any]) -> StepFunction:
     )
 
 
+def _booster(adapter: Any, file: Path, digest: str) -> Any:
+    if not file.exists():
+        msg = f"the file {file.name} is missing"
+        raise ValueError(msg)
+    # The engines read on in some broken files, and go down with the process in others.
+    if _digest(file) != digest:
+        msg = f"the file {file.name} is not the one that was saved"
+        raise ValueError(msg)
+    return adapter.Booster.load(str(file))
+
+
 def _restore(cls: Any, path: Path, content: dict[str, Any]) -> Any:
     model = cls(**content["parameters"])
-    model.engine_ = content["engine"]
+    model.engine_ = check_choice(content["engine"], "engine", ENGINES)
     adapter = model._adapter()
     names = content["names"]
     model._schema = Features(
@@ -134,26 +178,18 @@ def _restore(cls: Any, path: Path, content: dict[str, Any]) -> Any:
         model.feature_names_in_ = np.array(names, dtype=object)
     model._t_max = content["t_max"]
     model.times_ = cls._time_grid(model._t_max)
-    model._start = np.array(content["start"])
+    model._start = np.array(content["start"], dtype=np.float64)
     model._censoring_curve = _curve(content["censoring_curve"])
     model._censoring_start = _curve(content["censoring_start"])
     model.n_estimators_ = content["n_estimators"]
+    model.n_floored_ = content["n_floored"]
     model.history_, model.refreshed_rounds_ = [], []
-    events = path / adapter.FILE_NAME.format(name="events")
-    if not events.exists():
-        msg = f"the file {events.name} is missing"
-        raise ValueError(msg)
-    try:
-        model.booster_ = adapter.Booster.load(str(events))
-        censoring = path / adapter.FILE_NAME.format(name="censoring")
-        model._censoring_booster = (
-            adapter.Booster.load(str(censoring)) if censoring.exists() else None
-        )
-    except Exception as error:  # Every engine has an error of its own for a broken file.
-        msg = f"{content['engine']} cannot read {events.name} ({str(error).splitlines()[0]})"
-        raise ValueError(msg) from error
+    boosters = {
+        name: _booster(adapter, path / adapter.FILE_NAME.format(name=name), digest)
+        for name, digest in content["files"].items()
+    }
+    model.booster_, model._censoring_booster = boosters["events"], boosters.get("censoring")
     settings = model._tree_settings(len(model.event_ids_) - 1, 0)
-    model._events = adapter.Booster(settings, model.booster_)
-    model._read_forest = None
+    model._set_events(adapter.Booster(settings, model.booster_))
     model._set_censoring(adapter)
     return model

@@ -44,6 +44,8 @@ class Tree:
     value : sequence of float or of tuples
         At leaves: what they add, to the margins ``first_margin`` and on.
     first_margin : int
+    zero_is_missing : sequence of bool, optional
+        Whether a node takes 0 for a missing value.
     """
 
     feature: Sequence[int]
@@ -54,6 +56,7 @@ class Tree:
     categories: dict[int, frozenset[int]]
     value: Sequence[Sequence[float]]
     first_margin: int
+    zero_is_missing: Sequence[bool] | None = None
 
 
 class Forest:
@@ -105,17 +108,18 @@ class Forest:
         return np.searchsorted(self.breaks, feature, side="left" if self.at_most else "right")
 
     def representatives(self) -> Float32Array:
-        """One float32 time inside each step."""
+        """A float32 time inside each step: the first one, except in the step before all breaks."""
         if len(self.breaks) == 0:
             return np.zeros(1, np.float32)
         breaks = self.breaks.astype(np.float32)
-        first = np.nextafter(breaks[:1], np.float32(-np.inf))
-        inside = breaks
+        before = np.nextafter(breaks, np.float32(-np.inf))
+        begins = breaks
         if self.at_most:
-            # The step after a break begins just above it.
-            inside = np.nextafter(breaks, np.float32(np.inf))
-            first = np.where(breaks[:1].astype(np.float64) <= self.breaks[:1], breaks[:1], first)
-        return np.concatenate([first, inside])
+            # A step begins just above its break, which need not be a float32 number.
+            is_above = breaks.astype(np.float64) > self.breaks
+            begins = np.where(is_above, breaks, np.nextafter(breaks, np.float32(np.inf)))
+            before = np.where(is_above, before, breaks)
+        return np.concatenate([before[:1], begins])
 
     def step_margins(self, values: Float32Array) -> FloatArray:
         """Margins of people on every step, (n_margins, n_steps, n_samples).
@@ -179,9 +183,9 @@ class Forest:
             goes_left = column.astype(np.float64) <= tree.threshold[node]
         else:
             goes_left = column < np.float32(tree.threshold[node])
-        if tree.nan_left[node]:
-            goes_left |= missing
-        return goes_left
+        if tree.zero_is_missing is not None and tree.zero_is_missing[node]:
+            missing = missing | (column == 0)
+        return np.where(missing, tree.nan_left[node], goes_left)
 
 
 def monotone_incidence(incidence: FloatArray) -> FloatArray:

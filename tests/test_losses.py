@@ -12,6 +12,7 @@ from simulation import simulate
 from sklearn.metrics import log_loss as sklearn_log_loss
 from strategies import weighted_rows
 
+from survival_objectives import losses
 from survival_objectives.losses import (
     full_hessian,
     gradient_hessian,
@@ -21,7 +22,7 @@ from survival_objectives.losses import (
 )
 
 STEP = 2.0**-13
-BLOCK = 4096  # Rows that the code works on at a time.
+BLOCK = losses._BLOCK  # Rows that the code works on at a time.
 
 
 def random_rows(n_rows, n_causes=3, *, reference=False, dtype=np.float64, seed=0):
