@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["machine", "write_result"]
+__all__ = ["RESULTS", "machine", "write_result"]
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = (

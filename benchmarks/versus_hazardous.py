@@ -13,6 +13,7 @@ interpreter. METABRIC and SUPPORT are read from `--data` or SURVIVAL_DATA_DIR.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import subprocess
@@ -28,7 +29,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
-from benchmarks._results import machine, write_result
+from benchmarks._results import RESULTS, machine, write_result
 from survival_objectives import SurvivalBoost
 from survival_objectives.baselines import AalenJohansen, CauseSpecificCox
 from survival_objectives.datasets import (
@@ -132,6 +133,10 @@ def real(options: argparse.Namespace) -> None:
         sys.exit("Give the folder of metabric.parquet and support.parquet: --data FOLDER.")
     python = hazardous_python(options.hazardous_python)
     rows = []
+    if options.only:
+        # The splits are fixed by their seeds, so contenders can be run again one by one.
+        kept = json.loads((RESULTS / "versus_hazardous_real.json").read_text())["rows"]
+        rows = [row for row in kept if row["contender"] not in options.only]
     for dataset, load in {"METABRIC": load_metabric, "SUPPORT": load_support}.items():
         data = load(options.data)
         for seed in range(options.splits):
@@ -143,6 +148,8 @@ def real(options: argparse.Namespace) -> None:
             times = np.linspace(0, np.quantile(y["duration"], 0.95), 101)[1:]
             times = times[times < y_test["duration"].max()]
             for name, predict in contenders_on_real_data(python, seed).items():
+                if options.only and name not in options.only:
+                    continue
                 begin = time.process_time()
                 curves = predict(X, y, X_test, times)
                 cpu = time.process_time() - begin
@@ -233,7 +240,7 @@ def scale(options: argparse.Namespace) -> None:
         print(f"{cpu} {wall} {peak} {before}")
         return
     rows = []
-    for engine in ENGINES:
+    for engine in options.engines:
         for n in options.sizes:
             command = [
                 sys.executable,
@@ -277,6 +284,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--only", nargs="+", help="contenders of `real` to run again")
+    parser.add_argument("--engines", nargs="+", default=ENGINES, help="engines of `scale`")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")

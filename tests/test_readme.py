@@ -43,8 +43,23 @@ def test_every_section_with_code_is_run_below() -> None:
     assert missing == []
 
 
+def test_survival_boost() -> None:
+    readme = run("SurvivalBoost")
+    times = [1.0, 2.0]
+    truth = readme["data"].true.cumulative_incidence(readme["test"].X, times)
+    check_curves(readme["cif"], (500, 3, 2))
+    marginal = truth.mean(axis=0, keepdims=True)
+    assert np.mean((readme["cif"] - truth) ** 2) < np.mean((marginal - truth) ** 2)
+    np.testing.assert_array_equal(readme["survival"], readme["cif"][:, 0])
+    np.testing.assert_array_equal(readme["proba"], readme["cif"][:, :, 0])
+    assert readme["median"].shape == readme["lost"].shape == (500,)
+    check_curves(readme["later"], (500, 3, 1))
+    assert readme["why"].shape == (500, 2, readme["data"].X.shape[1] + 2)
+    assert -0.25 < readme["score"] < 0
+
+
 def test_quick_start() -> None:
-    readme = run("Quick start")
+    readme = run("Quick start: the plugin")
     truth = readme["data"].true.cumulative_incidence(readme["X_test"], readme["times"])
     marginal = truth.mean(axis=0, keepdims=True)
     for engine in ("xgboost", "lightgbm", "catboost"):
