@@ -11,6 +11,7 @@ from survival_objectives.validation import Features
 __all__ = ["TreeSettings"]
 
 _MIN_COLUMNS = 4
+_ROUNDS = {"n_estimators", "num_iterations", "num_boost_round", "iterations", "num_round", "n_iter"}
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,13 @@ class TreeSettings:
                     "own objective in `survival_objectives.adapters` for it."
                 )
                 raise ValueError(msg)
+
+    def own_params(self, aliases: Mapping[str, str]) -> dict[str, Any]:
+        """The user's own settings under the names that this package uses, so that they win."""
+        for name in _ROUNDS & set(self.engine_params):
+            msg = f"`engine_params` has {name!r}; use `n_estimators` for the number of rounds."
+            raise ValueError(msg)
+        return {aliases.get(name, name): value for name, value in self.engine_params.items()}
 
     @property
     def column_share(self) -> float:

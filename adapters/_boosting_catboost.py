@@ -26,6 +26,8 @@ __all__ = ["FILE_NAME", "Booster"]
 
 FILE_NAME = "{name}.cbm"
 
+_L2_PEOPLE = 3.0
+
 Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
 
@@ -54,8 +56,6 @@ class Booster:
             "bootstrap_type": "No",
             "random_strength": 0,
             "boost_from_average": False,
-            # CatBoost regularises by rows of average weight, of which a person has several.
-            "l2_leaf_reg": 3.0 * settings.n_horizons,
             # Above so many categories (255 at most) CatBoost encodes them by statistics of the
             # target, a table a chunk, which count people's outcomes. Summing chunks averages the
             # tables, so that the model would no longer be quite the one that was trained.
@@ -66,7 +66,7 @@ class Booster:
         if self.reference and settings.monotone:
             params["monotone_constraints"] = settings.time_signs
             params["model_shrink_rate"] = 0
-        params.update(settings.engine_params)
+        params.update(settings.own_params({}))
         if self.reference:
             params["loss_function"] = "Logloss"
         else:
@@ -105,7 +105,9 @@ class Booster:
         pool = self._pools[key]
         pool.set_weight(weight)
         pool.set_baseline(self._margins[key])
-        chunk = catboost.CatBoost({**self._params, "iterations": n_rounds})
+        # CatBoost multiplies its regularisation by the mean weight of a row; it is meant in people.
+        people = {"l2_leaf_reg": _L2_PEOPLE / weight.mean()}
+        chunk = catboost.CatBoost({**people, **self._params, "iterations": n_rounds})
         chunk.fit(pool)
         self._chunks.append(chunk)
         for other, values in enumerate(self._values):

@@ -26,6 +26,36 @@ __all__ = ["FILE_NAME", "Booster"]
 
 FILE_NAME = "{name}.txt"
 
+# LightGBM takes its main name for a setting where an alias is given as well, so ours would win.
+_ALIASES = {
+    alias: name
+    for name, aliases in {
+        "learning_rate": ("eta", "shrinkage_rate"),
+        "num_leaves": ("num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes"),
+        "min_data_in_leaf": (
+            "min_data",
+            "min_data_per_leaf",
+            "min_child_samples",
+            "min_samples_leaf",
+        ),
+        "min_sum_hessian_in_leaf": (
+            "min_sum_hessian",
+            "min_sum_hessian_per_leaf",
+            "min_hessian",
+            "min_child_weight",
+        ),
+        "feature_fraction": ("sub_feature", "colsample_bytree"),
+        "lambda_l2": ("reg_lambda", "lambda", "l2_regularization"),
+        "seed": ("random_seed", "random_state"),
+        "num_threads": ("num_thread", "nthread", "nthreads", "n_jobs"),
+        "verbosity": ("verbose",),
+        "monotone_constraints": ("mc", "monotone_constraint", "monotonic_cst"),
+    }.items()
+    for alias in aliases
+}
+# What LightGBM allows.
+_MAX_LEAVES = 131072
+
 _REFUSED = {
     "boosting": ("dart", "rf"),
     "boosting_type": ("dart", "rf"),
@@ -54,11 +84,12 @@ class Booster:
         settings = self._settings
         params: dict[str, Any] = {
             "max_depth": settings.max_depth,
-            "num_leaves": 2**settings.max_depth,
+            "num_leaves": min(2**settings.max_depth, _MAX_LEAVES),
             "learning_rate": settings.learning_rate,
             "min_sum_hessian_in_leaf": settings.min_leaf_people,
             "feature_fraction": settings.column_share,
-            "min_data_in_leaf": 20 * settings.n_horizons,
+            # It would count rows, whatever they weigh.
+            "min_data_in_leaf": 1,
             "lambda_l2": 1.0,
             # Chunks differ in their rows only; a seed that moves keeps column sampling varied.
             "seed": settings.seed + self.n_rounds,
@@ -70,7 +101,7 @@ class Booster:
             params["num_threads"] = settings.n_jobs
         if settings.monotone:
             params["monotone_constraints"] = settings.time_signs
-        params.update(settings.engine_params)
+        params.update(settings.own_params(_ALIASES))
         params.update({"objective": "none", "metric": "None", "num_class": self._n_margins})
         return params
 

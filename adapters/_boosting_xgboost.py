@@ -19,6 +19,15 @@ __all__ = ["FILE_NAME", "Booster"]
 
 FILE_NAME = "{name}.ubj"
 
+_ALIASES = {
+    "eta": "learning_rate",
+    "random_state": "seed",
+    "n_jobs": "nthread",
+    "reg_lambda": "lambda",
+    "reg_alpha": "alpha",
+    "min_split_loss": "gamma",
+}
+
 _REFUSED = {
     "booster": ("dart", "gblinear"),
     "multi_strategy": ("multi_output_tree",),
@@ -61,7 +70,7 @@ class Booster:
             params["nthread"] = settings.n_jobs
         if settings.monotone:
             params["monotone_constraints"] = str(tuple(settings.time_signs))
-        params.update(settings.engine_params)
+        params.update(settings.own_params(_ALIASES))
         if self._n_margins == 1:
             params.update({"objective": "binary:logistic", "base_score": 0.5})
         else:

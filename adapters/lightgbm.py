@@ -9,6 +9,7 @@ custom objective starts from the ``init_score`` of the Dataset, which prediction
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -170,6 +171,14 @@ class IPCWObjective(TrainingProblem):
 
     # ----------------------------------------------------------------------------------- prediction
     def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
+        # A model of a custom objective names none in its text.
+        named = re.search(r"^objective=(.*)$", model.model_to_string(num_iteration=1), re.MULTILINE)
+        if named is not None:
+            msg = (
+                f"This booster was trained with LightGBM's own objective {named[1]!r}. "
+                'Train it with `{**objective.params, "objective": objective}`.'
+            )
+            raise ValueError(msg)
         margin: npt.ArrayLike = model.predict(matrix, raw_score=True)
         return margin
 
@@ -348,6 +357,8 @@ class _Refresh:
         if n_rounds == 0 or self._alternation is None:
             self._alternation = Alternation(self._objective)
             self._trainer = None
+            self._objective.__dict__.pop("_offered_weight", None)
+        self._objective._check_taken()
         alternation = self._alternation
         if self._objective._schedule.is_due(n_rounds) and alternation.has_censoring:
             self._refresh(env, alternation, n_rounds)

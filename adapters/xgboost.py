@@ -75,11 +75,7 @@ class IPCWObjective(TrainingProblem):
 
     @property
     def params(self) -> dict[str, Any]:
-        """Parameters that this objective needs; merge your own into them.
-
-        ``base_score`` is a margin here. An `XGBClassifier` of two classes reads it as a
-        probability: there, override it by 0.5.
-        """
+        """Parameters that this objective needs; merge your own into them."""
         params: dict[str, Any] = {
             "base_score": 0.0,
             "disable_default_eval_metric": True,
@@ -87,6 +83,9 @@ class IPCWObjective(TrainingProblem):
         }
         if self.n_margins > 1:
             params["num_class"] = self.n_margins
+        else:
+            # The same loss by XGBoost itself, should `obj=` be forgotten.
+            params.update({"objective": "binary:logistic", "base_score": 0.5})
         if self._monotone:
             params["monotone_constraints"] = _rising_in_time(self._features)
         return params
@@ -296,6 +295,7 @@ class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-define
             raise TypeError(msg)
         self._alternation = Alternation(self._objective)
         self._trainer = None
+        self._objective.__dict__.pop("_offered_weight", None)
         return model
 
     def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
@@ -303,6 +303,7 @@ class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-define
         if alternation is None:
             msg = "This callback missed the start of training. Pass it to `xgb.train`."
             raise RuntimeError(msg)
+        self._objective._check_taken()
         if self._objective._schedule.is_due(epoch) and alternation.has_censoring:
             self._refresh(model, alternation, epoch)
         self._objective._offered_weight = alternation.weight

@@ -41,9 +41,9 @@ logger = logging.getLogger("survival_objectives")
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 
-# Steps of the marginal censoring curve that boosting starts from. A coarse curve starts as well as
-# a fine one, and unlike it does not spell out when the people of training left.
-_CURVE_STEPS = 64
+# Steps of the marginal censoring curve that is kept with the model, which must not spell out when
+# the people of training left: even ones, and ones that double for times that crowd at the start.
+_EVEN_STEPS, _DOUBLING_STEPS = 64, 96
 
 
 class CycledBooster(Protocol):
@@ -295,9 +295,10 @@ class BoostingLoop:
 def coarse_censoring_curve(
     target: SurvivalTarget, sample_weight: FloatArray | None, t_max: float
 ) -> StepFunction:
-    """Kaplan-Meier of censoring on an even grid of times, which shows nobody's own time."""
+    """Kaplan-Meier of censoring on a fixed grid of times, which shows nobody's own time."""
     curve = KaplanMeierCensoring().fit(target, sample_weight=sample_weight).curve_
-    times = np.linspace(0, t_max, _CURVE_STEPS + 1)
+    even = np.linspace(0, t_max, _EVEN_STEPS + 1)
+    times = np.union1d(even, np.geomspace(t_max * 2.0**-14, t_max, _DOUBLING_STEPS))
     return StepFunction(times, curve(times), np.array(1.0))
 
 

@@ -28,12 +28,23 @@ from survival_objectives.boosting import (
     coarse_censoring_curve,
     held_out_rows,
 )
-from survival_objectives.censoring import BoostedCensoring, CensoringModel, time_feature
+from survival_objectives.censoring import (
+    BoostedCensoring,
+    CensoringModel,
+    KaplanMeierCensoring,
+    time_feature,
+)
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
 from survival_objectives.metrics import integrated_brier_score
 from survival_objectives.persistence import ENGINES
-from survival_objectives.stacking import HorizonSampler, TimeStacker, event_role, stacked_matrix
+from survival_objectives.stacking import (
+    HorizonSampler,
+    TimeStacker,
+    check_causes_seen,
+    event_role,
+    stacked_matrix,
+)
 from survival_objectives.trees import Forest, monotone_incidence
 from survival_objectives.validation import (
     Features,
@@ -104,9 +115,11 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     min_censoring_survival : float, default=0.05
         Floor of the censoring survival in the weights; ``n_floored_`` counts the rows it touches.
     min_leaf_people : float, default=5.0
-        Smallest sum of Hessians in a leaf, counted in people whatever ``n_horizons`` is.
+        Smallest sum of Hessians in a leaf, counted in people whatever ``n_horizons`` is. CatBoost
+        has no such setting; there it is not used.
     max_features : float, default=0.5
-        Share of the columns, the time among them, that a tree may split on; at least four.
+        Share of the columns, the time among them, that a tree (CatBoost: a split) may choose from;
+        at least four.
     horizon_max : float, optional
         Latest horizon; curves are flat after it. Default: the time to which one person in a hundred
         is followed. Later, a few people would carry all the weight.
@@ -119,7 +132,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     verbose : int, default=0
         Whether to show progress on standard error.
     engine_params : dict, optional
-        Settings in the engine's own terms; they win over those above.
+        Settings in the engine's own terms, also by its aliases; they win over those above.
 
     Attributes
     ----------
@@ -130,7 +143,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     booster_ : object
         The engine's own model.
     censoring_ : CensoringModel
-        The model of censoring behind the final weights.
+        The boosted model of censoring at the end of training or, with Kaplan-Meier weights, that
+        curve on a fixed grid of times.
     engine_ : str
         The engine that trained.
     n_estimators_ : int
@@ -345,8 +359,13 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     def _latest_horizon(self, target: SurvivalTarget) -> float:
         if self.horizon_max is not None:
+            check_causes_seen(target, float(self.horizon_max))
             return float(self.horizon_max)
-        t_max = float(np.quantile(target.duration, _HORIZON_QUANTILE))
+        # A rare and late cause must still be seen to happen.
+        first = [
+            target.duration[target.event == cause].min() for cause in range(1, target.n_causes + 1)
+        ]
+        t_max = float(max(np.quantile(target.duration, _HORIZON_QUANTILE), *first))
         if t_max == 0:
             msg = (
                 f"{_HORIZON_QUANTILE:.0%} of the durations are 0, so there is no horizon to look "
@@ -379,6 +398,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             horizon_max=self._t_max,
             random_state=train_stream,
         )
+        kaplan_meier = KaplanMeierCensoring().fit(target, sample_weight=weight)
         if not goes_on:
             self._censoring_curve = coarse_censoring_curve(target, weight, self._t_max)
             self._censoring_start = censoring_log_odds(self._censoring_curve, target.n_samples)
@@ -391,7 +411,9 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         settings = self._tree_settings(target.n_causes, seed)
         events = adapter.Booster(settings, self.booster_ if goes_on else None)
         if not goes_on:
-            self._start = self._best_constant(target, weight, stacker, events.reference)
+            self._start = self._best_constant(
+                target, weight, stacker, kaplan_meier, reference=events.reference
+            )
         n_rounds = self.n_estimators - events.n_rounds
         loop = BoostingLoop(
             features,
@@ -413,7 +435,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         )
         with _Progress(n_rounds, "loss" if held_out is None else "held-out loss") as progress:
             loop.on_chunk = progress.advance if self.verbose else None
-            loop.run(self._held_out_rows(held_out, held_stream))
+            loop.run(self._held_out_rows(held_out, kaplan_meier, held_stream))
         self.history_ = loop.history
         self.refreshed_rounds_ = loop.refreshed_rounds
         self.n_floored_ = loop.n_floored
@@ -476,14 +498,15 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         target: SurvivalTarget,
         weight: FloatArray | None,
         stacker: TimeStacker,
+        kaplan_meier: KaplanMeierCensoring,
+        *,
         reference: bool,
     ) -> FloatArray:
         """Margins of the constant with the lowest loss, from a stack of its own."""
         role = event_role(target, stacker.draw(target))
-        curve = _Curve(self._censoring_curve)
         weights, _ = role.weights(
-            curve.survival(role.horizon[role.stayed]),
-            curve.survival(target.duration[role.leaver], left=True),
+            kaplan_meier.survival(role.horizon[role.stayed]),
+            kaplan_meier.survival(target.duration[role.leaver], left=True),
             floor=self.min_censoring_survival,
             sample_weight=weight,
         )
@@ -492,7 +515,12 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         margins: FloatArray = log_share[1:] - log_share[0] if reference else log_share
         return margins
 
-    def _held_out_rows(self, people: _People | None, stream: np.random.Generator) -> HeldOut | None:
+    def _held_out_rows(
+        self,
+        people: _People | None,
+        kaplan_meier: KaplanMeierCensoring,
+        stream: np.random.Generator,
+    ) -> HeldOut | None:
         if people is None:
             return None
         stacker = TimeStacker(8, "mixture", horizon_max=self._t_max, random_state=stream)
@@ -500,7 +528,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             people.features,
             people.target,
             stacker,
-            _Curve(self._censoring_curve),
+            kaplan_meier,
             self.min_censoring_survival,
             people.weight,
         )
@@ -583,6 +611,12 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         if conditional_after is None:
             curves = self._curves(features, times)
         else:
+            if not self.monotone:
+                msg = (
+                    "`conditional_after` needs `monotone=True`: where an incidence falls, what is "
+                    "to come after a time would be negative."
+                )
+                raise ValueError(msg)
             known = _one_time(conditional_after, "conditional_after")
             curves = _given_event_free(
                 self._curves(features, np.append(times, known)), times, known

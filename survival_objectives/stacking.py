@@ -24,6 +24,7 @@ Time is float32 here as it is in the engines: durations and horizons are rounded
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -122,7 +123,7 @@ class TimeStacker:
         if not callable(sampler):
             check_choice(sampler, "horizon_sampler", SAMPLERS)
         self.sampler = sampler
-        if horizon_max is not None and not (np.isfinite(horizon_max) and horizon_max > 0):
+        if horizon_max is not None and not _is_positive(horizon_max):
             msg = f"`horizon_max` must be a finite time > 0; got {horizon_max!r}."
             raise ValueError(msg)
         self.horizon_max = horizon_max
@@ -135,8 +136,8 @@ class TimeStacker:
         """Draw new horizons for everybody.
 
         Rows come horizon by horizon: first all people at their first horizon, and so on. Every
-        cause appears as a target at least once, however rare: where the draw missed it, one person
-        who had it is looked at when it had just happened.
+        cause with an event by t_max appears as a target at least once, however rare: where the draw
+        missed it, the first person who had it is looked at when it had just happened.
         """
         n_samples, n_horizons = target.n_samples, self.n_horizons
         t_max = float(target.duration.max()) if self.horizon_max is None else self.horizon_max
@@ -148,7 +149,7 @@ class TimeStacker:
         if n_zeros:
             horizon.flat[self.generator.choice(horizon.size, n_zeros, replace=False)] = 0
         rounded = horizon.astype(np.float32)
-        _show_every_cause(rounded, target)
+        _show_every_cause(rounded, target, t_max)
         person = np.tile(np.arange(n_samples), n_horizons)
         return Stack(person, np.ascontiguousarray(rounded.T).ravel())
 
@@ -186,13 +187,34 @@ class TimeStacker:
         return (np.arange(n_slices) + drawn) / n_slices
 
 
-def _show_every_cause(horizon: npt.NDArray[np.float32], target: SurvivalTarget) -> None:
+def _is_positive(time: Any) -> bool:
+    is_number = isinstance(time, numbers.Real) and not isinstance(time, bool)
+    return is_number and bool(0 < time < np.inf)
+
+
+def _show_every_cause(
+    horizon: npt.NDArray[np.float32], target: SurvivalTarget, t_max: float
+) -> None:
     duration = time_feature(target.duration)
     shown = target.event * (duration <= horizon.max(axis=1))
-    # Held-out people may lack a cause of training; that one cannot be shown.
-    for cause in np.setdiff1d(target.event[target.event > 0], shown):
-        first = np.flatnonzero(target.event == cause)[0]
+    # Held-out people may lack a cause of training by then; that one cannot be shown.
+    visible = target.event * (duration <= np.float32(t_max))
+    for cause in np.setdiff1d(visible[visible > 0], shown):
+        people = np.flatnonzero(target.event == cause)
+        first = people[duration[people].argmin()]
         horizon[first, -1] = duration[first]
+
+
+def check_causes_seen(target: SurvivalTarget, t_max: float) -> None:
+    """Raise an error that names a cause without any event by the latest horizon."""
+    for cause in range(1, target.n_causes + 1):
+        first = target.duration[target.event == cause].min()
+        if np.float32(first) > np.float32(t_max):
+            msg = (
+                f"Cause {target.event_ids[cause]} has no event by horizon_max={t_max:g}; its first "
+                f"is at {first:g}. Raise `horizon_max`, or censor these people at it."
+            )
+            raise ValueError(msg)
 
 
 @dataclass(frozen=True)

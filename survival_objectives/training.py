@@ -38,6 +38,7 @@ from survival_objectives.stacking import (
     Role,
     TimeStacker,
     censoring_role,
+    check_causes_seen,
     event_role,
     stacked_matrix,
 )
@@ -322,6 +323,8 @@ class TrainingProblem(ABC):
         self._features = features
         # Time is float32 to the trees, so it is to everything else (see `stacking`).
         self._target = replace(target, duration=time_feature(target.duration).astype(np.float64))
+        if horizon_max is not None:
+            check_causes_seen(self._target, horizon_max)
         self._stack = self._stacker.draw(self._target)
         self._events = event_role(self._target, self._stack)
         if not self._events.stayed.any():
@@ -405,7 +408,8 @@ class TrainingProblem(ABC):
         Pass it as the classifier's ``objective`` and fit on ``(stacked_features, target,
         sample_weight=initial_weight)``. The wrappers start at 0, so construct with
         ``start="zero"``, and train one margin a class, so with ``margins="free"``, but for a single
-        cause one margin in all, which is ``margins="reference"``. They offer no way to replace
+        cause one margin in all, which is ``margins="reference"`` (of ``params``, leave out the
+        ``objective`` there). They offer no way to replace
         weights during training, so there is no refresh.
         """
         wanted = "reference" if self._target.n_causes == 1 else "free"
@@ -541,6 +545,16 @@ class TrainingProblem(ABC):
     def _is_held_out(self, fold: Any) -> bool:
         """Whether only the metric was ever asked about a fold; the objective is asked first."""
         return fold not in getattr(self, "_training_folds", ())
+
+    def _check_taken(self) -> None:
+        """Raise an error if the weights offered for the last round were not trained with."""
+        if "_offered_weight" in self.__dict__:
+            del self._offered_weight
+            msg = (
+                "The refreshed weights were not used in the last round: this callback belongs to "
+                "another objective than the one that is trained. Use `refresh()` of that one."
+            )
+            raise ValueError(msg)
 
     def _fold_weight(self, rows: npt.NDArray[np.int64], *, held_out: bool) -> Float32Array:
         """Weights of a fold's rows, from the censoring of its training people alone.

@@ -35,6 +35,8 @@ IntArray = npt.NDArray[np.integer[Any]]
 
 _EVENT_NAMES = ("event",)
 _DURATION_NAMES = ("duration", "time")
+# More labels than any study tells apart: a sign that the columns are swapped.
+_MAX_CAUSES = 50
 # float64, through which labels pass, counts exactly up to here.
 _MAX_LABEL = 2**53
 
@@ -126,6 +128,12 @@ def check_survival_target(
                 f"Known labels: {known.tolist()}."
             )
             raise ValueError(msg)
+    if len(known) - 1 > _MAX_CAUSES:
+        msg = (
+            f"`event` has {len(known) - 1} different causes, such as {known[1:6].tolist()}. "
+            "If these are durations, swap the two: the order is (event, duration)."
+        )
+        raise ValueError(msg)
     codes = np.searchsorted(known, event).astype(np.int32)
     return SurvivalTarget(codes, duration, known)
 
@@ -327,6 +335,13 @@ def check_features(X: Any, *, like: Features | None = None) -> Features:
         raise ValueError(msg)
     if like is not None:
         _check_same_columns(features, like)
+        if features.names is None and like.categories:
+            columns = [_label(like, column) for column in like.categories]
+            msg = (
+                f"Training had the categorical columns {', '.join(columns)}, which an array cannot "
+                "tell apart. Pass a DataFrame."
+            )
+            raise TypeError(msg)
         if features.names is None and like.names is not None:
             features = replace(features, names=like.names, categories=like.categories)
     return features

@@ -17,6 +17,7 @@ from survival_objectives.stacking import (
     Stack,
     TimeStacker,
     censoring_role,
+    check_causes_seen,
     event_role,
     stacked_matrix,
 )
@@ -338,10 +339,21 @@ def test_every_cause_that_happened_appears(sampler, n_horizons, target):
 
 def test_a_cause_that_the_draw_missed_is_looked_at_when_it_had_just_happened():
     target = check_survival_target(([1] * 50 + [2, 2], [*np.linspace(0.1, 1, 50), 7.0, 5.0]))
+    early = TimeStacker(2, lambda rng, *shape: rng.uniform(0, 1, shape[:2]), random_state=0)
+    role = event_role(target, early.draw(target))
+    assert_array_equal(role.person[role.target == 2], [51])
+    assert_array_equal(role.horizon[role.target == 2], [5.0])
+
+
+def test_no_horizon_lies_beyond_the_latest_even_for_a_cause_that_comes_later():
+    target = check_survival_target(([1] * 50 + [2, 2], [*np.linspace(0.1, 1, 50), 7.0, 5.0]))
     stack = TimeStacker(2, "uniform", horizon_max=1.0, random_state=0).draw(target)
-    role = event_role(target, stack)
-    assert_array_equal(role.person[role.target == 2], [50])
-    assert_array_equal(role.horizon[role.target == 2], [7.0])
+    assert stack.horizon.max() <= 1
+    with pytest.raises(
+        ValueError, match=r"Cause 2 has no event by horizon_max=1; its first is at 5"
+    ):
+        check_causes_seen(target, 1.0)
+    check_causes_seen(target, 5.0)
 
 
 def test_a_cause_that_nobody_had_is_no_obstacle():

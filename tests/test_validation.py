@@ -450,12 +450,15 @@ class TestColumnsOfTraining:
         with pytest.raises(ValueError, match="Column 'age' was a number in training"):
             check_features(category, like=schema)
 
-    def test_an_array_is_taken_as_the_columns_of_training(self, schema):
-        features = check_features(np.array([[5.0, 1.0, 0.0]]), like=schema)
-        assert features.names == ("age", "stage", "dose")
-        assert list(features.categories) == [1]
-        with pytest.raises(ValueError, match="2 columns, but training had 3"):
-            check_features(np.zeros((1, 2)), like=schema)
+    def test_an_array_is_taken_as_the_columns_of_training(self):
+        schema = check_features(pd.DataFrame({"age": [1.0], "dose": [2.0]})).schema
+        assert check_features(np.array([[5.0, 0.0]]), like=schema).names == ("age", "dose")
+        with pytest.raises(ValueError, match="3 columns, but training had 2"):
+            check_features(np.zeros((1, 3)), like=schema)
+
+    def test_an_array_cannot_stand_for_categories(self, schema):
+        with pytest.raises(TypeError, match="categorical columns 'stage'"):
+            check_features(np.array([[5.0, 1.0, 0.0]]), like=schema)
 
     def test_a_frame_is_accepted_after_training_on_an_array(self):
         schema = check_features(np.zeros((2, 2))).schema
@@ -562,3 +565,8 @@ def test_integers_fractions_and_choices():
     assert check_choice("a", "c", ("a", "b")) == "a"
     with pytest.raises(ValueError, match="`c` is 'x'; choose from 'a', 'b'"):
         check_choice("x", "c", ("a", "b"))
+
+
+def test_many_labels_are_taken_for_durations():
+    with pytest.raises(ValueError, match=r"60 different causes.*swap the two"):
+        check_survival_target((np.arange(1, 61), np.ones(60)))
