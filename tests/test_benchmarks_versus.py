@@ -24,7 +24,7 @@ def results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def options(**given: Any) -> Namespace:
-    return Namespace(hazardous_python=sys.executable, **given)
+    return Namespace(hazardous_python=sys.executable, only=None, **given)
 
 
 def test_truth_compares_all_contenders(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:

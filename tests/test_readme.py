@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,29 @@ def test_what_each_engine_allows() -> None:
     scores = readme["lightgbm_scores"]["valid ipcw_log_loss-mean"]
     assert scores[-1] < scores[0]
     check_curves(readme["cif"], (1000, 4, 2))
+
+
+def test_comparison_is_that_of_the_committed_runs() -> None:
+    def result(name: str) -> Any:
+        path = ROOT / "benchmarks" / "results" / f"versus_hazardous_{name}.json"
+        return json.loads(path.read_text(encoding="utf-8"))
+
+    truth, seconds = result("truth")["mean"], result("prediction")["seconds"]
+    brier = result("real")["mean"]
+    for name, label in {
+        "lightgbm": "**SurvivalBoost, LightGBM** (default)",
+        "xgboost": "**SurvivalBoost, XGBoost**",
+        "catboost": "**SurvivalBoost, CatBoost**",
+        "hazardous": "hazardous 0.2.0, SurvivalBoost",
+    }.items():
+        row = [
+            label,
+            f"{truth[name]['ise_x1000']:.2f}",
+            f"{truth[name]['fit_cpu']:.1f}",
+            f"{seconds[name]:.2f}",
+            *(f"{brier[f'{data} {name}']['mean']:.4f}" for data in ("METABRIC", "SUPPORT")),
+        ]
+        assert f"| {' | '.join(row)} |" in README
 
 
 def test_links_lead_to_files() -> None:
