@@ -239,7 +239,8 @@ class IPCWLoss(TrainingProblem):
     # ----------------------------------------------------------------------------------- prediction
     def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
         trained = str(model.get_all_params().get("loss_function"))
-        if not trained.startswith("PythonUserDefined"):
+        same_loss = "Logloss" if self._reference else "MultiClass"
+        if trained != same_loss and not trained.startswith("PythonUserDefined"):
             msg = (
                 f"This model was trained with CatBoost's own loss {trained!r}. "
                 'Train it with `{**loss.params, "loss_function": loss}`.'

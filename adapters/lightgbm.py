@@ -173,7 +173,8 @@ class IPCWObjective(TrainingProblem):
     def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
         # A model of a custom objective names none in its text.
         named = re.search(r"^objective=(.*)$", model.model_to_string(num_iteration=1), re.MULTILINE)
-        if named is not None:
+        same_loss = "binary" if self._reference else "multiclass"
+        if named is not None and named[1].split()[0] != same_loss:
             msg = (
                 f"This booster was trained with LightGBM's own objective {named[1]!r}. "
                 'Train it with `{**objective.params, "objective": objective}`.'
