@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "demo", help="train on bundled data with the installed engines and compare with baselines"
     )
     demo.add_argument("--seed", type=int, default=0, help="seed of the split and of the models")
-    demo.add_argument("--rounds", type=int, default=100, help="boosting rounds of every model")
+    demo.add_argument("--rounds", type=int, default=200, help="boosting rounds of every model")
     options = parser.parse_args(arguments)
     if options.rounds < 1:
         print(f"survival-objectives: --rounds is {options.rounds}; use 1 or more", file=sys.stderr)
