@@ -5,6 +5,7 @@ Both are scikit-learn estimators with the predict methods of `SurvivalBoost`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -35,7 +36,7 @@ _N_TIMES = 100
 _BLOCK_HAZARDS = 4_000_000
 
 
-class _Baseline(BaseEstimator):  # type: ignore[misc]
+class _Baseline(BaseEstimator, ABC):  # type: ignore[misc]
     """What both baselines share: checked input, and everything that follows from the curves."""
 
     event_ids_: npt.NDArray[np.int64]
@@ -64,8 +65,9 @@ class _Baseline(BaseEstimator):  # type: ignore[misc]
         self.censoring_ = KaplanMeierCensoring().fit(target, sample_weight=weight)
         return features, target, weight
 
+    @abstractmethod
     def _incidence(self, features: Features, times: FloatArray) -> FloatArray:
-        raise NotImplementedError
+        """Curves of the people at the times, (n_samples, K + 1, n_times)."""
 
     def predict_cumulative_incidence(
         self, X: Any, times: npt.ArrayLike | None = None
