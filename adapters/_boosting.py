@@ -76,8 +76,3 @@ class TreeSettings:
         """``max_features``, but enough for a few columns: a tree of one can tell nobody apart."""
         n_columns = self.schema.n_features + 1
         return max(self.max_features, min(1.0, _MIN_COLUMNS / n_columns))
-
-    @property
-    def time_signs(self) -> list[int]:
-        """Direction of each column's effect: +1 for the time, the last one, 0 for free."""
-        return [0] * self.schema.n_features + [1]

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from survival_objectives.adapters._boosting import TreeSettings
-from survival_objectives.adapters._engine import column_names, import_engine
+from survival_objectives.adapters._catboost_pool import pool_columns
+from survival_objectives.adapters._engine import import_engine, rising_in_time
 from survival_objectives.trees import Forest, Tree
 
 catboost = import_engine("catboost")
@@ -64,7 +64,7 @@ class Booster:
         if settings.n_jobs is not None:
             params["thread_count"] = settings.n_jobs
         if self.reference and settings.monotone:
-            params["monotone_constraints"] = settings.time_signs
+            params["monotone_constraints"] = rising_in_time(settings.schema)
             params["model_shrink_rate"] = 0
         params.update(settings.own_params({}))
         if self.reference:
@@ -80,14 +80,7 @@ class Booster:
         return sum(chunk.tree_count_ for chunk in self._chunks)
 
     def _columns(self, values: Float32Array) -> dict[str, Any]:
-        schema = self._settings.schema
-        names = column_names(schema)
-        if not schema.categories:
-            return {"data": values, "feature_names": names}
-        frame = pd.DataFrame(values, columns=names)
-        for column in schema.categories:
-            frame[names[column]] = np.nan_to_num(values[:, column], nan=-1.0).astype(np.int32)
-        return {"data": frame, "cat_features": sorted(schema.categories)}
+        return pool_columns(values, self._settings.schema)
 
     def add(self, values: Float32Array, start: FloatArray) -> int:
         margin = start + self.contribution(values, 0, self.n_rounds)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives.adapters._boosting import TreeSettings
-from survival_objectives.adapters._engine import column_names, import_engine
+from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.losses import gradient_hessian
 from survival_objectives.trees import Forest, Tree
 
@@ -100,7 +100,7 @@ class Booster:
         if settings.n_jobs is not None:
             params["num_threads"] = settings.n_jobs
         if settings.monotone:
-            params["monotone_constraints"] = settings.time_signs
+            params["monotone_constraints"] = rising_in_time(settings.schema)
         params.update(settings.own_params(_ALIASES))
         params.update({"objective": "none", "metric": "None", "num_class": self._n_margins})
         return params

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives.adapters._boosting import TreeSettings
-from survival_objectives.adapters._engine import column_names, import_engine
+from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.losses import gradient_hessian
 from survival_objectives.trees import Forest, Tree
 
@@ -69,7 +69,7 @@ class Booster:
         if settings.n_jobs is not None:
             params["nthread"] = settings.n_jobs
         if settings.monotone:
-            params["monotone_constraints"] = str(tuple(settings.time_signs))
+            params["monotone_constraints"] = str(tuple(rising_in_time(settings.schema)))
         params.update(settings.own_params(_ALIASES))
         if self._n_margins == 1:
             params.update({"objective": "binary:logistic", "base_score": 0.5})

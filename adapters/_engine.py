@@ -9,7 +9,7 @@ from types import ModuleType
 
 from survival_objectives.validation import Features
 
-__all__ = ["column_names", "import_engine"]
+__all__ = ["column_names", "import_engine", "rising_in_time"]
 
 
 def import_engine(name: str, *, extra: str | None = None) -> ModuleType:
@@ -37,6 +37,11 @@ def column_names(schema: Features) -> list[str]:
     for name in (*(re.sub(r'[\[\]<>{}":,]', "_", name) for name in given), "horizon"):
         names.append(_unused(name, names))
     return names
+
+
+def rising_in_time(schema: Features) -> list[int]:
+    """Monotone constraint of each stacked column: +1 for the time, the last one, 0 for free."""
+    return [0] * schema.n_features + [1]
 
 
 def _unused(name: str, taken: Iterable[str]) -> str:

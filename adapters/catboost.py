@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from survival_objectives.adapters._engine import column_names, import_engine
+from survival_objectives.adapters._catboost_pool import pool_columns
+from survival_objectives.adapters._engine import import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
 from survival_objectives.losses import gradient_hessian, pointwise_log_loss
 from survival_objectives.stacking import Role, censoring_role
@@ -142,7 +142,7 @@ class IPCWLoss(TrainingProblem):
             "allow_writing_files": False,
         }
         if self._monotone:
-            params["monotone_constraints"] = _rising_in_time(self._features)
+            params["monotone_constraints"] = rising_in_time(self._features)
             # CatBoost shrinks constrained models by default, which moves the start as well.
             params["model_shrink_rate"] = 0
         if self._features.categories:
@@ -165,7 +165,7 @@ class IPCWLoss(TrainingProblem):
         # CatBoost wants a target column for each margin, and none of them constant.
         numbers = np.arange(first, first + len(matrix), dtype=np.float32)
         numbers = np.tile(numbers[:, None], self.n_margins)
-        return catboost.Pool(label=numbers, weight=weight, **_columns(matrix, self._features))
+        return catboost.Pool(label=numbers, weight=weight, **pool_columns(matrix, self._features))
 
     # ------------------------------------------------------------------------------------- the loss
     @property
@@ -391,24 +391,9 @@ class _IPCWLogLossMulti(IPCWLogLoss, catboost.MultiTargetCustomMetric):  # type:
 _IPCWLogLossMulti.__name__ = "IPCWLogLoss"
 
 
-def _columns(matrix: Float32Array, schema: Features) -> dict[str, Any]:
-    """Rows as arguments of a Pool: categories must be integers there, so they go in a frame."""
-    names = column_names(schema)
-    if not schema.categories:
-        return {"data": matrix, "feature_names": names}
-    frame = pd.DataFrame(matrix, columns=names)
-    for column in schema.categories:
-        frame[names[column]] = np.nan_to_num(matrix[:, column], nan=-1.0).astype(np.int32)
-    return {"data": frame, "cat_features": sorted(schema.categories)}
-
-
 def _raw_margin(model: Any, matrix: Float32Array, schema: Features) -> npt.ArrayLike:
-    margin: npt.ArrayLike = model.predict(catboost.Pool(**_columns(matrix, schema)))
+    margin: npt.ArrayLike = model.predict(catboost.Pool(**pool_columns(matrix, schema)))
     return margin
-
-
-def _rising_in_time(schema: Features) -> list[int]:
-    return [0] * schema.n_features + [1]
 
 
 class _SumOfChunks:
@@ -441,7 +426,7 @@ class _CensoringTrainer:
             "random_seed": loss._engine_seed,
             **(params or {}),
             "loss_function": "Logloss",
-            "monotone_constraints": _rising_in_time(loss._features),
+            "monotone_constraints": rising_in_time(loss._features),
             "model_shrink_rate": 0,
             "allow_writing_files": False,
             "verbose": False,
@@ -457,7 +442,7 @@ class _CensoringTrainer:
             label=self._role.target,
             weight=weight,
             baseline=self._margin[:, None],
-            **_columns(self._matrix, self._schema),
+            **pool_columns(self._matrix, self._schema),
         )
         chunk = catboost.CatBoost({**self._params, "iterations": n_rounds})
         chunk.fit(pool)

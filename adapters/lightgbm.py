@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives.adapters._engine import column_names, import_engine
+from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
 from survival_objectives.losses import gradient_hessian, log_loss
 from survival_objectives.stacking import Role
@@ -87,7 +87,7 @@ class IPCWObjective(TrainingProblem):
             "verbosity": -1,
         }
         if self._monotone:
-            params["monotone_constraints"] = _rising_in_time(self._features)
+            params["monotone_constraints"] = rising_in_time(self._features)
         return params
 
     def held_out(self, X: Any, y: Any) -> Any:
@@ -204,10 +204,6 @@ def _dataset(
     )
 
 
-def _rising_in_time(schema: Features) -> list[int]:
-    return [0] * schema.n_features + [1]
-
-
 class _KeptRows:
     """Margins of a live booster on rows that are asked about again and again.
 
@@ -308,7 +304,7 @@ class _CensoringTrainer:
             "objective": "none",
             "metric": "None",
             "num_class": 1,
-            "monotone_constraints": _rising_in_time(features),
+            "monotone_constraints": rising_in_time(features),
         }
         self._booster = lgb.Booster({**params, **fixed}, train_set)
 

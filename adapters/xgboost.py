@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives.adapters._engine import column_names, import_engine
+from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
 from survival_objectives.losses import log_loss
 from survival_objectives.training import Alternation, TrainingProblem
@@ -87,7 +87,7 @@ class IPCWObjective(TrainingProblem):
             # The same loss by XGBoost itself, should `obj=` be forgotten.
             params.update({"objective": "binary:logistic", "base_score": 0.5})
         if self._monotone:
-            params["monotone_constraints"] = _rising_in_time(self._features)
+            params["monotone_constraints"] = str(tuple(rising_in_time(self._features)))
         return params
 
     def held_out(self, X: Any, y: Any) -> Any:
@@ -217,10 +217,6 @@ def _raw_margin(booster: Any, values: Float32Array, schema: Features) -> npt.Arr
     return margin
 
 
-def _rising_in_time(schema: Features) -> str:
-    return "(" + "0," * schema.n_features + "1)"
-
-
 class _BinaryMargin:
     """Prediction code of a censoring booster."""
 
@@ -253,7 +249,7 @@ class _CensoringTrainer:
         fixed = {
             "objective": "binary:logistic",
             "base_score": 0.5,
-            "monotone_constraints": _rising_in_time(features),
+            "monotone_constraints": str(tuple(rising_in_time(features))),
         }
         self._booster = xgb.Booster({**params, **fixed}, [self._matrix, self._exit])
         self._n_rounds = 0

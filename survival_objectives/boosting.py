@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from survival_objectives.censoring import KaplanMeierCensoring, log_odds, time_feature
+from survival_objectives.censoring import KaplanMeierCensoring, time_feature
 from survival_objectives.losses import log_loss, probabilities
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import (
@@ -300,16 +300,6 @@ def coarse_censoring_curve(
     even = np.linspace(0, t_max, _EVEN_STEPS + 1)
     times = np.union1d(even, np.geomspace(t_max * 2.0**-14, t_max, _DOUBLING_STEPS))
     return StepFunction(times, curve(times), np.array(1.0))
-
-
-def censoring_log_odds(curve: StepFunction, n_samples: int) -> StepFunction:
-    """Margins of the censoring model at its start, from a marginal curve."""
-    floor = 0.5 / n_samples
-    return StepFunction(
-        curve.times,
-        log_odds(1 - curve.values, curve.values, floor),
-        log_odds(1 - curve.initial, curve.initial, floor),
-    )
 
 
 def held_out_rows(

@@ -171,3 +171,13 @@ def log_odds(probability: FloatArray, other: FloatArray, floor: float) -> FloatA
     """log(probability / other), both kept above ``floor`` so that it is finite."""
     odds: FloatArray = np.log(np.maximum(probability, floor)) - np.log(np.maximum(other, floor))
     return odds
+
+
+def censoring_log_odds(curve: StepFunction, n_samples: int) -> StepFunction:
+    """Margins of the censoring model at its start, from a marginal curve."""
+    floor = 0.5 / n_samples
+    return StepFunction(
+        curve.times,
+        log_odds(1 - curve.values, curve.values, floor),
+        log_odds(1 - curve.initial, curve.initial, floor),
+    )

@@ -24,7 +24,6 @@ from survival_objectives.boosting import (
     BoostingLoop,
     HeldOut,
     LoopSettings,
-    censoring_log_odds,
     coarse_censoring_curve,
     held_out_rows,
 )
@@ -32,6 +31,7 @@ from survival_objectives.censoring import (
     BoostedCensoring,
     CensoringModel,
     KaplanMeierCensoring,
+    censoring_log_odds,
     time_feature,
 )
 from survival_objectives.losses import probabilities

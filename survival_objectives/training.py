@@ -28,6 +28,7 @@ from survival_objectives.censoring import (
     CensoringModel,
     KaplanMeierCensoring,
     MarginModel,
+    censoring_log_odds,
     log_odds,
     time_feature,
 )
@@ -701,12 +702,7 @@ class Alternation:
         target = problem._target
         self.censorings = censoring_role(target, problem._stack)
         curve = problem._kaplan_meier().curve_
-        floor = 0.5 / target.n_samples
-        self.start = StepFunction(
-            curve.times,
-            log_odds(1 - curve.values, curve.values, floor),
-            log_odds(1 - curve.initial, curve.initial, floor),
-        )
+        self.start = censoring_log_odds(curve, target.n_samples)
         problem.censoring_ = problem._initial_censoring
         problem.n_floored_ = problem._initial_n_floored
         problem.refreshes_ = []

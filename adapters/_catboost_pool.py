@@ -1,0 +1,25 @@
+"""Stacked rows as CatBoost takes them, for the plugin and for the estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from survival_objectives.adapters._engine import column_names
+from survival_objectives.validation import Features
+
+__all__ = ["pool_columns"]
+
+
+def pool_columns(matrix: npt.NDArray[np.float32], schema: Features) -> dict[str, Any]:
+    """Rows as arguments of a Pool: categories must be integers there, so they go in a frame."""
+    names = column_names(schema)
+    if not schema.categories:
+        return {"data": matrix, "feature_names": names}
+    frame = pd.DataFrame(matrix, columns=names)
+    for column in schema.categories:
+        frame[names[column]] = np.nan_to_num(matrix[:, column], nan=-1.0).astype(np.int32)
+    return {"data": frame, "cat_features": sorted(schema.categories)}
