@@ -39,8 +39,9 @@ class Booster:
         self._settings = settings
         self.reference = settings.n_causes == 1
         self._n_margins = 1 if self.reference else settings.n_causes + 1
-        self._values: list[Any] = []
-        self._pools: dict[int, Any] = {}
+        self._values: list[Float32Array] = []
+        self._pools: dict[int, Any] = {}  # Rows that are trained on, in bins.
+        self._rows: dict[int, Any] = {}  # All rows, as predictions read them.
         self._margins: list[FloatArray] = []
         self._chunks: list[Any] = [] if model is None else [model]
 
@@ -104,30 +105,32 @@ class Booster:
         chunk.fit(pool)
         self._chunks.append(chunk)
         for other, values in enumerate(self._values):
-            self._margins[other] = self._margins[other] + self._raw(chunk, values)
+            if other not in self._rows:
+                self._rows[other] = catboost.Pool(**self._columns(values))
+            self._margins[other] += self._raw(chunk, self._rows[other])
 
-    def _raw(self, chunk: Any, values: Float32Array, **trees: int) -> FloatArray:
-        columns = self._columns(values)
-        data = catboost.Pool(**columns) if self._settings.schema.categories else values
+    def _raw(self, chunk: Any, rows: Any, **trees: int) -> FloatArray:
         margin = chunk.predict(
-            data,
+            rows,
             prediction_type="RawFormulaVal",
             thread_count=self._settings.n_jobs or -1,
             **trees,
         )
-        return np.asarray(margin, dtype=np.float64).reshape(len(values), self._n_margins)
+        return np.asarray(margin, dtype=np.float64).reshape(-1, self._n_margins)
 
     def margin(self, key: int) -> npt.ArrayLike:
         return self._margins[key]
 
     def contribution(self, values: Float32Array, first: int, last: int) -> FloatArray:
         total = np.zeros((len(values), self._n_margins))
+        has_categories = bool(self._settings.schema.categories)
+        rows = catboost.Pool(**self._columns(values)) if has_categories else values
         begin = 0
         for chunk in self._chunks:
             end = begin + chunk.tree_count_
             low, high = max(first, begin), min(last, end)
             if low < high:
-                total += self._raw(chunk, values, ntree_start=low - begin, ntree_end=high - begin)
+                total += self._raw(chunk, rows, ntree_start=low - begin, ntree_end=high - begin)
             begin = end
         return total
 

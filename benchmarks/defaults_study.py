@@ -3,10 +3,11 @@
     python -m benchmarks.defaults_study --engine lightgbm [--data FOLDER] [--only NAME ...]
 
 Simulated truths (seeds and shapes other than those of the reported benchmarks) are judged by the
-integrated squared error to the true curves, real data (GBSG of FOLDER or SURVIVAL_DATA_DIR, and
-scikit-survival's WHAS500 and FLChain) by the integrated Brier score of two-fold cross-validation.
-Each is divided by that of the marginal Aalen-Johansen curve; a setting's score is the geometric
-mean. METABRIC, SUPPORT and the reported simulation are left out on purpose.
+integrated squared error to the true curves; real data (GBSG of FOLDER or SURVIVAL_DATA_DIR,
+scikit-survival's WHAS500, and tables of the package SurvSet) by the integrated Brier score of
+two-fold cross-validation. Each is divided by that of the marginal Aalen-Johansen curve; a setting's
+score is the geometric mean. METABRIC, SUPPORT and the reported simulation are left out on purpose,
+and so are SurvSet's support2 and rhc, whose patients are those of SUPPORT.
 """
 
 from __future__ import annotations
@@ -46,7 +47,25 @@ SIMULATIONS = {
         "censoring_rate": 0.3,
         "random_state": 14,
     },
+    "sim-1-cause-large": {"n_samples": 14000, "n_causes": 1, "n_features": 12, "random_state": 15},
+    "sim-2-causes-large": {"n_samples": 25000, "n_causes": 2, "n_features": 8, "random_state": 16},
 }
+
+# Tables of SurvSet, with 460 to 2900 events, and how many people are kept at most.
+SURVSET = (
+    "acath",
+    "Aids2",
+    "dataDIVAT1",
+    "Dialysis",
+    "flchain",
+    "Framingham",
+    "hdfail",
+    "rott2",
+    "smarto",
+    "TRACE",
+    "UnempDur",
+)
+_MOST_PEOPLE = 20_000
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "defaults": {},
@@ -100,39 +119,45 @@ def simulated_problems() -> dict[str, Any]:
     return problems
 
 
-def real_problems(folder: str | None) -> dict[str, Any]:
-    from sksurv.datasets import load_flchain, load_whas500
+def real_tables(folder: str | None) -> dict[str, tuple[pd.DataFrame, pd.DataFrame]]:
+    from sksurv.datasets import load_whas500
+    from SurvSet.data import SurvLoader
 
     tables = {}
     if folder:
         gbsg = load_gbsg(folder)
         tables["gbsg"] = (gbsg.X, gbsg.y)
     X, y = load_whas500()
-    tables["whas500"] = (
-        X.astype(float),
-        pd.DataFrame({"event": y["fstat"], "duration": y["lenfol"]}),
-    )
-    X, y = load_flchain()
-    X = pd.DataFrame(
-        {
-            name: pd.to_numeric(X[name], errors="coerce")
-            for name in ("age", "creatinine", "kappa", "lambda", "sample.yr")
-        }
-    ).assign(male=(X["sex"] == "M").astype(float))
-    chosen = np.random.default_rng(0).choice(len(X), 3000, replace=False)
-    tables["flchain"] = (
-        X.iloc[chosen],
-        pd.DataFrame({"event": y["death"][chosen], "duration": y["futime"][chosen]}),
-    )
+    outcome = pd.DataFrame({"event": y["fstat"], "duration": y["lenfol"]})
+    tables["whas500"] = (X.astype(float), outcome)
+    loader = SurvLoader()
+    for name in SURVSET:
+        table = loader.load_dataset(name)["df"]
+        if len(table) > _MOST_PEOPLE:
+            table = table.sample(_MOST_PEOPLE, random_state=0)
+        X = pd.DataFrame(
+            {
+                column: table[column]
+                if column.startswith("num_")
+                else table[column].astype("category").cat.codes
+                for column in table.columns.drop(["pid", "event", "time"])
+            }
+        )
+        outcome = pd.DataFrame({"event": table["event"].astype(int), "duration": table["time"]})
+        tables[name] = (X.astype(float), outcome.astype({"duration": float}))
+    return tables
+
+
+def real_problems(folder: str | None) -> dict[str, Any]:
     problems = {}
-    for name, (X, y) in tables.items():
+    for name, (X, y) in real_tables(folder).items():
 
         def error(model: Any, X=X, y=y) -> float:
             scores = []
             for train, test in KFold(2, shuffle=True, random_state=0).split(X):
-                duration = y["duration"].iloc[test]
-                times = np.quantile(duration[y["event"].iloc[test] > 0], np.linspace(0.02, 0.9, 40))
-                times = np.unique(times)
+                latest = np.quantile(y["duration"].iloc[train], 0.95)
+                times = np.linspace(0, latest, 41)[1:]
+                times = times[times < y["duration"].iloc[test].max()]
                 model.fit(X.iloc[train], y.iloc[train])
                 curves = model.predict_cumulative_incidence(X.iloc[test], times)
                 scores.append(integrated_brier_score(y.iloc[train], y.iloc[test], curves, times))

@@ -38,6 +38,7 @@ from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
 from survival_objectives.metrics import integrated_brier_score
 from survival_objectives.persistence import ENGINES
+from survival_objectives.population import Alone, Population, Reduction
 from survival_objectives.stacking import (
     HorizonSampler,
     TimeStacker,
@@ -72,6 +73,7 @@ _PREDICTION_SIZE = 2**24
 _ENGINE_ROWS = 2**15
 _N_TIMES = 101
 _MAX_DEPTH = {"lightgbm": 3, "xgboost": 3, "catboost": 4}
+_REFRESH_EVERY = {"lightgbm": 10, "xgboost": 10, "catboost": 20}
 # The share of people whose follow-up ends before the latest horizon.
 _HORIZON_QUANTILE = 0.99
 # Draws of horizons that are boosted on in turn.
@@ -102,8 +104,9 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         Horizons a person and round; three draws of them are boosted on in turn.
     horizon_sampler : str or callable, default="mixture"
         Where horizons fall; see `survival_objectives.stacking.TimeStacker`.
-    refresh_every : int, default=10
-        Rounds between two refreshes of horizons and censoring weights.
+    refresh_every : int, optional
+        Rounds between two refreshes of horizons and censoring weights. Default: 10, and 20 for
+        CatBoost, where every refresh begins a new model.
     censoring : {"boosted", "kaplan-meier"}, default="boosted"
         Whether censoring may depend on the features, or is the same for everybody.
     monotone : bool, default=True
@@ -179,7 +182,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         max_depth: int | None = None,
         n_horizons: int = 5,
         horizon_sampler: str | HorizonSampler = "mixture",
-        refresh_every: int = 10,
+        refresh_every: int | None = None,
         censoring: str = "boosted",
         monotone: bool = True,
         early_stopping_rounds: int | None = None,
@@ -219,6 +222,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     n_estimators_: int
     censoring_: CensoringModel
     _censoring_booster: Any
+    # How a part of the people learns about the others, where they train on several machines.
+    _reduction: Reduction = Alone()
 
     # ---------------------------------------------------------------------------------- training
     def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> SurvivalBoost:
@@ -258,16 +263,26 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             held_out = self._checked_eval_set(eval_set, people)
         elif self.early_stopping_rounds is not None:
             people, held_out = self._split(people, generator)
-        if not goes_on:
-            self._begin(people)
-        self._train(people, held_out, generator, goes_on)
+        self._fit_people(people, held_out, generator, goes_on)
         return self
+
+    def _fit_people(
+        self,
+        people: _People,
+        held_out: _People | None,
+        generator: np.random.Generator,
+        goes_on: bool,
+    ) -> None:
+        everybody = self._reduction.population(people.target, people.weight)
+        if not goes_on:
+            self._begin(people.features.schema, everybody)
+        self._train(people, everybody, held_out, generator, goes_on)
 
     def _check_parameters(self) -> None:
         check_choice(self.engine, "engine", ENGINES)
-        for name in ("n_estimators", "n_horizons", "refresh_every"):
+        for name in ("n_estimators", "n_horizons"):
             check_positive_int(getattr(self, name), name)
-        for name in ("max_depth", "early_stopping_rounds"):
+        for name in ("max_depth", "refresh_every", "early_stopping_rounds"):
             if getattr(self, name) is not None:
                 check_positive_int(getattr(self, name), name)
         check_fraction(self.learning_rate, "learning_rate", zero=False)
@@ -342,22 +357,22 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             raise ValueError(msg)
         return people.take(kept), people.take(held)
 
-    def _begin(self, people: _People) -> None:
-        features, target = people.features, people.target
-        engine, t_max = _installed_engine(self.engine), self._latest_horizon(target)
+    def _begin(self, schema: Features, everybody: Population) -> None:
+        engine, t_max = _installed_engine(self.engine), self._latest_horizon(everybody)
         # Whatever stops the training, no mixture of an old and a new model is left behind.
         self.__dict__.pop("booster_", None)
         self.engine_, self._t_max = engine, t_max
-        self._schema = features.schema
-        self.event_ids_ = target.event_ids
-        self.n_features_in_ = features.n_features
-        if features.names is not None:
-            self.feature_names_in_ = np.array(features.names, dtype=object)
+        self._schema = schema
+        self.event_ids_ = everybody.target.event_ids
+        self.n_features_in_ = schema.n_features
+        if schema.names is not None:
+            self.feature_names_in_ = np.array(schema.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.times_ = self._time_grid(t_max)
 
-    def _latest_horizon(self, target: SurvivalTarget) -> float:
+    def _latest_horizon(self, everybody: Population) -> float:
+        target = everybody.target
         if self.horizon_max is not None:
             check_causes_seen(target, float(self.horizon_max))
             return float(self.horizon_max)
@@ -365,7 +380,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         first = [
             target.duration[target.event == cause].min() for cause in range(1, target.n_causes + 1)
         ]
-        t_max = float(max(np.quantile(target.duration, _HORIZON_QUANTILE), *first))
+        t_max = float(max(everybody.quantile(_HORIZON_QUANTILE), *first))
         if t_max == 0:
             msg = (
                 f"{_HORIZON_QUANTILE:.0%} of the durations are 0, so there is no horizon to look "
@@ -382,6 +397,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     def _train(
         self,
         people: _People,
+        everybody: Population,
         held_out: _People | None,
         generator: np.random.Generator,
         goes_on: bool,
@@ -396,13 +412,16 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             self.n_horizons,
             self.horizon_sampler,
             horizon_max=self._t_max,
-            random_state=train_stream,
+            random_state=self._reduction.stream(train_stream),
+            event_times=everybody.event_times(self._t_max),
         )
-        kaplan_meier = KaplanMeierCensoring().fit(target, sample_weight=weight)
+        kaplan_meier = KaplanMeierCensoring().fit(everybody.target, sample_weight=everybody.weight)
         if not goes_on:
-            self._censoring_curve = coarse_censoring_curve(target, weight, self._t_max)
-            self._censoring_start = censoring_log_odds(self._censoring_curve, target.n_samples)
-        boosted = self.censoring == "boosted" and bool((target.event == 0).any())
+            self._censoring_curve = coarse_censoring_curve(
+                everybody.target, everybody.weight, self._t_max
+            )
+            self._censoring_start = censoring_log_odds(self._censoring_curve, everybody.n_samples)
+        boosted = self.censoring == "boosted" and everybody.has_censored
         adapter = self._adapter()
         censoring = None
         if boosted:
@@ -412,9 +431,10 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         events = adapter.Booster(settings, self.booster_ if goes_on else None)
         if not goes_on:
             self._start = self._best_constant(
-                target, weight, stacker, kaplan_meier, reference=events.reference
+                people, everybody, stacker, kaplan_meier, reference=events.reference
             )
         n_rounds = self.n_estimators - events.n_rounds
+        refresh_every = self.refresh_every or _REFRESH_EVERY[self.engine_]
         loop = BoostingLoop(
             features,
             target,
@@ -426,16 +446,21 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             self._censoring_start,
             LoopSettings(
                 n_rounds=n_rounds,
-                refresh_every=self.refresh_every,
+                refresh_every=refresh_every,
                 n_stacks=_N_STACKS,
                 min_censoring_survival=self.min_censoring_survival,
                 min_event_survival=self.min_censoring_survival,
                 early_stopping_rounds=self.early_stopping_rounds,
             ),
+            kaplan_meier,
+            self._reduction,
         )
+        self._prepare_loop(loop)
         with _Progress(n_rounds, "loss" if held_out is None else "held-out loss") as progress:
             loop.on_chunk = progress.advance if self.verbose else None
-            loop.run(self._held_out_rows(held_out, kaplan_meier, held_stream))
+            loop.run(
+                self._held_out_rows(held_out, kaplan_meier, self._reduction.stream(held_stream))
+            )
         self.history_ = loop.history
         self.refreshed_rounds_ = loop.refreshed_rounds
         self.n_floored_ = loop.n_floored
@@ -453,6 +478,9 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         if censoring is not None and censoring.n_rounds:
             self._censoring_booster = censoring.model(censoring.n_rounds)
         self._set_censoring(adapter)
+
+    def _prepare_loop(self, loop: BoostingLoop) -> None:
+        """For trainings that are interrupted and resumed."""
 
     def _set_events(self, events: Any) -> None:
         self._events = events
@@ -495,23 +523,26 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     def _best_constant(
         self,
-        target: SurvivalTarget,
-        weight: FloatArray | None,
+        people: _People,
+        everybody: Population,
         stacker: TimeStacker,
         kaplan_meier: KaplanMeierCensoring,
         *,
         reference: bool,
     ) -> FloatArray:
         """Margins of the constant with the lowest loss, from a stack of its own."""
+        target = people.target
         role = event_role(target, stacker.draw(target))
         weights, _ = role.weights(
             kaplan_meier.survival(role.horizon[role.stayed]),
             kaplan_meier.survival(target.duration[role.leaver], left=True),
             floor=self.min_censoring_survival,
-            sample_weight=weight,
+            sample_weight=people.weight,
         )
-        share = np.bincount(role.target, weights=weights, minlength=target.n_causes + 1)
-        log_share = np.log(np.maximum(share / share.sum(), 0.5 / target.n_samples))
+        share = self._reduction.sum(
+            np.bincount(role.target, weights=weights, minlength=target.n_causes + 1)
+        )
+        log_share = np.log(np.maximum(share / share.sum(), 0.5 / everybody.n_samples))
         margins: FloatArray = log_share[1:] - log_share[0] if reference else log_share
         return margins
 

@@ -86,7 +86,9 @@ class TimeStacker:
         - "stratified": one draw in each of ``n_horizons`` equal slices of (0, t_max), so that every
           person is seen early and late;
         - "events": one draw in each of ``n_horizons`` slices of equally many observed events, so
-          that horizons are dense where something happens;
+          that horizons are dense where something happens; they fall between the event times, so
+          that no horizon tells when somebody had the event (where several people share a time, some
+          fall on it);
         - "mixture": "events" for half of the horizons of a person (the larger half), "stratified"
           for the others;
         - a function ``(generator, n_samples, n_horizons, target)`` that returns an
@@ -98,6 +100,9 @@ class TimeStacker:
         event-free.
     random_state : int, Generator, RandomState or None
         Seed. The same integer gives the same horizons.
+    event_times : array, optional
+        Sorted times of the events that "events" and "mixture" follow. Default: those of the people
+        who are drawn for.
 
     Examples
     --------
@@ -118,7 +123,9 @@ class TimeStacker:
         horizon_max: float | None = None,
         hard_zero_fraction: float = 0.0,
         random_state: Any = None,
+        event_times: npt.NDArray[np.float64] | None = None,
     ) -> None:
+        self.event_times = event_times
         self.n_horizons = check_positive_int(n_horizons, "n_horizons")
         if not callable(sampler):
             check_choice(sampler, "horizon_sampler", SAMPLERS)
@@ -169,15 +176,17 @@ class TimeStacker:
             return self.generator.uniform(0, t_max, shape)
         n_events = {"stratified": 0, "events": self.n_horizons, "mixture": -(-self.n_horizons // 2)}
         n_events_slices = n_events[str(self.sampler)]
-        times = np.sort(target.duration[(target.event > 0) & (target.duration <= t_max)])
+        times = self.event_times
+        if times is None:
+            times = np.sort(target.duration[(target.event > 0) & (target.duration <= t_max)])
         if len(times) == 0:
             n_events_slices = 0  # No event before `horizon_max`: nothing to follow.
         by_time = t_max * self._slices(shape[0], shape[1] - n_events_slices)
         if n_events_slices == 0:
             return by_time
-        position = (self._slices(shape[0], n_events_slices) * len(times)).astype(np.int64)
-        # A draw just below 1 may round to 1.
-        return np.column_stack([by_time, times[np.minimum(position, len(times) - 1)]])
+        position = self._slices(shape[0], n_events_slices) * len(times)
+        by_event = np.interp(position, np.arange(len(times) + 1), np.concatenate([[0.0], times]))
+        return np.column_stack([by_time, by_event])
 
     def _slices(self, n_samples: int, n_slices: int) -> npt.NDArray[np.float64]:
         """One uniform draw in each of ``n_slices`` equal slices of (0, 1), for every person."""

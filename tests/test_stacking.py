@@ -236,7 +236,8 @@ def test_events_sampler_follows_the_events():
     target = random_target(2000)
     stack = TimeStacker(4, "events", random_state=0).draw(target)
     times = np.sort(target.duration[target.event > 0]).astype(np.float32)
-    assert np.isin(stack.horizon, times).all()
+    # Between the event times, so that nobody's own shows.
+    assert np.isin(stack.horizon, times).mean() < 0.01
     # One horizon in each quarter of the events.
     rank = np.searchsorted(times, stack.horizon).reshape(4, -1)
     assert_array_equal(rank * 4 // len(times), np.repeat(np.arange(4)[:, None], 2000, axis=1))
@@ -245,11 +246,21 @@ def test_events_sampler_follows_the_events():
 
 @pytest.mark.parametrize(("n_horizons", "n_events"), [(1, 1), (4, 2), (5, 3)])
 def test_mixture_sampler_gives_the_larger_half_to_the_events(n_horizons, n_events):
-    target = random_target()
+    """Events all happen by 1, people are followed to 100: few even horizons fall before 1."""
+    target = check_survival_target(
+        ([1] * 300 + [0] * 300, [*np.linspace(0.01, 1, 300)] + [100.0] * 300)
+    )
     stack = TimeStacker(n_horizons, "mixture", random_state=0).draw(target)
-    times = target.duration[target.event > 0].astype(np.float32)
-    on_event = np.isin(stack.horizon.reshape(n_horizons, -1), times)
-    assert_array_equal(on_event.sum(axis=0), n_events)
+    early = (stack.horizon.reshape(n_horizons, -1) <= 1).mean(axis=1)
+    assert_array_equal(early > 0.9, np.arange(n_horizons) >= n_horizons - n_events)
+
+
+def test_events_sampler_falls_on_times_that_people_share():
+    target = check_survival_target(([1] * 60, [1.0] * 20 + [2.0] * 40))
+    horizon = TimeStacker(6, "events", random_state=0).draw(target).horizon
+    on_time = np.isin(horizon, [1.0, 2.0]).mean()
+    assert 0.9 < on_time < 1
+    assert_allclose((horizon == 2).mean() / on_time, 2 / 3, atol=0.05)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

@@ -71,7 +71,7 @@ def test_defect_03_the_floor_is_the_user_s_and_only_a_floor(engine, data, monkey
 def test_defect_04_tree_settings_reach_the_censoring_model(engine, data):
     """Depth, rate and the engine's own settings change its trees."""
     models = {
-        name: boost(engine, **options).fit(data.X, data.y)
+        name: boost(engine, refresh_every=10, **options).fit(data.X, data.y)
         for name, options in {
             "default": {},
             "deep": {"max_depth": 5},

@@ -98,7 +98,7 @@ def test_predict_ranks_risks(engine, fitted, data):
     lost = 1 - model.predict_restricted_mean_time(data.X) / model.times_[-1]
     assert_allclose(risk, lost, atol=0.01)
     event_free = data.true.cumulative_incidence(data.X, [1.0])[:, 0, 0]
-    assert np.corrcoef(risk, -event_free)[0, 1] > 0.4
+    assert np.corrcoef(risk, -event_free)[0, 1] > 0.35
     event = data.y["event"].to_numpy() > 0
     curve = np.repeat((1 - risk)[:, None], 1, axis=1)
     y = (event.astype(int), data.y["duration"])

@@ -159,7 +159,9 @@ def test_bad_questions_are_refused(ask, error, words, fitted, data):
 
 def test_nobody_left_to_learn_from():
     with pytest.raises(ValueError, match="one class only to learn"):
-        boost("lightgbm", horizon_sampler="events").fit(np.zeros((3, 1)), ([1] * 3, [1.0] * 3))
+        boost("lightgbm", horizon_sampler=lambda _, *shape: np.full(shape[:2], 1.0)).fit(
+            np.zeros((3, 1)), ([1] * 3, [1.0] * 3)
+        )
     with pytest.raises(ValueError, match=r"99% of the durations are 0.*Set `horizon_max`"):
         boost("lightgbm").fit(np.zeros((3, 1)), ([1, 1, 1], [0.0, 0.0, 0.0]))
 
@@ -167,9 +169,13 @@ def test_nobody_left_to_learn_from():
 # ------------------------------------------------------------------------------------- progress
 @pytest.mark.parametrize("early_stopping_rounds", [None, 20])
 def test_progress_shows_rounds_loss_and_time_left(engine, data, capfd, early_stopping_rounds):
-    boost(engine, verbose=1, n_estimators=25, early_stopping_rounds=early_stopping_rounds).fit(
-        data.X, data.y
-    )
+    boost(
+        engine,
+        verbose=1,
+        n_estimators=25,
+        refresh_every=10,
+        early_stopping_rounds=early_stopping_rounds,
+    ).fit(data.X, data.y)
     out, shown = capfd.readouterr()
     assert out == ""
     assert shown.endswith("\n")

@@ -183,11 +183,7 @@ def _lists(content):
 
 @pytest.mark.parametrize("by", ["file", "pickle"])
 def test_no_file_holds_an_array_of_outcomes(engine, fitted, data, tmp_path, by):
-    """Neither durations in a row, in any type or order of bytes, nor one of them to full precision.
-
-    (A threshold on time that XGBoost takes from a horizon may be somebody's time in float32, as a
-    threshold on any column is somebody's value.)
-    """
+    """Neither durations in a row, in any type or order of bytes, nor one of them."""
     model = fitted(engine)
     if by == "pickle":
         contents = [pickle.dumps(model)]
@@ -206,6 +202,13 @@ def test_no_file_holds_an_array_of_outcomes(engine, fitted, data, tmp_path, by):
             for duration in durations
         )
         assert n_found == 0
+
+
+def test_thresholds_on_time_are_nobodys_time(engine, fitted, data):
+    breaks = fitted(engine)._forest().breaks
+    assert len(breaks) > 3
+    durations = data.y["duration"].to_numpy().astype(np.float32)
+    assert not np.isin(breaks.astype(np.float32), durations).any()
 
 
 # --------------------------------------------------------------------------------------- errors

@@ -140,7 +140,7 @@ def test_a_cause_seen_once_stays_in_training(engine, data):
 # -------------------------------------------------------------------------------------- rounds
 @pytest.mark.parametrize("n_estimators", [1, 5, 10, 13])
 def test_rounds_are_counted_exactly(engine, data, n_estimators):
-    model = boost(engine, n_estimators=n_estimators).fit(data.X, data.y)
+    model = boost(engine, n_estimators=n_estimators, refresh_every=10).fit(data.X, data.y)
     assert model.n_estimators_ == n_estimators
     assert model._events.n_rounds == n_estimators
     assert model.refreshed_rounds_ == list(range(10, n_estimators, 10))
