@@ -28,6 +28,8 @@ class TreeSettings:
         As in every engine.
     min_leaf_people : float
         Smallest sum of Hessians in a leaf, in people: at p = 1/2 a person adds 1/4.
+    min_split_gain : float
+        Smallest gain G^2 / H of a split, in people.
     max_features : float
         Share of the columns, the time among them, that a tree may split on.
     n_horizons : int
@@ -45,6 +47,7 @@ class TreeSettings:
     learning_rate: float
     max_depth: int
     min_leaf_people: float
+    min_split_gain: float
     max_features: float
     n_horizons: int
     monotone: bool

@@ -44,6 +44,7 @@ _ALIASES = {
             "min_hessian",
             "min_child_weight",
         ),
+        "min_gain_to_split": ("min_split_gain",),
         "feature_fraction": ("sub_feature", "colsample_bytree"),
         "lambda_l2": ("reg_lambda", "lambda", "l2_regularization"),
         "seed": ("random_seed", "random_state"),
@@ -87,6 +88,7 @@ class Booster:
             "num_leaves": min(2**settings.max_depth, _MAX_LEAVES),
             "learning_rate": settings.learning_rate,
             "min_sum_hessian_in_leaf": settings.min_leaf_people,
+            "min_gain_to_split": settings.min_split_gain,
             "feature_fraction": settings.column_share,
             # It would count rows, whatever they weigh.
             "min_data_in_leaf": 1,

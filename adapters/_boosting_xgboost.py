@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,12 +41,30 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Booster:
-    """K margins of K causes against the event-free state, boosted on several matrices in turn."""
+    """K margins of K causes against the event-free state, boosted on several matrices in turn.
+
+    Inside XGBoost's communicator the matrices are parts of larger ones on several workers, all of
+    which make the same calls: bins and histograms are merged by XGBoost.
+
+    Parameters
+    ----------
+    settings : TreeSettings
+    model : xgboost.Booster, optional
+        Trees to go on from.
+    before_round : callable, optional
+        Called before every round; what it raises ends the training.
+    """
 
     reference = True
 
-    def __init__(self, settings: TreeSettings, model: Any = None) -> None:
+    def __init__(
+        self,
+        settings: TreeSettings,
+        model: Any = None,
+        before_round: Callable[[], None] | None = None,
+    ) -> None:
         settings.refuse(_REFUSED)
+        self._before_round = before_round
         self._settings = settings
         self._n_margins = settings.n_causes
         self._matrices: list[Any] = []
@@ -60,6 +80,7 @@ class Booster:
             "max_depth": settings.max_depth,
             "learning_rate": settings.learning_rate,
             "min_child_weight": settings.min_leaf_people,
+            "gamma": settings.min_split_gain,
             "colsample_bytree": settings.column_share,
             "seed": settings.seed,
             # Else columns are drawn from a state that depends on what else the process trained.
@@ -95,7 +116,10 @@ class Booster:
         )
 
     def add(self, values: Float32Array, start: FloatArray) -> int:
-        matrix = self._training_matrix(values)
+        with warnings.catch_warnings():
+            # A worker may have no rows of a kind; the others have some.
+            warnings.filterwarnings("ignore", message=".*Empty dataset at worker")
+            matrix = self._training_matrix(values)
         matrix.set_base_margin(start.astype(np.float32))
         self._matrices.append(matrix)
         return len(self._matrices) - 1
@@ -126,7 +150,7 @@ class Booster:
         if self._n_margins == 1:
             matrix.set_info(label=target, weight=weight)
         else:
-            weight = weight.astype(np.float32)
+            weight = np.asarray(weight, np.float32)
             out = np.empty((2, len(target), self._n_margins), np.float32)
 
             def loss(margin: Float32Array, _: Any) -> tuple[Any, Any]:
@@ -135,15 +159,17 @@ class Booster:
                 )
 
         for _ in range(n_rounds):
+            if self._before_round is not None:
+                self._before_round()
             self._booster.update(matrix, self._n_rounds, fobj=loss)
             self._n_rounds += 1
 
     def margin(self, key: int) -> npt.ArrayLike:
         matrix = self._matrices[key]
         if self._booster is None:
-            return matrix.get_base_margin().reshape(matrix.num_row(), -1)  # type: ignore[no-any-return]
+            return matrix.get_base_margin().reshape(-1, self._n_margins)  # type: ignore[no-any-return]
         margin = self._booster.predict(matrix, output_margin=True)
-        return margin.reshape(matrix.num_row(), -1)  # type: ignore[no-any-return]
+        return margin.reshape(-1, self._n_margins)  # type: ignore[no-any-return]
 
     def contribution(self, values: Float32Array, first: int, last: int) -> npt.ArrayLike:
         if first == last:  # XGBoost would take (0, 0) for all rounds.
@@ -151,7 +177,19 @@ class Booster:
         margin = self._booster.predict(
             self._matrix(xgb.DMatrix, values), output_margin=True, iteration_range=(first, last)
         )
-        return margin.reshape(len(values), -1)  # type: ignore[no-any-return]
+        return margin.reshape(-1, self._n_margins)  # type: ignore[no-any-return]
+
+    def state(self) -> bytes:
+        """The trees so far; empty before the first."""
+        return b"" if self._booster is None else bytes(self._booster.save_raw("ubj"))
+
+    def restore(self, state: bytes) -> None:
+        """Go on from these trees, which grew on the same registered rows."""
+        if state:
+            self._booster = xgb.Booster(self._params, [self._matrices[0]])
+            self._booster.load_model(bytearray(state))
+            self._booster.set_param(self._params)
+            self._n_rounds = self._booster.num_boosted_rounds()
 
     def model(self, n_rounds: int) -> Any:
         """The native booster, cut to its first rounds and free of training data."""

@@ -23,8 +23,9 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from survival_objectives.censoring import KaplanMeierCensoring, time_feature
-from survival_objectives.losses import log_loss, probabilities
+from survival_objectives.losses import pointwise_log_loss, probabilities
 from survival_objectives.marginal import StepFunction
+from survival_objectives.population import Alone, Reduction
 from survival_objectives.stacking import (
     Role,
     TimeStacker,
@@ -34,7 +35,7 @@ from survival_objectives.stacking import (
 )
 from survival_objectives.validation import Features, SurvivalTarget
 
-__all__ = ["BoostingLoop", "CycledBooster", "HeldOut", "LoopSettings", "RoundRecord"]
+__all__ = ["BoostingLoop", "CycledBooster", "HeldOut", "LoopSettings", "LoopState", "RoundRecord"]
 
 logger = logging.getLogger("survival_objectives")
 
@@ -96,6 +97,39 @@ class RoundRecord:
     loss: float
 
 
+class ResumableBooster(CycledBooster, Protocol):
+    """A boosted model whose trees can be taken out and put back."""
+
+    def state(self) -> bytes:
+        """The trees so far; empty before the first."""
+        ...
+
+    def restore(self, state: bytes) -> None:
+        """Go on from these trees, which grew on the same registered rows."""
+        ...
+
+
+@dataclass(frozen=True)
+class LoopState:
+    """Where a training stands between two chunks: with the same people and seed, it goes on here.
+
+    Attributes
+    ----------
+    n_chunks : int
+        Chunks that are done.
+    events, censoring : bytes
+        Trees of the models; empty where there are none.
+    history, refreshed_rounds
+        As in `BoostingLoop`.
+    """
+
+    n_chunks: int
+    events: bytes
+    censoring: bytes
+    history: tuple[RoundRecord, ...]
+    refreshed_rounds: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class HeldOut:
     """Stacked rows of held-out people."""
@@ -130,6 +164,12 @@ class BoostingLoop:
     start : array of shape (n_margins,)
         Margins at which the event model starts.
     settings : LoopSettings
+    kaplan_meier : KaplanMeierCensoring
+        Everybody's censoring.
+    reduction : Reduction
+        Sums over all parts of the people, where others train on the rest.
+    state : LoopState, optional
+        Where to go on.
     """
 
     features: Features
@@ -141,7 +181,12 @@ class BoostingLoop:
     start: FloatArray
     censoring_start: StepFunction
     settings: LoopSettings
+    kaplan_meier: KaplanMeierCensoring
+    reduction: Reduction = field(default_factory=Alone)
+    state: LoopState | None = None
     on_chunk: Callable[[int, float], None] | None = None
+    checkpoint_every: int | None = None
+    on_checkpoint: Callable[[LoopState], None] | None = None
     history: list[RoundRecord] = field(default_factory=list)
     refreshed_rounds: list[int] = field(default_factory=list)
     n_floored: int = 0
@@ -151,9 +196,6 @@ class BoostingLoop:
     def run(self, held_out: HeldOut | None = None) -> None:
         """Train; with held-out people, stop when their loss has stopped falling."""
         settings = self.settings
-        self._kaplan_meier = KaplanMeierCensoring().fit(
-            self.target, sample_weight=self.sample_weight
-        )
         n_chunks = -(-settings.n_rounds // settings.refresh_every)
         self._stacks = [self._new_stack() for _ in range(min(settings.n_stacks, n_chunks))]
         self._add_exits()
@@ -165,7 +207,15 @@ class BoostingLoop:
             )
             if first_round:  # A model that training goes on from may stay the best.
                 self._record(held_out, held_margin, first_round)
-        for chunk in range(n_chunks):
+        first_chunk = 0
+        if self.state is not None:
+            first_chunk = self._restore(self.state)
+            if held_out is not None and held_margin is not None:
+                rounds = range(first_round, self.events.n_rounds)
+                held_margin = self._margin_after(held_out, held_margin, rounds)
+        for chunk in range(first_chunk, n_chunks):
+            if self._should_stop():
+                break
             stack = self._stacks[chunk % len(self._stacks)]
             done = self.events.n_rounds - first_round
             n_rounds = min(settings.refresh_every, settings.n_rounds - done)
@@ -177,8 +227,8 @@ class BoostingLoop:
                 held_margin = self._evaluate(held_out, held_margin, n_rounds)
             if self.on_chunk is not None:
                 self.on_chunk(n_rounds, self._latest_loss(stack, weight))
-            if self._should_stop():
-                break
+            if self._checkpoint_is_due(chunk + 1):
+                self._checkpoint(chunk + 1)
         if self.history and settings.early_stopping_rounds is not None:
             self.best_round = self._best_so_far()
 
@@ -186,7 +236,7 @@ class BoostingLoop:
     def _new_stack(self) -> _StackedRoles:
         stack = self.stacker.draw(self.target)
         events = event_role(self.target, stack)
-        if not events.stayed.any():
+        if not self._anywhere(events.stayed):
             msg = "Nobody is event-free at any horizon, so there is one class only to learn."
             raise ValueError(msg)
         censorings = censoring_role(self.target, stack)
@@ -221,8 +271,8 @@ class BoostingLoop:
     def _event_weight(self, stack: _StackedRoles) -> FloatArray:
         role = stack.events
         if self.censoring is None or self.censoring.n_rounds == 0:
-            at_horizon = self._kaplan_meier.survival(role.horizon[role.stayed])
-            at_exit = self._kaplan_meier.survival(self.target.duration[role.leaver], left=True)
+            at_horizon = self.kaplan_meier.survival(role.horizon[role.stayed])
+            at_exit = self.kaplan_meier.survival(self.target.duration[role.leaver], left=True)
         else:
             assert stack.censoring_key is not None
             margin = np.asarray(self.censoring.margin(stack.censoring_key), np.float64)
@@ -236,14 +286,15 @@ class BoostingLoop:
             floor=self.settings.min_censoring_survival,
             sample_weight=self.sample_weight,
         )
-        self.n_floored, self.n_weighted_rows = n_floored, role.n_rows
+        totals = self.reduction.sum([n_floored, role.n_rows])
+        self.n_floored, self.n_weighted_rows = int(totals[0]), int(totals[1])
         return weight / self.stacker.n_horizons
 
     def _advance_censoring(self, stack: _StackedRoles, n_rounds: int) -> None:
         assert self.censoring is not None
         assert stack.censoring_key is not None
         role = stack.censorings
-        if not role.target.any():
+        if not self._anywhere(role.target):
             return  # Nobody leaves by censoring before these horizons: nothing to learn from them.
         at_horizon = self._event_free(stack.event_key)[stack.events.stayed]
         at_exit = self._event_free(self._event_exits)[self._position[role.leaver]]
@@ -261,26 +312,78 @@ class BoostingLoop:
     def _event_free(self, key: int) -> FloatArray:
         return probabilities(self.events.margin(key), reference=self.events.reference)[:, 0]
 
+    def _anywhere(self, flags: npt.NDArray[Any]) -> bool:
+        """Whether a flag is set in any part of the people."""
+        return bool(self.reduction.sum([flags.any()])[0])
+
+    # ------------------------------------------------------------------------------------ resume
+    def _checkpoint_is_due(self, n_chunks: int) -> bool:
+        """Whether a multiple of so many rounds was reached in the chunk just done."""
+        every, chunk = self.checkpoint_every, self.settings.refresh_every
+        return every is not None and n_chunks * chunk // every > (n_chunks - 1) * chunk // every
+
+    def _checkpoint(self, n_chunks: int) -> None:
+        state = self._state(n_chunks)
+        if self.on_checkpoint is not None:
+            self.on_checkpoint(state)
+        # An engine may have a state that its trees do not show (XGBoost's draws of columns). Both
+        # an uninterrupted and a resumed training go on from the trees alone, so they are equal.
+        self._restore(state)
+
+    def _state(self, n_chunks: int) -> LoopState:
+        events: Any = self.events
+        censoring: Any = self.censoring
+        return LoopState(
+            n_chunks,
+            events.state(),
+            b"" if censoring is None else censoring.state(),
+            tuple(self.history),
+            tuple(self.refreshed_rounds),
+        )
+
+    def _restore(self, state: LoopState) -> int:
+        events: Any = self.events
+        censoring: Any = self.censoring
+        events.restore(state.events)
+        if state.censoring:
+            censoring.restore(state.censoring)
+        self.history = list(state.history)
+        self.refreshed_rounds = list(state.refreshed_rounds)
+        return state.n_chunks
+
     # --------------------------------------------------------------------------- early stopping
-    def _evaluate(self, held_out: HeldOut, margin: FloatArray, n_rounds: int) -> FloatArray:
-        last = self.events.n_rounds
-        for number in range(last - n_rounds, last):
+    def _margin_after(self, held_out: HeldOut, margin: FloatArray, rounds: range) -> FloatArray:
+        for number in rounds:  # One by one, so that sums are rounded as they were.
             margin = margin + np.asarray(
                 self.events.contribution(held_out.values, number, number + 1)
             )
+        return margin
+
+    def _evaluate(self, held_out: HeldOut, margin: FloatArray, n_rounds: int) -> FloatArray:
+        last = self.events.n_rounds
+        for number in range(last - n_rounds, last):
+            margin = self._margin_after(held_out, margin, range(number, number + 1))
             self._record(held_out, margin, number + 1)
         return margin
 
     def _record(self, held_out: HeldOut, margin: FloatArray, n_rounds: int) -> None:
-        loss = log_loss(margin, held_out.target, held_out.weight, reference=self.events.reference)
+        loss = self._loss(margin, held_out.target, held_out.weight)
         self.history.append(RoundRecord(n_rounds, loss))
+
+    def _loss(
+        self, margin: npt.ArrayLike, target: npt.NDArray[np.int32], weight: FloatArray
+    ) -> float:
+        """The weighted mean of `survival_objectives.losses.log_loss` over all parts."""
+        losses = pointwise_log_loss(margin, target, weight, reference=self.events.reference)
+        total, weights = self.reduction.sum([losses.sum(), np.sum(weight, dtype=np.float64)])
+        return float(total / weights)
 
     def _latest_loss(self, stack: _StackedRoles, weight: FloatArray) -> float:
         """Held-out loss or, where nobody is held out, that of the rows just trained on."""
         if self.history:
             return self.history[-1].loss
         margin = self.events.margin(stack.event_key)
-        return log_loss(margin, stack.events.target, weight, reference=self.events.reference)
+        return self._loss(margin, stack.events.target, weight)
 
     def _best_so_far(self) -> int:
         return min(self.history, key=lambda record: record.loss).round

@@ -72,7 +72,6 @@ _PREDICTION_SIZE = 2**24
 # Up to here the engine's own prediction of every step costs less than walking all trees ourselves.
 _ENGINE_ROWS = 2**15
 _N_TIMES = 101
-_MAX_DEPTH = {"lightgbm": 3, "xgboost": 3, "catboost": 4}
 _REFRESH_EVERY = {"lightgbm": 10, "xgboost": 10, "catboost": 20}
 # The share of people whose follow-up ends before the latest horizon.
 _HORIZON_QUANTILE = 0.99
@@ -89,17 +88,16 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    engine : {"lightgbm", "xgboost", "catboost"}, default="lightgbm"
+    engine : {"xgboost", "lightgbm", "catboost"}, default="xgboost"
         Which library grows the trees. Where it is not installed, an installed one takes its place
         with a log line.
     n_estimators : int, default=200
         Rounds of boosting. With early stopping, at most so many.
     learning_rate : float, default=0.05
         Shrinkage of every tree.
-    max_depth : int, optional
-        Depth of the trees: deep ones overfit the stacked time axis. Default: 3, and 4 for CatBoost,
-        whose symmetric trees are simpler at the same depth. Trees of the censoring model are one
-        level shallower.
+    max_depth : int, default=4
+        Depth of the trees: deep ones overfit the stacked time axis. Trees of the censoring model
+        are one level shallower.
     n_horizons : int, default=5
         Horizons a person and round; three draws of them are boosted on in turn.
     horizon_sampler : str or callable, default="mixture"
@@ -120,6 +118,12 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     min_leaf_people : float, default=5.0
         Smallest sum of Hessians in a leaf, counted in people whatever ``n_horizons`` is. CatBoost
         has no such setting; there it is not used.
+    min_split_gain : float, default=2.0
+        Smallest gain of a split, about twice the log-likelihood it adds, in people. A split that
+        tells nobody apart gains 1 on average at any size of the data, and the best of many more. So
+        trees stop growing where there is nothing left to learn. LightGBM then does not try a column
+        further down a branch in which it gained less, so it misses some interactions. CatBoost has
+        no such setting.
     max_features : float, default=0.5
         Share of the columns, the time among them, that a tree (CatBoost: a split) may choose from;
         at least four.
@@ -175,11 +179,11 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        engine: str = "lightgbm",
+        engine: str = "xgboost",
         *,
         n_estimators: int = 200,
         learning_rate: float = 0.05,
-        max_depth: int | None = None,
+        max_depth: int = 4,
         n_horizons: int = 5,
         horizon_sampler: str | HorizonSampler = "mixture",
         refresh_every: int | None = None,
@@ -189,6 +193,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         validation_fraction: float = 0.1,
         min_censoring_survival: float = 0.05,
         min_leaf_people: float = 5.0,
+        min_split_gain: float = 2.0,
         max_features: float = 0.5,
         horizon_max: float | None = None,
         warm_start: bool = False,
@@ -210,6 +215,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         self.validation_fraction = validation_fraction
         self.min_censoring_survival = min_censoring_survival
         self.min_leaf_people = min_leaf_people
+        self.min_split_gain = min_split_gain
         self.max_features = max_features
         self.horizon_max = horizon_max
         self.warm_start = warm_start
@@ -280,9 +286,9 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         check_choice(self.engine, "engine", ENGINES)
-        for name in ("n_estimators", "n_horizons"):
+        for name in ("n_estimators", "max_depth", "n_horizons"):
             check_positive_int(getattr(self, name), name)
-        for name in ("max_depth", "refresh_every", "early_stopping_rounds"):
+        for name in ("refresh_every", "early_stopping_rounds"):
             if getattr(self, name) is not None:
                 check_positive_int(getattr(self, name), name)
         check_fraction(self.learning_rate, "learning_rate", zero=False)
@@ -297,13 +303,16 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             ("n_jobs", (numbers.Integral, type(None)), "a number of threads, -1 for all, or None"),
             ("engine_params", (Mapping, type(None)), "a dict or None"),
             ("min_leaf_people", (numbers.Real,), "a number >= 0"),
+            ("min_split_gain", (numbers.Real,), "a number >= 0"),
         ):
             if not isinstance(getattr(self, name), types):
                 msg = f"`{name}` must be {wanted}; got {getattr(self, name)!r}."
                 raise TypeError(msg)
-        if not (np.isfinite(self.min_leaf_people) and self.min_leaf_people >= 0):
-            msg = f"`min_leaf_people` must be finite and >= 0; got {self.min_leaf_people!r}."
-            raise ValueError(msg)
+        for name in ("min_leaf_people", "min_split_gain"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0):
+                msg = f"`{name}` must be finite and >= 0; got {value!r}."
+                raise ValueError(msg)
 
     def _check_can_go_on(self) -> None:
         if self.engine_ != self.engine and _is_installed(self.engine):
@@ -435,7 +444,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             )
         n_rounds = self.n_estimators - events.n_rounds
         refresh_every = self.refresh_every or _REFRESH_EVERY[self.engine_]
-        loop = BoostingLoop(
+        loop = self._new_loop(
             features,
             target,
             weight,
@@ -455,7 +464,6 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             kaplan_meier,
             self._reduction,
         )
-        self._prepare_loop(loop)
         with _Progress(n_rounds, "loss" if held_out is None else "held-out loss") as progress:
             loop.on_chunk = progress.advance if self.verbose else None
             loop.run(
@@ -479,8 +487,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             self._censoring_booster = censoring.model(censoring.n_rounds)
         self._set_censoring(adapter)
 
-    def _prepare_loop(self, loop: BoostingLoop) -> None:
-        """For trainings that are interrupted and resumed."""
+    def _new_loop(self, *arguments: Any) -> BoostingLoop:
+        return BoostingLoop(*arguments)
 
     def _set_events(self, events: Any) -> None:
         self._events = events
@@ -498,13 +506,13 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     def _tree_settings(self, n_causes: int, seed: int) -> Any:
         settings = importlib.import_module("survival_objectives.adapters._boosting")
-        max_depth = _MAX_DEPTH[self.engine_] if self.max_depth is None else self.max_depth
         return settings.TreeSettings(
             schema=self._schema,
             n_causes=n_causes,
             learning_rate=float(self.learning_rate),
-            max_depth=int(max_depth),
+            max_depth=int(self.max_depth),
             min_leaf_people=float(self.min_leaf_people),
+            min_split_gain=float(self.min_split_gain),
             max_features=float(self.max_features),
             n_horizons=int(self.n_horizons),
             monotone=bool(self.monotone),
@@ -531,6 +539,15 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         reference: bool,
     ) -> FloatArray:
         """Margins of the constant with the lowest loss, from a stack of its own."""
+        share = self._reduction.sum(self._state_weights(people, stacker, kaplan_meier))
+        log_share = np.log(np.maximum(share / share.sum(), 0.5 / everybody.n_samples))
+        margins: FloatArray = log_share[1:] - log_share[0] if reference else log_share
+        return margins
+
+    def _state_weights(
+        self, people: _People, stacker: TimeStacker, kaplan_meier: KaplanMeierCensoring
+    ) -> FloatArray:
+        """Total weight of the rows in each state, on a new stack."""
         target = people.target
         role = event_role(target, stacker.draw(target))
         weights, _ = role.weights(
@@ -539,12 +556,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             floor=self.min_censoring_survival,
             sample_weight=people.weight,
         )
-        share = self._reduction.sum(
-            np.bincount(role.target, weights=weights, minlength=target.n_causes + 1)
-        )
-        log_share = np.log(np.maximum(share / share.sum(), 0.5 / everybody.n_samples))
-        margins: FloatArray = log_share[1:] - log_share[0] if reference else log_share
-        return margins
+        total = np.bincount(role.target, weights=weights, minlength=target.n_causes + 1)
+        return total.astype(np.float64, copy=False)
 
     def _held_out_rows(
         self,
@@ -749,8 +762,11 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "booster_")
         target = check_survival_target(y, event_ids=self.event_ids_)
-        last = min(float(target.duration.max()), self._t_max)
-        times = np.linspace(0, last, _N_TIMES + 1)[1:-1]
+        return self._score(X, target, sample_weight, float(target.duration.max()))
+
+    def _score(self, X: Any, y: Any, sample_weight: Any, last_seen: float) -> float:
+        target = check_survival_target(y, event_ids=self.event_ids_)
+        times = np.linspace(0, min(last_seen, self._t_max), _N_TIMES + 1)[1:-1]
         return -float(
             integrated_brier_score(
                 _Curve(self._censoring_curve),

@@ -23,7 +23,7 @@ from survival_objectives.validation import Features, check_choice
 __all__ = ["ENGINES", "FORMAT", "load", "save"]
 
 #: In the order in which a missing engine is replaced.
-ENGINES = ("lightgbm", "xgboost", "catboost")
+ENGINES = ("xgboost", "lightgbm", "catboost")
 
 
 #: Raised when an older version could not read what this one writes.

@@ -35,6 +35,7 @@ IntArray = npt.NDArray[np.integer[Any]]
 
 _EVENT_NAMES = ("event",)
 _DURATION_NAMES = ("duration", "time")
+_ENTRY_NAMES = ("entry", "entry_time", "start", "start_time", "tstart", "truncation")
 # More labels than any study tells apart: a sign that the columns are swapped.
 _MAX_CAUSES = 50
 # float64, through which labels pass, counts exactly up to here.
@@ -181,6 +182,14 @@ def _fields(y: Any, names: list[Any]) -> tuple[Any, Any]:
         msg = f"`y` needs exactly one field named {' or '.join(map(repr, wanted))}; it {found}."
         raise ValueError(msg)
 
+    entries = [name for name in names if str(name).lower() in _ENTRY_NAMES]
+    if entries:
+        msg = (
+            f"`y` has the field {entries[0]!r}, but people who enter later than time 0 (left "
+            "truncation) are not supported, and to ignore it would bias the curves. Drop the field "
+            "if everybody was followed from time 0."
+        )
+        raise ValueError(msg)
     return find(_EVENT_NAMES), find(_DURATION_NAMES)
 
 

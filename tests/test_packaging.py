@@ -13,9 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-ENGINES = ("xgboost", "lightgbm", "catboost", "numba", "dask")
+ENGINES = ("xgboost", "lightgbm", "catboost", "numba", "dask", "distributed")
 # What the core must do without: the engines, and what other extras bring.
-OPTIONAL = (*ENGINES, "matplotlib", "polars", "pyarrow", "h5py", "lifelines", "sksurv")
+OPTIONAL = (*ENGINES, "matplotlib", "polars", "pyarrow", "h5py", "lifelines", "sksurv", "jinja2")
 
 
 def run_python(code, *, cwd=None, path=ROOT):
@@ -189,7 +189,7 @@ def test_wheel_contains_every_module_and_all_data_and_nothing_else(wheel):
     package = ROOT / "survival_objectives"
     wanted = {
         path.relative_to(ROOT).as_posix()
-        for pattern in ("*.py", "py.typed", "datasets/data/*")
+        for pattern in ("*.py", "py.typed", "datasets/data/*", "report/templates/*")
         for path in package.rglob(pattern)
         if path.is_file()
     }

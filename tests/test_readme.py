@@ -111,8 +111,8 @@ def test_comparison_is_that_of_the_committed_runs() -> None:
     truth, seconds = result("truth")["mean"], result("prediction")["seconds"]
     brier = result("real")["mean"]
     for name, label in {
-        "lightgbm": "**SurvivalBoost, LightGBM** (default)",
-        "xgboost": "**SurvivalBoost, XGBoost**",
+        "xgboost": "**SurvivalBoost, XGBoost** (default)",
+        "lightgbm": "**SurvivalBoost, LightGBM**",
         "catboost": "**SurvivalBoost, CatBoost**",
         "hazardous": "hazardous 0.2.0, SurvivalBoost",
     }.items():

@@ -570,3 +570,10 @@ def test_integers_fractions_and_choices():
 def test_many_labels_are_taken_for_durations():
     with pytest.raises(ValueError, match=r"60 different causes.*swap the two"):
         check_survival_target((np.arange(1, 61), np.ones(60)))
+
+
+@pytest.mark.parametrize("name", ["entry", "start"])
+def test_entry_times_are_refused_not_ignored(name):
+    y = pd.DataFrame({"event": [0, 1], "duration": [1.0, 2.0], name: [0.0, 0.5]})
+    with pytest.raises(ValueError, match=rf"field '{name}'.*left truncation.*Drop the field"):
+        check_survival_target(y)

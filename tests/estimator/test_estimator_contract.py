@@ -24,7 +24,7 @@ def test_signature_is_the_one_of_the_contract():
     )
     assert set(promised.split()) <= set(parameters)
     defaults = {
-        "engine": "lightgbm",
+        "engine": "xgboost",
         "censoring": "boosted",
         "monotone": True,
         "early_stopping_rounds": None,

@@ -14,7 +14,7 @@ from estimator_data import boost, simulated
 from survival_objectives import SurvivalBoost, estimator
 
 REFUSED = [
-    ({"engine": "lightgdm"}, ValueError, "`engine` is 'lightgdm'; choose from 'lightgbm'"),
+    ({"engine": "lightgdm"}, ValueError, "`engine` is 'lightgdm'; choose from 'xgboost'"),
     ({"n_estimators": 0}, ValueError, "`n_estimators` must be an integer >= 1; got 0"),
     ({"n_estimators": 10.0}, TypeError, "`n_estimators` must be an integer"),
     ({"n_estimators": True}, TypeError, "`n_estimators` must be an integer"),
@@ -35,6 +35,8 @@ REFUSED = [
     ({"min_leaf_people": -1}, ValueError, "`min_leaf_people`"),
     ({"min_leaf_people": np.nan}, ValueError, "`min_leaf_people`"),
     ({"min_leaf_people": "many"}, TypeError, "`min_leaf_people`"),
+    ({"min_split_gain": -1}, ValueError, "`min_split_gain`"),
+    ({"min_split_gain": None}, TypeError, "`min_split_gain`"),
     ({"max_features": 0.0}, ValueError, "`max_features`"),
     ({"horizon_max": 0.0}, ValueError, "`horizon_max`"),
     ({"horizon_max": np.inf}, ValueError, "`horizon_max`"),

@@ -153,6 +153,29 @@ def test_rounds_are_counted_where_no_split_is_worth_it(engine, data):
     assert 1 <= stopped.n_estimators_ <= 30
 
 
+@pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
+def test_min_split_gain_is_in_people(engine):
+    """Of features that say nothing, few splits survive, however many people or horizons."""
+    generator = np.random.default_rng(0)
+    for n_samples, n_horizons in ((500, 5), (4000, 5), (500, 20)):
+        X = generator.normal(size=(n_samples, 5))
+        y = (generator.integers(0, 2, n_samples), generator.exponential(size=n_samples))
+        gained = []
+        for least in (0.0, 5.0, 25.0):
+            model = boost(
+                engine,
+                n_estimators=30,
+                n_horizons=n_horizons,
+                max_depth=2,
+                min_split_gain=least,
+                censoring="kaplan-meier",
+            )
+            gained.append(model.fit(X, y)._events.importances()[:-1].sum())
+        assert 40 < gained[0] < 160
+        assert gained[0] > gained[1]
+        assert gained[2] == 0
+
+
 def test_warm_start_goes_on(engine):
     people = simulated(1500, random_state=3)
     test = people.draw(1000, random_state=4)

@@ -1,0 +1,121 @@
+"""Checkpoints of a distributed training: a folder with the engine's trees and JSON, no pickle.
+
+The first worker writes them, and reads them on resume, so the folder must be one that every worker
+sees. A checkpoint holds who trained on which partitions: the same people must meet the same random
+stream for the resumed model to be that of an uninterrupted run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from survival_objectives.boosting import LoopState, RoundRecord
+
+__all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
+
+_METADATA = "checkpoint.json"
+_TREES = {"events": "events.ubj", "censoring": "censoring.ubj"}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a training must have in common with the one that it resumes.
+
+    Attributes
+    ----------
+    parameters : dict
+        Those of the estimator that change the model.
+    seed : int
+        The seed, also where none was given.
+    partitions : list of list of int
+        Partitions of each worker.
+    n_samples : list of int
+        People in each partition.
+    """
+
+    parameters: dict[str, Any]
+    seed: int
+    partitions: list[list[int]]
+    n_samples: list[int]
+
+    def check_resumes(self, other: Checkpoint) -> None:
+        """Raise an error that names what differs from the interrupted training."""
+        for name, value in self.parameters.items():
+            if other.parameters.get(name) != value:
+                msg = (
+                    f"The checkpoint was written with {name}={value!r}, not "
+                    f"{other.parameters.get(name)!r}. Set it back, or fit with `resume=False`."
+                )
+                raise ValueError(msg)
+        if self.n_samples != other.n_samples:
+            msg = (
+                f"The checkpoint was written with {sum(self.n_samples)} people in "
+                f"{len(self.n_samples)} partitions; here are {sum(other.n_samples)} in "
+                f"{len(other.n_samples)}, or in others. Pass the same data, or fit with "
+                "`resume=False`."
+            )
+            raise ValueError(msg)
+
+
+def write_checkpoint(folder: str, checkpoint: Checkpoint, state: LoopState) -> None:
+    """Write the state, whole or not at all, and remove older ones."""
+    parent = Path(folder)
+    parent.mkdir(parents=True, exist_ok=True)
+    older = _checkpoints(parent)
+    trees = {"events": state.events, "censoring": state.censoring}
+    content = {
+        **asdict(checkpoint),
+        "n_chunks": state.n_chunks,
+        "history": [[record.round, record.loss] for record in state.history],
+        "refreshed_rounds": list(state.refreshed_rounds),
+        "files": {name: hashlib.sha256(tree).hexdigest() for name, tree in trees.items()},
+    }
+    draft = Path(tempfile.mkdtemp(dir=parent, prefix=".draft-"))
+    for name, tree in trees.items():
+        (draft / _TREES[name]).write_bytes(tree)
+    (draft / _METADATA).write_text(json.dumps(content, indent=1))
+    destination = parent / f"chunk-{state.n_chunks:06d}"
+    if destination.exists():  # Of an earlier training in this folder.
+        shutil.rmtree(destination)
+    draft.rename(destination)
+    for path in older:
+        if path != destination:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def read_checkpoint(folder: str) -> tuple[Checkpoint, LoopState] | None:
+    """The latest checkpoint in a folder, or None."""
+    found = _checkpoints(Path(folder))
+    if not found:
+        return None
+    path = found[-1]
+    try:
+        content = json.loads((path / _METADATA).read_text())
+        trees = {name: (path / file).read_bytes() for name, file in _TREES.items()}
+        for name, tree in trees.items():
+            if hashlib.sha256(tree).hexdigest() != content["files"][name]:
+                msg = f"{_TREES[name]} is not the file that was written"
+                raise ValueError(msg)
+        checkpoint = Checkpoint(
+            content["parameters"], content["seed"], content["partitions"], content["n_samples"]
+        )
+        return checkpoint, LoopState(
+            content["n_chunks"],
+            trees["events"],
+            trees["censoring"],
+            tuple(RoundRecord(number, loss) for number, loss in content["history"]),
+            tuple(content["refreshed_rounds"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        msg = f"The checkpoint {str(path)!r} is damaged: {error}. Fit with `resume=False`."
+        raise ValueError(msg) from error
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("chunk-*") if (path / _METADATA).exists())

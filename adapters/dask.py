@@ -1,0 +1,758 @@
+r"""SurvivalBoost on a Dask cluster, by XGBoost.
+
+The loss is a sum over people, so a worker that holds some of them can stack them, draw their
+horizons and weigh them by itself. One task on each worker runs the estimator of a single machine on
+its own people, inside XGBoost's communicator:
+
+- XGBoost merges the sketches of the bins and sums the histograms of every tree level, so that all
+  workers grow the same trees, of the events and of the censoring;
+- the label set, the latest horizon, Kaplan-Meier, the event times that horizons follow, the
+  constant to start from, the rows that the floor touches and the held-out loss are reduced
+  over workers (`survival_objectives.population`); a few megabytes once, a few bytes a refresh;
+- nothing else leaves a worker, and no partition ever comes to the client.
+
+Trainings with one worker and an integer seed give the model of `SurvivalBoost`, bit for bit, if it
+trains on the same people in the same order with the same number of threads. More workers draw other
+horizons and sum in another order: the same estimate up to noise.
+
+Why not LightGBM. `lightgbm.dask` (4.7) gives a worker one call, ``LGBMModel.fit``, on one Dataset
+that it builds itself. The objective and callbacks are pickled to the workers and do run there, but:
+
+- the loop needs two boosters that train in turn, on several Datasets that share their bins, inside
+  one network; ``fit`` makes one of each, and frees the network when it returns;
+- ``Booster.update(train_set=...)`` and the Datasets of the alternation would have to be made by a
+  callback from rows that it is not given: it sees the live booster of stacked rows and no people;
+- LightGBM's network cannot be used from Python (`LGBM_NetworkInitWithFunctions` and its reductions
+  are C only), so the sums above would need a second network of our own;
+- a worker that dies leaves the others waiting for ``time_out``, 120 minutes by default.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from survival_objectives.adapters._dask_checkpoint import Checkpoint, read_checkpoint
+from survival_objectives.adapters._dask_cluster import (
+    Training,
+    WorkerLostError,
+    in_turn,
+    settled,
+    watched,
+)
+from survival_objectives.adapters._dask_worker import Part, Plan, checked_part, summary, train
+from survival_objectives.adapters._engine import import_engine
+from survival_objectives.adapters._fitted import hand_over
+from survival_objectives.boosting import LoopState
+from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.persistence import _is_plain
+from survival_objectives.validation import (
+    Features,
+    check_features,
+    check_positive_int,
+    check_random_state,
+    check_survival_target,
+    check_times,
+)
+
+dask = import_engine("dask")
+distributed = import_engine("distributed", extra="dask")
+da = import_engine("dask.array", extra="dask")
+dd = import_engine("dask.dataframe", extra="dask")
+
+__all__ = ["DaskSurvivalBoost", "WorkerLostError"]
+
+_CHECKPOINT_EVERY = 50
+# Seconds in which lost workers may come back before a training is resumed.
+_RESTART = 60
+# Settings that do not change the model, so that a training may be resumed with others.
+_FREE = {"n_jobs", "verbose", "warm_start", "random_state"}
+
+
+class DaskSurvivalBoost(SurvivalBoost):
+    """SurvivalBoost trained by all workers of a Dask cluster.
+
+    Parameters are those of `survival_objectives.SurvivalBoost`, with XGBoost as the engine, and:
+
+    Parameters
+    ----------
+    checkpoint_folder : str, optional
+        Where to write checkpoints: a folder that all workers see.
+    checkpoint_every : int, optional
+        Rounds between two checkpoints, which are written at the next refresh of the weights.
+        Default: 50. After each, the trees draw other columns than they would without: the model
+        depends on where checkpoints fall, but not on whether training was interrupted.
+    timeout : int, default=600
+        Seconds that a worker waits for the others within one step before it gives up. A worker
+        whose process dies is noticed at once; this is for machines that vanish, and must be longer
+        than the slowest worker takes for one step.
+
+    Notes
+    -----
+    ``n_jobs`` are threads a worker; by default those that Dask gives it. A ``horizon_sampler`` that
+    is a function gets the people of one worker at a time. ``verbose`` shows in the workers' logs.
+
+    Partitions that are in memory are trained on where they are. Others are loaded by the workers in
+    contiguous blocks, so that the same data, seed and number of workers give the same model.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from survival_objectives.datasets import make_competing_risks
+    >>> data = make_competing_risks(500, n_causes=2, random_state=0)
+    >>> X = da.from_array(data.X.to_numpy(), chunks=(250, -1))
+    >>> y = da.from_array(data.y.to_numpy(), chunks=(250, -1))
+    >>> with Client(n_workers=2, threads_per_worker=1) as client:  # doctest: +SKIP
+    ...     model = DaskSurvivalBoost(n_estimators=20, random_state=0).fit(X, y)
+    ...     curves = model.predict_cumulative_incidence(X, [1.0, 2.0])  # lazy, (500, 3, 2)
+    ...     curves.compute()
+    """
+
+    def __init__(
+        self,
+        engine: str = "xgboost",
+        *,
+        checkpoint_folder: str | None = None,
+        checkpoint_every: int | None = None,
+        timeout: int = 600,
+        **parameters: Any,
+    ) -> None:
+        super().__init__(engine, **parameters)
+        self.checkpoint_folder = checkpoint_folder
+        self.checkpoint_every = checkpoint_every
+        self.timeout = timeout
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        # scikit-learn reads them off the signature, which does not repeat those of SurvivalBoost.
+        own = ("checkpoint_folder", "checkpoint_every", "timeout")
+        return sorted({*SurvivalBoost._get_param_names(), *own})
+
+    # ---------------------------------------------------------------------------------- training
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        *,
+        resume: bool = False,
+        client: Any = None,
+    ) -> DaskSurvivalBoost:
+        """Train the model on all workers that hold or load partitions.
+
+        Parameters
+        ----------
+        X : dask DataFrame or Array of shape (n_samples, n_features)
+            Partitioned by people. Sizes of chunks may be unknown, partitions may be empty.
+            Categorical columns need known categories.
+        y : dask DataFrame or Array, tuple or dict
+            Outcomes in the same partitions: a frame with ``event`` and ``duration``, an (n, 2)
+            array, a tuple ``(event, duration)`` of Series or arrays, or a tuple of the names of
+            these two columns in ``X``.
+        sample_weight : dask Series or Array, optional
+            Weights of people, in the same partitions.
+        eval_set : pair (X, y), optional
+            Held-out people as Dask collections. Without it, early stopping holds out people of
+            every worker.
+        resume : bool, default=False
+            Go on from the latest checkpoint in ``checkpoint_folder``, if there is one. The model is
+            that of an uninterrupted training.
+        client : distributed.Client, optional
+            Default: the current one.
+
+        Returns
+        -------
+        DaskSurvivalBoost
+            Itself.
+        """
+        self._check_parameters()
+        if resume and self.checkpoint_folder is None:
+            msg = "`resume=True` needs the `checkpoint_folder` of the interrupted training."
+            raise ValueError(msg)
+        goes_on = bool(self.warm_start) and hasattr(self, "booster_")
+        if goes_on:
+            self._check_can_go_on()
+        client = _connected(client)
+        people = _Collection.checked(X, y, sample_weight, self._schema if goes_on else None)
+        held_out = None
+        if eval_set is not None:
+            held_out = _held_out(eval_set, people.schema)
+        with client.as_current(), in_turn(client):
+            self._fit_on(client, people, held_out, goes_on, resume)
+        return self
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.engine != "xgboost":
+            msg = (
+                f"`engine` is {self.engine!r}; on Dask it is 'xgboost', whose collective lets "
+                "several models train in turn. `SurvivalBoost` has the other engines."
+            )
+            raise ValueError(msg)
+        check_positive_int(self.timeout, "timeout")
+        if self.checkpoint_every is not None:
+            check_positive_int(self.checkpoint_every, "checkpoint_every")
+            if self.checkpoint_folder is None:
+                msg = "`checkpoint_every` is set, but there is no `checkpoint_folder`."
+                raise ValueError(msg)
+
+    def _fit_on(
+        self,
+        client: Any,
+        people: _Collection,
+        held_out: _Collection | None,
+        goes_on: bool,
+        resume: bool,
+    ) -> None:
+        workers = sorted(client.nthreads())
+        if not workers:
+            msg = "The cluster has no workers."
+            raise RuntimeError(msg)
+        found = self._found_checkpoint(client, workers) if resume else None
+        if found is None:
+            groups = people.placed(client, workers)
+        else:
+            groups = _regrouped(found[0], people.n_partitions, client)
+        parts = people.loaded(client, groups)
+        try:
+            model = self._trained(client, groups, parts, people.schema, held_out, found, goes_on)
+        except BaseException:
+            client.cancel(parts, force=True)
+            raise
+        self._take(model)
+
+    def _trained(
+        self,
+        client: Any,
+        groups: dict[str, list[int]],
+        parts: list[Any],
+        schema: Features,
+        held_out: _Collection | None,
+        found: tuple[Checkpoint, LoopState] | None,
+        goes_on: bool,
+    ) -> SurvivalBoost:
+        summaries = watched(client, client.map(summary, parts, pure=False), list(groups))
+        n_samples = [n_people for n_people, _ in summaries]
+        event_ids = self.event_ids_ if goes_on else None
+        event_ids = _event_ids([labels for _, labels in summaries], sum(n_samples), event_ids)
+        # A worker all of whose partitions are empty has nothing to say.
+        groups = {
+            worker: block
+            for worker, block in groups.items()
+            if sum(n_samples[number] for number in block)
+        }
+        held_parts = self._held_out_parts(client, held_out, list(groups), event_ids)
+        parameters = {**self._plain_parameters(), "checkpoint_every": self._checkpoint_every()}
+        checkpoint = Checkpoint(parameters, self._seed(), list(groups.values()), n_samples)
+        state = None
+        if found is not None:
+            found[0].check_resumes(checkpoint)
+            checkpoint, state = found
+        with Training(client, list(groups), self.timeout) as training:
+            plan = self._plan(training, schema, event_ids, checkpoint, state, goes_on)
+            tasks = [
+                client.submit(
+                    train,
+                    rank,
+                    [parts[number] for number in block],
+                    None if held_parts is None else held_parts[rank],
+                    plan,
+                    key=f"{training.name}-{rank}",
+                    workers=[worker],
+                    allow_other_workers=False,
+                    pure=False,
+                    retries=0,
+                )
+                for rank, (worker, block) in enumerate(groups.items())
+            ]
+            model: SurvivalBoost = watched(client, tasks, list(groups))[0]
+        return model
+
+    def _found_checkpoint(
+        self, client: Any, workers: list[str]
+    ) -> tuple[Checkpoint, LoopState] | None:
+        reading = client.submit(
+            read_checkpoint, self.checkpoint_folder, workers=workers[:1], pure=False
+        )
+        found: tuple[Checkpoint, LoopState] | None = reading.result()
+        return found
+
+    def _plain_parameters(self) -> dict[str, Any]:
+        return {
+            name: value
+            for name, value in self._local_parameters().items()
+            if name not in _FREE and _is_plain(value)
+        }
+
+    def _local_parameters(self) -> dict[str, Any]:
+        names = SurvivalBoost._get_param_names()
+        return {name: getattr(self, name) for name in names}
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, numbers.Integral):
+            check_random_state(self.random_state)
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).integers(2**63))
+
+    @staticmethod
+    def _held_out_parts(
+        client: Any,
+        held_out: _Collection | None,
+        workers: list[str],
+        event_ids: npt.NDArray[np.int64],
+    ) -> list[list[Any]] | None:
+        if held_out is None:
+            return None
+        groups = _blocks(held_out.n_partitions, workers)
+        parts = held_out.loaded(client, groups)
+        summaries = watched(client, client.map(summary, parts, pure=False), list(groups))
+        try:
+            _event_ids([labels for _, labels in summaries], sum(n for n, _ in summaries), event_ids)
+        except ValueError as error:
+            msg = f"`eval_set`: {error}"
+            raise ValueError(msg) from None
+        return [[parts[number] for number in groups.get(worker, [])] for worker in workers]
+
+    def _plan(
+        self,
+        training: Training,
+        schema: Features,
+        event_ids: npt.NDArray[np.int64],
+        checkpoint: Checkpoint,
+        state: LoopState | None,
+        goes_on: bool,
+    ) -> Plan:
+        return Plan(
+            training=training.name,
+            parameters={**self._local_parameters(), "random_state": None},
+            schema=schema,
+            event_ids=event_ids,
+            seed=checkpoint.seed,
+            tracker=training.tracker,
+            timeout=int(self.timeout),
+            warm=self.to_local() if goes_on else None,
+            checkpoint=checkpoint,
+            checkpoint_folder=self.checkpoint_folder,
+            checkpoint_every=self._checkpoint_every(),
+            resume=state,
+        )
+
+    def _checkpoint_every(self) -> int:
+        return _CHECKPOINT_EVERY if self.checkpoint_every is None else int(self.checkpoint_every)
+
+    def _take(self, model: SurvivalBoost) -> None:
+        hand_over(model, self, ())
+
+    # --------------------------------------------------------------------------------- prediction
+    def to_local(self) -> SurvivalBoost:
+        """The fitted model as a plain SurvivalBoost, which needs no cluster."""
+        check_is_fitted(self, "booster_")
+        model = SurvivalBoost(**self._local_parameters())
+        hand_over(self, model, ())
+        return model
+
+    @classmethod
+    def from_local(cls, model: SurvivalBoost) -> DaskSurvivalBoost:
+        """A fitted XGBoost SurvivalBoost that predicts for Dask collections."""
+        check_is_fitted(model, "booster_")
+        copy = cls(**model.get_params())
+        copy._take(model)
+        return copy
+
+    def save(self, path: Any) -> None:
+        """Write the model to a folder of the client, as `SurvivalBoost.save` does."""
+        self.to_local().save(path)
+
+    @classmethod
+    def load(cls, path: Any) -> DaskSurvivalBoost:
+        """The model that `save` of this class or of SurvivalBoost wrote to a folder."""
+        return cls.from_local(SurvivalBoost.load(path))
+
+    def predict_cumulative_incidence(
+        self,
+        X: Any,
+        times: Any = None,
+        *,
+        conditional_after: float | None = None,
+        as_frame: bool = False,
+    ) -> Any:
+        """Probability of each state at each time, lazily for a Dask collection.
+
+        Parameters are those of `SurvivalBoost.predict_cumulative_incidence`. A dask Array of shape
+        (n_samples, K + 1, n_times) with the chunks of ``X`` comes back, or with ``as_frame`` a dask
+        DataFrame. People who are not in a Dask collection get their curves at once.
+        """
+        return self._curves_by_part(
+            "predict_cumulative_incidence", X, times, conditional_after, as_frame
+        )
+
+    def predict_survival_function(
+        self,
+        X: Any,
+        times: Any = None,
+        *,
+        conditional_after: float | None = None,
+        as_frame: bool = False,
+    ) -> Any:
+        """Probability of being event-free, (n_samples, n_times), lazily for a Dask collection."""
+        return self._curves_by_part(
+            "predict_survival_function", X, times, conditional_after, as_frame
+        )
+
+    def _curves_by_part(
+        self, method: str, X: Any, times: Any, conditional_after: float | None, as_frame: bool
+    ) -> Any:
+        model = self.to_local()
+        options = {"conditional_after": conditional_after, "as_frame": as_frame}
+        if not _is_collection(X):
+            return getattr(model, method)(X, times, **options)
+        times = self.times_ if times is None else check_times(times)
+        # What one made-up person gets shows mistakes in the arguments now, and the shape.
+        one = getattr(model, method)(self._made_up(), times, **options)
+        if not as_frame:
+            return self._by_part(method, X, one.shape[1:], times, **options)
+        return _frame_by_part(model, method, X, one.iloc[:0], (times,), options)
+
+    def predict_proba(self, X: Any, time_horizon: float | None = None) -> Any:
+        """Probability of each state at one horizon, (n_samples, K + 1), lazily for a collection."""
+        return self._by_part("predict_proba", X, None, time_horizon)
+
+    def predict(self, X: Any) -> Any:
+        """Risk of any event, higher is worse, lazily for a Dask collection."""
+        return self._by_part("predict", X, None)
+
+    def predict_quantile(self, X: Any, quantile: float = 0.5) -> Any:
+        """First time by which an event has happened with this probability, lazily."""
+        return self._by_part("predict_quantile", X, None, quantile)
+
+    def predict_restricted_mean_time(
+        self, X: Any, horizon: float | None = None, *, cause: int | None = None
+    ) -> Any:
+        """Mean event-free time up to a horizon, or the mean time lost to a cause, lazily."""
+        return self._by_part("predict_restricted_mean_time", X, None, horizon, cause=cause)
+
+    def shap_values(self, X: Any, time_horizon: float) -> Any:
+        """TreeSHAP of the margins at a horizon, lazily for a Dask collection."""
+        return self._by_part("shap_values", X, None, time_horizon)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Minus the integrated Brier score, as `SurvivalBoost.score`, computed by partition."""
+        model = self.to_local()
+        if not _is_collection(X):
+            return model.score(X, y, sample_weight)
+        people = _Collection.checked(X, y, sample_weight, self._schema)
+        last = dask.delayed(max)([dask.delayed(_latest)(part) for part in people.parts])
+        scores = [dask.delayed(_part_score)(model, part, last) for part in people.parts]
+        totals = np.sum(dask.compute(*scores), axis=0)
+        return float(totals[0] / totals[1])
+
+    def _made_up(self) -> Features:
+        missing = np.full((1, self.n_features_in_), np.nan, np.float32)
+        return Features(missing, self._schema.names, self._schema.categories)
+
+    def _by_part(
+        self, method: str, X: Any, tail: tuple[int, ...] | None, *arguments: Any, **options: Any
+    ) -> Any:
+        model = self.to_local()
+        if not _is_collection(X):
+            return getattr(model, method)(X, *arguments, **options)
+        if tail is None:
+            tail = getattr(model, method)(self._made_up(), *arguments, **options).shape[1:]
+        _schema_of(X, self._schema)
+        X = _by_rows(X)
+        predict = dask.delayed(_part_prediction, pure=False)
+        # One copy of the model in the graph, not one a partition.
+        shared = dask.delayed(model, pure=False)
+        sizes = X.chunks[0] if isinstance(X, da.Array) else [np.nan] * X.npartitions
+        blocks = [
+            da.from_delayed(
+                predict(shared, method, part, tail, arguments, options), (size, *tail), np.float64
+            )
+            for part, size in zip(_pieces(X), sizes, strict=True)
+        ]
+        return da.concatenate(blocks, allow_unknown_chunksizes=True)
+
+
+# ------------------------------------------------------------------------------------- collections
+@dataclass(frozen=True)
+class _Collection:
+    """People of a Dask collection: a task a partition that checks them, none of which has run."""
+
+    schema: Features
+    parts: list[Any]
+    source: Any
+
+    @property
+    def n_partitions(self) -> int:
+        return len(self.parts)
+
+    @classmethod
+    def checked(cls, X: Any, y: Any, sample_weight: Any, like: Features | None) -> _Collection:
+        if not _is_collection(X):
+            msg = (
+                f"`X` is a {type(X).__name__}; pass a dask DataFrame or Array (e.g. "
+                "`dask.array.from_array`), or use `SurvivalBoost`."
+            )
+            raise TypeError(msg)
+        X = _by_rows(X)
+        features = _pieces(X)
+        if isinstance(y, tuple) and all(isinstance(name, str) for name in y):
+            schema = _schema_of(_without_outcome(X, y), like)
+            outcomes: Sequence[Any] = [y] * len(features)  # The worker takes them apart.
+        else:
+            schema = _schema_of(X, like)
+            outcomes = _outcome_pieces(y, len(features))
+        weights: Sequence[Any] = [None] * len(features)
+        if sample_weight is not None:
+            weights = _aligned(sample_weight, "sample_weight", len(features))
+        check = dask.delayed(checked_part, pure=False)
+        parts = [
+            check(*pieces, schema, f"Partition {number}")
+            for number, pieces in enumerate(zip(features, outcomes, weights, strict=True))
+        ]
+        return cls(schema, parts, X)
+
+    def placed(self, client: Any, workers: list[str]) -> dict[str, list[int]]:
+        """Partitions of each worker: where they are or, unless in memory, in blocks."""
+        futures = distributed.futures_of(self.source)
+        if len(futures) != self.n_partitions:
+            return _blocks(self.n_partitions, workers)
+        distributed.wait(futures)
+        holders = client.who_has(futures)
+        groups: dict[str, list[int]] = {}
+        for number, future in enumerate(futures):
+            holder = sorted(holders.get(future.key, ()))
+            if not holder:
+                return _blocks(self.n_partitions, workers)
+            groups.setdefault(holder[0], []).append(number)
+        return groups
+
+    def loaded(self, client: Any, groups: dict[str, list[int]]) -> list[Any]:
+        """Futures of the checked people, each on its worker."""
+        futures: list[Any] = [None] * self.n_partitions
+        for worker, block in groups.items():
+            computed = client.compute(
+                [self.parts[number] for number in block],
+                workers=[worker],
+                # Where the worker is lost: what it shares with other work must not wait for it.
+                allow_other_workers=True,
+            )
+            for number, future in zip(block, computed, strict=True):
+                futures[number] = future
+        settled(client, futures, list(groups))
+        return futures
+
+
+def _is_collection(X: Any) -> bool:
+    return isinstance(X, da.Array | dd.DataFrame)
+
+
+def _without_outcome(X: Any, names: tuple[str, ...]) -> Any:
+    if not isinstance(X, dd.DataFrame) or len(names) != 2:
+        msg = f"`y` is {names!r}; two names of columns are for a dask DataFrame `X`."
+        raise ValueError(msg)
+    missing = [name for name in names if name not in X.columns]
+    if missing:
+        msg = f"`X` has no column {missing[0]!r}; its columns are {list(X.columns)}."
+        raise ValueError(msg)
+    return X.drop(columns=list(names))
+
+
+def _schema_of(X: Any, like: Features | None) -> Features:
+    """Names and categories of the columns, before any person is looked at."""
+    if isinstance(X, da.Array):
+        if X.ndim != 2 or np.isnan(X.shape[1]):
+            msg = f"`X` must have two dimensions, the second of known size; got shape {X.shape}."
+            raise ValueError(msg)
+        made_up: Any = np.zeros((1, X.shape[1]), X.dtype)
+    else:
+        unknown = [name for name in X.columns if _has_unknown_categories(X[name])]
+        if unknown:
+            msg = (
+                f"Column {unknown[0]!r} has categories that Dask does not know before it reads "
+                f"the data. Use `X.categorize(columns={unknown!r})`."
+            )
+            raise ValueError(msg)
+        made_up = X._meta_nonempty
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # The made-up person may be of any category.
+        return check_features(made_up, like=like).schema
+
+
+def _has_unknown_categories(column: Any) -> bool:
+    return isinstance(column.dtype, pd.CategoricalDtype) and not column.cat.known
+
+
+def _by_rows(X: Any) -> Any:
+    """The collection in partitions of whole rows."""
+    is_split = isinstance(X, da.Array) and X.ndim == 2 and X.numblocks[1] > 1
+    return X.rechunk({1: -1}) if is_split else X
+
+
+def _pieces(X: Any) -> list[Any]:
+    # Not optimised: Dask would merge small partitions of one collection and not of another.
+    return list(np.ravel(_by_rows(X).to_delayed(optimize_graph=False)))
+
+
+def _outcome_pieces(y: Any, n_partitions: int) -> list[Any]:
+    if isinstance(y, tuple | list):
+        if len(y) != 2:
+            msg = f"A tuple `y` must be (event, duration); got {len(y)} elements."
+            raise ValueError(msg)
+        columns = [_aligned(column, "y", n_partitions) for column in y]
+        return list(zip(*columns, strict=True))
+    if isinstance(y, dict):
+        names = list(y)
+        columns = [_aligned(y[name], f"y[{name!r}]", n_partitions) for name in names]
+        return [dict(zip(names, pieces, strict=True)) for pieces in zip(*columns, strict=True)]
+    return _aligned(y, "y", n_partitions)
+
+
+def _aligned(column: Any, name: str, n_partitions: int) -> list[Any]:
+    if not isinstance(column, da.Array | dd.DataFrame | dd.Series):
+        msg = f"`{name}` must be a Dask collection like `X`; got {type(column).__name__}."
+        raise TypeError(msg)
+    pieces = _pieces(column)
+    if len(pieces) != n_partitions:
+        msg = (
+            f"`{name}` has {len(pieces)} partitions, but `X` has {n_partitions}. Take both from "
+            "the same collection, or rechunk one like the other."
+        )
+        raise ValueError(msg)
+    return pieces
+
+
+def _held_out(eval_set: Any, schema: Features) -> _Collection:
+    if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
+        msg = f"`eval_set` must be a pair (X, y); got {type(eval_set).__name__}."
+        raise ValueError(msg)
+    try:
+        X, y = eval_set
+        return _Collection.checked(X, y, None, schema)
+    except (TypeError, ValueError) as error:
+        msg = f"`eval_set`: {error}"
+        raise type(error)(msg) from None
+
+
+def _blocks(n_partitions: int, workers: Sequence[str]) -> dict[str, list[int]]:
+    blocks = np.array_split(np.arange(n_partitions), len(workers))
+    return {
+        worker: block.tolist() for worker, block in zip(workers, blocks, strict=True) if len(block)
+    }
+
+
+def _regrouped(checkpoint: Checkpoint, n_partitions: int, client: Any) -> dict[str, list[int]]:
+    """The groups of the interrupted training on the workers of now."""
+    partitions = checkpoint.partitions
+    if len(checkpoint.n_samples) != n_partitions:
+        msg = (
+            f"The checkpoint was written with {len(checkpoint.n_samples)} partitions; here are "
+            f"{n_partitions}. Pass the same data, or fit with `resume=False`."
+        )
+        raise ValueError(msg)
+    with suppress(TimeoutError):  # A worker that was lost may be starting again.
+        client.wait_for_workers(len(partitions), timeout=_RESTART)
+    workers = sorted(client.nthreads())
+    if len(workers) < len(partitions):
+        msg = (
+            f"The checkpoint was written by {len(partitions)} workers; here are {len(workers)}. "
+            "Add workers, or fit with `resume=False`."
+        )
+        raise ValueError(msg)
+    groups = [list(block) for block in partitions]
+    known = {number for block in groups for number in block}
+    groups[-1] += [number for number in range(n_partitions) if number not in known]
+    return dict(zip(workers, groups, strict=False))
+
+
+def _event_ids(
+    labels: Sequence[list[int]], n_samples: int, known: npt.NDArray[np.int64] | None
+) -> npt.NDArray[np.int64]:
+    """The label set of everybody."""
+    if n_samples == 0:
+        msg = "`y` is empty: there is nobody to learn from."
+        raise ValueError(msg)
+    seen = sorted({label for part in labels for label in part})
+    if known is None and seen == [0]:
+        msg = (
+            f"All {n_samples} people are censored (event = 0), so no cause can be learnt. "
+            "Check which column marks the event: 0 = censored, 1..K = causes."
+        )
+        raise ValueError(msg)
+    return check_survival_target((seen, np.ones(len(seen))), event_ids=known).event_ids
+
+
+# ------------------------------------------------------------------------------------- by partition
+def _part_prediction(
+    model: SurvivalBoost,
+    method: str,
+    X: Any,
+    tail: tuple[int, ...],
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
+) -> Any:
+    if len(X) == 0:
+        return np.empty((0, *tail))
+    return getattr(model, method)(X, *arguments, **options)
+
+
+def _frame_prediction(
+    X: Any, model: SurvivalBoost, method: str, meta: Any, arguments: Any, options: Any
+) -> Any:
+    return meta if len(X) == 0 else getattr(model, method)(X, *arguments, **options)
+
+
+def _frame_by_part(
+    model: SurvivalBoost, method: str, X: Any, meta: Any, arguments: Any, options: Any
+) -> Any:
+    _schema_of(X, model._schema)
+    if isinstance(X, dd.DataFrame):
+        meta = meta.set_axis(X._meta.index)
+        return X.map_partitions(
+            _frame_prediction, model, method, meta, arguments, options, meta=meta
+        )
+    predict = dask.delayed(_frame_prediction, pure=False)
+    shared = dask.delayed(model, pure=False)
+    parts = [predict(part, shared, method, meta, arguments, options) for part in _pieces(X)]
+    return dd.from_delayed(parts, meta=meta, verify_meta=False)
+
+
+def _latest(part: Part) -> float:
+    return float(part.duration.max()) if part.n_samples else 0.0
+
+
+def _part_score(model: SurvivalBoost, part: Part, last: float) -> tuple[float, float]:
+    """Score of a partition times its weight, and that weight."""
+    if part.n_samples == 0:
+        return 0.0, 0.0
+    people = Features(part.values, model._schema.names, model._schema.categories)
+    total = float(part.n_samples if part.weight is None else part.weight.sum())
+    y = (part.label, part.duration)
+    return model._score(people, y, part.weight, last) * total, total
+
+
+def _connected(client: Any) -> Any:
+    if client is None:
+        try:
+            client = distributed.get_client()
+        except ValueError:
+            msg = (
+                "There is no Dask client. Make one, e.g. `client = distributed.Client()`, or pass "
+                "`fit(..., client=client)`."
+            )
+            raise ValueError(msg) from None
+    if not isinstance(client, distributed.Client) or client.asynchronous:
+        msg = f"`client` must be a synchronous distributed.Client; got {type(client).__name__}."
+        raise TypeError(msg)
+    return client

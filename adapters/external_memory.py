@@ -1,0 +1,578 @@
+r"""SurvivalBoost for more people than memory holds, on one machine, by XGBoost's external memory.
+
+People come in batches, for instance from Parquet files. Each batch is stacked by itself, at
+horizons that are drawn again from the same seed whenever it is read, and XGBoost keeps the binned
+rows in files (`xgboost.ExtMemQuantileDMatrix`). Everything else is as in `SurvivalBoost`: the same
+loop, weights, censoring model and trees.
+
+What stays in memory, with h stacked rows a person and model (at most ``n_horizons``; rows that
+teach nothing are left out), K causes and s = 3 draws of horizons:
+
+- 20 bytes a person for the outcome, and 8 for a sample weight;
+- XGBoost's margins, 8 K h s bytes of the events (value and start) and 8 h s of the censoring;
+- while the events are boosted, gradients, weights and row numbers, about (16 K + 16) h bytes;
+- one batch of people, stacked, and a few pages of the binned rows.
+
+With 5 horizons, of which about 3.5 rows a person are kept, and two causes this is about 0.5 kB a
+person whatever the number of features; in memory the estimator needs four times as much at ten
+features, and more with more. On disk are (n_features + 1) (h s + 1) bytes a person and model.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.special import expit
+
+from survival_objectives.adapters import _boosting_xgboost
+from survival_objectives.adapters._engine import column_names, import_engine
+from survival_objectives.adapters._fitted import hand_over
+from survival_objectives.boosting import BoostingLoop
+from survival_objectives.censoring import time_feature
+from survival_objectives.estimator import SurvivalBoost, _People
+from survival_objectives.losses import pointwise_log_loss, probabilities
+from survival_objectives.population import counted
+from survival_objectives.stacking import (
+    Role,
+    TimeStacker,
+    censoring_role,
+    event_role,
+    stacked_matrix,
+)
+from survival_objectives.validation import (
+    Features,
+    SurvivalTarget,
+    check_features,
+    check_positive_int,
+    check_random_state,
+    check_sample_weight,
+    check_survival_target,
+)
+
+xgb = import_engine("xgboost")
+
+__all__ = ["ParquetBatches", "fit_external"]
+
+FloatArray = npt.NDArray[np.float64]
+Float32Array = npt.NDArray[np.float32]
+Rows = Callable[[], Iterator[tuple[Float32Array, FloatArray]]]
+
+# Stacked rows for which numbers are computed at a time.
+_SLICE = 2**20
+
+
+class ParquetBatches:
+    """Batches of people from Parquet files, read again whenever they are iterated over.
+
+    Parameters
+    ----------
+    paths : path or sequence of paths
+        Files, or folders of files that end in ``.parquet``, in order of their names.
+    event, duration : str
+        Columns of the outcome.
+    sample_weight : str, optional
+        Column of the weights of people.
+    features : sequence of str, optional
+        Columns to learn from. Default: all others.
+    batch_size : int, default=100_000
+        People at a time.
+
+    Examples
+    --------
+    >>> batches = ParquetBatches("people.parquet", batch_size=50_000)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        paths: Any,
+        *,
+        event: str = "event",
+        duration: str = "duration",
+        sample_weight: str | None = None,
+        features: Sequence[str] | None = None,
+        batch_size: int = 100_000,
+    ) -> None:
+        self._parquet = import_engine("pyarrow.parquet", extra="dask")
+        self.files = _files([paths] if isinstance(paths, str | Path) else list(paths))
+        self.event, self.duration, self.sample_weight = event, duration, sample_weight
+        self.batch_size = check_positive_int(batch_size, "batch_size")
+        given = self._parquet.read_schema(self.files[0]).names
+        outcome = [name for name in (event, duration, sample_weight) if name is not None]
+        kept = [name for name in given if name not in outcome and name != "__index_level_0__"]
+        self.features = kept if features is None else list(features)
+        missing = [name for name in (*outcome, *self.features) if name not in given]
+        if missing:
+            msg = f"{str(self.files[0])!r} has no column {missing[0]!r}; it has {given}."
+            raise ValueError(msg)
+
+    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
+        """Features, outcomes and weights, batch by batch."""
+        wanted = [*self.features, self.event, self.duration]
+        if self.sample_weight is not None:
+            wanted.append(self.sample_weight)
+        for path in self.files:
+            with self._parquet.ParquetFile(path) as file:
+                for batch in file.iter_batches(self.batch_size, columns=wanted):
+                    frame = batch.to_pandas()
+                    weight = None if self.sample_weight is None else frame[self.sample_weight]
+                    yield frame[self.features], (frame[self.event], frame[self.duration]), weight
+
+
+def _files(paths: Sequence[Any]) -> list[Path]:
+    files: list[Path] = []
+    for path in map(Path, paths):
+        found = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        if not found or not found[0].exists():
+            msg = f"There is no Parquet file at {str(path)!r}."
+            raise FileNotFoundError(msg)
+        files += found
+    if not files:
+        msg = "`paths` is empty."
+        raise ValueError(msg)
+    return files
+
+
+def fit_external(
+    model: SurvivalBoost,
+    batches: Iterable[Any],
+    *,
+    eval_set: Any = None,
+    cache_folder: Any = None,
+) -> SurvivalBoost:
+    """Train ``model`` on batches of people that are never in memory together.
+
+    Parameters
+    ----------
+    model : SurvivalBoost
+        With ``engine="xgboost"``; its parameters are used, and it is fitted.
+    batches : iterable of (X, y) or (X, y, sample_weight)
+        For instance `ParquetBatches`. It is iterated over about ten times and must give the same
+        people every time, in the types that ``SurvivalBoost.fit`` takes.
+    eval_set : pair (X, y), optional
+        Held-out people, in memory. Early stopping needs them here.
+    cache_folder : path, optional
+        Where XGBoost keeps the binned rows while it trains; a local disk is best. Default: the
+        system's folder for temporary files. Emptied when training ends, however it ends.
+
+    Returns
+    -------
+    SurvivalBoost
+        ``model``.
+    """
+    model._check_parameters()
+    _check_external(model, batches, eval_set)
+    source, target, weight = _read_outcomes(batches)
+    everybody = counted(target, weight)
+    people = _People(source.schema, target, weight)
+    held_out = None if eval_set is None else model._checked_eval_set(eval_set, people)
+    with tempfile.TemporaryDirectory(prefix="survival-boost-", dir=cache_folder) as folder:
+        trainer = _ExternalBoost(**model.get_params())
+        trainer._source, trainer._cache = source, itertools.count()
+        trainer._folder = folder
+        generator = check_random_state(model.random_state)
+        trainer._begin(source.schema, everybody)
+        trainer._train(people, everybody, held_out, generator, goes_on=False)
+        hand_over(trainer, model, {"_source", "_cache", "_folder"})
+    return model
+
+
+def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
+    if model.engine != "xgboost":
+        msg = (
+            f"`engine` is {model.engine!r}; external memory is XGBoost's. "
+            'Use `SurvivalBoost(engine="xgboost")`.'
+        )
+        raise ValueError(msg)
+    if model.warm_start:
+        msg = "`warm_start` does not go with external memory: its bins are made for one training."
+        raise ValueError(msg)
+    if model.early_stopping_rounds is not None and eval_set is None:
+        msg = "`early_stopping_rounds` needs `eval_set` here: batches are not split."
+        raise ValueError(msg)
+    if iter(batches) is batches:
+        msg = (
+            f"`batches` is a {type(batches).__name__}, which can be read only once. Pass an object "
+            "whose `__iter__` begins anew, such as `ParquetBatches`."
+        )
+        raise TypeError(msg)
+
+
+# ----------------------------------------------------------------------------------------- batches
+@dataclass(frozen=True)
+class _Source:
+    """Features of the people, batch by batch, and how many people each batch has."""
+
+    batches: Iterable[Any]
+    schema: Features
+    sizes: list[int]
+
+    def __iter__(self) -> Iterator[Features]:
+        found = 0
+        for features, *_ in _people(self.batches, self.schema):
+            if found == len(self.sizes) or features.n_samples != self.sizes[found]:
+                msg = f"`batches` gave other people when it was read again (batch {found})."
+                raise ValueError(msg)
+            found += 1
+            yield features
+        if found < len(self.sizes):
+            msg = f"`batches` gave {found} batches when it was read again, not {len(self.sizes)}."
+            raise ValueError(msg)
+
+    def slices(self) -> list[slice]:
+        """Where each batch stands among everybody."""
+        ends = np.cumsum([0, *self.sizes])
+        return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+
+
+def _people(
+    batches: Iterable[Any], like: Features | None
+) -> Iterator[tuple[Features, SurvivalTarget | None, FloatArray | None]]:
+    """Checked people of every batch who count; outcomes only where nothing is known yet."""
+    for number, batch in enumerate(batches):
+        try:
+            X, y, *rest = batch
+            people = _batch_people(X, y, rest[0] if rest else None, like)
+        except (TypeError, ValueError) as error:
+            msg = f"Batch {number}: {error}"
+            raise type(error)(msg) from None
+        if people is not None:
+            yield people
+
+
+def _batch_people(
+    X: Any, y: Any, weight: Any, like: Features | None
+) -> tuple[Features, SurvivalTarget | None, FloatArray | None] | None:
+    if len(X) == 0 or (weight is not None and not np.any(np.asarray(weight))):
+        return None
+    features, target = check_features(X, like=like), None
+    if like is None:
+        target = check_survival_target(y, require_event=False)
+        if target.n_samples != features.n_samples:
+            msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
+            raise ValueError(msg)
+    checked = check_sample_weight(weight, features.n_samples)
+    if checked is not None and not checked.all():
+        keep = np.flatnonzero(checked)
+        features, checked = replace(features, values=features.values[keep]), checked[keep]
+        if target is not None:
+            target = replace(target, event=target.event[keep], duration=target.duration[keep])
+    return features, target, checked
+
+
+def _read_outcomes(batches: Iterable[Any]) -> tuple[_Source, SurvivalTarget, FloatArray | None]:
+    """One pass over everything: checks, outcomes, weights, and the levels of categories."""
+    schema: Features | None = None
+    labels, durations = [], []
+    weights: list[FloatArray | None] = []
+    sizes: list[int] = []
+    for features, target, weight in _people(batches, None):
+        assert target is not None
+        schema = features.schema if schema is None else _with_levels(schema, features, len(sizes))
+        if weights and (weight is None) != (weights[0] is None):
+            msg = f"Batch {len(sizes)}: either all batches have weights or none has."
+            raise ValueError(msg)
+        labels.append(target.event_ids[target.event])
+        durations.append(time_feature(target.duration))
+        weights.append(weight)
+        sizes.append(features.n_samples)
+    if schema is None:
+        msg = "`batches` has no people."
+        raise ValueError(msg)
+    known = check_survival_target((np.concatenate(labels), np.concatenate(durations)))
+    total = None
+    if weights[0] is not None:
+        total = np.concatenate([weight for weight in weights if weight is not None])
+    return _Source(batches, schema, sizes), known, total
+
+
+def _with_levels(schema: Features, features: Features, number: int) -> Features:
+    """The schema with the levels of one more batch, whose columns must be the same."""
+    if features.names != schema.names or set(features.categories) != set(schema.categories):
+        msg = (
+            f"Batch {number}: columns or their kinds differ from those of the first batch, "
+            f"{list(schema.names or range(schema.n_features))}."
+        )
+        raise ValueError(msg)
+    if features.n_features != schema.n_features:
+        msg = f"Batch {number}: `X` has {features.n_features} columns, not {schema.n_features}."
+        raise ValueError(msg)
+    categories = {}
+    for column, levels in schema.categories.items():
+        new = features.categories[column]
+        categories[column] = levels.append(pd.Index(new[~new.isin(levels)]))
+    return replace(schema, categories=categories)
+
+
+# ---------------------------------------------------------------------------------------- training
+class _Booster(_boosting_xgboost.Booster):
+    """The booster of the estimator on rows that come in batches and stay on disk."""
+
+    def __init__(self, settings: Any, model: Any = None, cache: Any = None) -> None:
+        super().__init__(settings, model)
+        self._cache = cache
+
+    def add_batches(self, rows: Rows) -> int:
+        options: dict[str, Any] = {}
+        if self._matrices:
+            options["ref"] = self._matrices[0]
+        max_bin = self._settings.engine_params.get("max_bin")
+        if max_bin is not None:
+            options["max_bin"] = max_bin
+        schema = self._settings.schema
+        columns = range(schema.n_features + 1)
+        reader = _Reader(
+            rows,
+            self._cache(),
+            feature_names=column_names(schema),
+            feature_types=["c" if column in schema.categories else "q" for column in columns],
+        )
+        matrix = xgb.ExtMemQuantileDMatrix(
+            reader,
+            enable_categorical=bool(schema.categories),
+            nthread=self._settings.n_jobs,
+            **options,
+        )
+        self._matrices.append(matrix)
+        return len(self._matrices) - 1
+
+
+class _Reader(xgb.DataIter):  # type: ignore[misc, name-defined]
+    """Batches of stacked rows as XGBoost asks for them."""
+
+    def __init__(self, rows: Rows, prefix: str, **columns: Any) -> None:
+        self._rows, self._columns = rows, columns
+        self._batches: Iterator[tuple[Float32Array, FloatArray]] = iter(())
+        super().__init__(cache_prefix=prefix, release_data=True)
+
+    def next(self, input_data: Callable[..., Any]) -> bool:
+        for values, start in self._batches:
+            if len(values):
+                margin = np.asarray(start, np.float32)
+                input_data(data=values, base_margin=margin, **self._columns)
+                return True
+        return False
+
+    def reset(self) -> None:
+        self._batches = self._rows()
+
+
+@dataclass
+class _BatchedStack:
+    """One draw of horizons: its number, keys of its rows, and the targets of the event model."""
+
+    number: int
+    events: Any
+    event_key: int
+    censoring_key: int | None
+
+
+@dataclass
+class _BatchedLoop(BoostingLoop):
+    """The loop, with weights computed batch by batch from horizons that are drawn again."""
+
+    source: _Source | None = None
+    seed: int = 0
+    _n_drawn: int = 0
+
+    def _outcomes(self) -> Iterator[tuple[SurvivalTarget, FloatArray | None]]:
+        assert self.source is not None
+        target, weight = self.target, self.sample_weight
+        for rows in self.source.slices():
+            part = replace(target, event=target.event[rows], duration=target.duration[rows])
+            yield part, None if weight is None else weight[rows]
+
+    def _roles(self, number: int) -> Iterator[tuple[SurvivalTarget, FloatArray | None, Role, Role]]:
+        for batch, (target, weight) in enumerate(self._outcomes()):
+            stack = _stacker(self.stacker, [self.seed, number, batch]).draw(target)
+            yield target, weight, event_role(target, stack), censoring_role(target, stack)
+
+    def _new_stack(self) -> Any:
+        number = self._n_drawn
+        self._n_drawn += 1
+        targets, anybody = [], False
+        for _, _, events, _ in self._roles(number):
+            targets.append(events.target.astype(np.int8))
+            anybody = anybody or bool(events.stayed.any())
+        if not anybody:
+            msg = "Nobody is event-free at any horizon, so there is one class only to learn."
+            raise ValueError(msg)
+        boosters: Any = self.events, self.censoring
+        event_key = boosters[0].add_batches(partial(self._event_rows, number))
+        censoring_key = None
+        if self.censoring is not None:
+            censoring_key = boosters[1].add_batches(partial(self._censoring_rows, number))
+        target = np.concatenate(targets)
+        return _BatchedStack(number, SimpleNamespace(target=target), event_key, censoring_key)
+
+    def _event_rows(self, number: int) -> Iterator[tuple[Float32Array, FloatArray]]:
+        assert self.source is not None
+        for features, (_, _, role, _) in zip(self.source, self._roles(number), strict=True):
+            yield role.matrix(features), np.tile(self.start, (role.n_rows, 1))
+
+    def _censoring_rows(self, number: int) -> Iterator[tuple[Float32Array, FloatArray]]:
+        assert self.source is not None
+        for features, (_, _, _, role) in zip(self.source, self._roles(number), strict=True):
+            yield role.matrix(features), self.censoring_start(role.horizon)[:, None]
+
+    def _add_exits(self) -> None:
+        if self.censoring is None:
+            return
+        boosters: Any = self.events, self.censoring
+        self._event_exits = boosters[0].add_batches(self._censored_rows)
+        self._censoring_exits = boosters[1].add_batches(self._happened_rows)
+
+    def _censored_rows(self) -> Iterator[tuple[Float32Array, FloatArray]]:
+        assert self.source is not None
+        for features, (target, _) in zip(self.source, self._outcomes(), strict=True):
+            people = np.flatnonzero(target.event == 0)
+            rows = stacked_matrix(features, people, time_feature(target.duration[people]))
+            yield rows, np.tile(self.start, (len(rows), 1))
+
+    def _happened_rows(self) -> Iterator[tuple[Float32Array, FloatArray]]:
+        assert self.source is not None
+        for features, (target, _) in zip(self.source, self._outcomes(), strict=True):
+            people = np.flatnonzero(target.event > 0)
+            times = target.duration[people]
+            rows = stacked_matrix(features, people, time_feature(times, left=True))
+            yield rows, self.censoring_start(times, left=True)[:, None]
+
+    def _event_weight(self, stack: Any) -> FloatArray:
+        weights, n_floored = [], 0
+        uses_marginal = self.censoring is None or self.censoring.n_rounds == 0
+        if not uses_marginal:
+            assert self.censoring is not None
+            margin = _Taken(self.censoring.margin(stack.censoring_key))
+            exits = _Taken(self.censoring.margin(self._censoring_exits))
+        for target, weight, role, other in self._roles(stack.number):
+            if uses_marginal:
+                at_horizon = self.kaplan_meier.survival(role.horizon[role.stayed])
+                at_exit = self.kaplan_meier.survival(target.duration[role.leaver], left=True)
+            else:
+                at_horizon = expit(-margin.next(other.n_rows)[other.stayed, 0])
+                happened = np.flatnonzero(target.event > 0)
+                before = expit(-exits.next(len(happened))[:, 0])
+                before[target.duration[happened] <= 0] = 1.0
+                at_exit = before[np.searchsorted(happened, role.leaver)]
+            own, n_batch = role.weights(
+                at_horizon,
+                at_exit,
+                floor=self.settings.min_censoring_survival,
+                sample_weight=weight,
+            )
+            weights.append((own / self.stacker.n_horizons).astype(np.float32))
+            n_floored += n_batch
+        total = np.concatenate(weights)
+        self.n_floored, self.n_weighted_rows = n_floored, len(total)
+        return total  # type: ignore[return-value]
+
+    def _advance_censoring(self, stack: Any, n_rounds: int) -> None:
+        assert self.censoring is not None
+        margin = _Taken(self.events.margin(stack.event_key))
+        exits = _Taken(self.events.margin(self._event_exits))
+        targets, weights = [], []
+        for target, weight, events, role in self._roles(stack.number):
+            censored = np.flatnonzero(target.event == 0)
+            at_horizon = self._event_free_of(margin.next(events.n_rows)[events.stayed])
+            at_exit = self._event_free_of(exits.next(len(censored)))
+            own, _ = role.weights(
+                at_horizon,
+                at_exit[np.searchsorted(censored, role.leaver)],
+                floor=self.settings.min_event_survival,
+                sample_weight=weight,
+            )
+            targets.append(role.target.astype(np.int8))
+            weights.append((own / self.stacker.n_horizons).astype(np.float32))
+        censored_by_then: Any = np.concatenate(targets)
+        if not censored_by_then.any():
+            return
+        every_weight: Any = np.concatenate(weights)
+        self.censoring.boost(stack.censoring_key, censored_by_then, every_weight, n_rounds)
+        self.refreshed_rounds.append(self.events.n_rounds)
+
+    def _event_free_of(self, margin: FloatArray) -> FloatArray:
+        return probabilities(margin, reference=self.events.reference)[:, 0]
+
+    def _latest_loss(self, stack: Any, weight: FloatArray) -> float:
+        if self.history:
+            return self.history[-1].loss
+        margin, target = np.asarray(self.events.margin(stack.event_key)), stack.events.target
+        total = 0.0
+        for begin in range(0, len(target), _SLICE):
+            rows = slice(begin, begin + _SLICE)
+            losses = pointwise_log_loss(
+                margin[rows], target[rows], weight[rows], reference=self.events.reference
+            )
+            total += float(losses.sum())
+        return total / float(weight.sum(dtype=np.float64))
+
+
+class _Taken:
+    """Rows of an array, a batch at a time, as float64."""
+
+    def __init__(self, values: npt.ArrayLike) -> None:
+        self._values = np.asarray(values)
+        self._begin = 0
+
+    def next(self, n_rows: int) -> FloatArray:
+        rows = self._values[self._begin : self._begin + n_rows]
+        self._begin += n_rows
+        return rows.astype(np.float64)
+
+
+def _stacker(stacker: TimeStacker, seed: Sequence[int]) -> TimeStacker:
+    """The same stacker with a stream of its own."""
+    return TimeStacker(
+        stacker.n_horizons,
+        stacker.sampler,
+        horizon_max=stacker.horizon_max,
+        random_state=np.random.default_rng(seed),
+        event_times=stacker.event_times,
+    )
+
+
+class _ExternalBoost(SurvivalBoost):
+    """The estimator on batches."""
+
+    _source: _Source
+    _cache: Iterator[int]
+    _folder: str
+
+    def _adapter(self) -> Any:
+        def prefix() -> str:
+            return str(Path(self._folder) / f"rows-{next(self._cache)}")
+
+        return SimpleNamespace(Booster=partial(_Booster, cache=prefix))
+
+    def _new_loop(self, *arguments: Any) -> BoostingLoop:
+        stacker = arguments[3]
+        seed = int(stacker.generator.integers(2**62))
+        loop = _BatchedLoop(*arguments)
+        loop.source, loop.seed = self._source, seed
+        return loop
+
+    def _state_weights(
+        self, people: _People, stacker: TimeStacker, kaplan_meier: Any
+    ) -> FloatArray:
+        total = np.zeros(people.target.n_causes + 1)
+        for rows in self._source.slices():
+            part = _People(
+                people.features,
+                replace(
+                    people.target,
+                    event=people.target.event[rows],
+                    duration=people.target.duration[rows],
+                ),
+                None if people.weight is None else people.weight[rows],
+            )
+            total += super()._state_weights(part, stacker, kaplan_meier)
+        return total

@@ -1,0 +1,259 @@
+"""What the contenders are given, and how their curves are scored: alike for all of them."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.model_selection import train_test_split
+
+from benchmarks._environments import Environments
+from survival_objectives.datasets import (
+    integrated_squared_error,
+    load_covid_hospital,
+    load_metabric,
+    load_support,
+    make_competing_risks,
+)
+from survival_objectives.metrics import (
+    aj_calibration,
+    cen_log_simple_score,
+    concordance_index,
+    d_calibration,
+    event_time,
+    integrated_brier_score,
+    integrated_log_loss,
+    km_calibration,
+    mean_absolute_time_error,
+    mean_squared_time_error,
+    one_calibration,
+    time_dependent_auc,
+    x_calibration,
+)
+
+__all__ = ["LOADED", "TABLES", "Problem", "make_problem"]
+
+FloatArray = npt.NDArray[np.float64]
+Metrics = dict[str, float]
+
+LOADED: dict[str, Any] = {"METABRIC": load_metabric, "SUPPORT": load_support}
+#: Real tables that another package brings; "covid" comes with this one.
+TABLES = ("mgus2", "transplant", "follic", "pbc")
+N_TIMES = 50
+N_NODES = 32
+QUANTILES = (0.25, 0.5, 0.75)
+TEST_SHARE = 0.3
+
+
+@dataclass(frozen=True)
+class Problem:
+    """People to learn from, people to predict for, times, and the judge of the curves."""
+
+    X: FloatArray
+    event: npt.NDArray[np.int64]
+    duration: FloatArray
+    X_test: FloatArray
+    times: FloatArray
+    score: Callable[[FloatArray], Metrics]
+
+
+def make_problem(
+    kind: str, data: dict[str, Any], seed: int, folder: str | None, environments: Environments
+) -> Problem:
+    """The problem of a job; the last few are kept, as contenders take turns on each."""
+    return _make(kind, tuple(sorted(data.items())), seed, folder, environments)
+
+
+@lru_cache(maxsize=2)
+def _make(
+    kind: str,
+    data: tuple[tuple[str, Any], ...],
+    seed: int,
+    folder: str | None,
+    environments: Environments,
+) -> Problem:
+    options = dict(data)
+    if kind == "simulated":
+        return simulated(seed, **options)
+    X, y = _table(options.pop("table"), folder, environments)
+    return split_problem(X, y, seed, one_cause=kind == "survival")
+
+
+def _table(name: str, folder: str | None, environments: Environments) -> tuple[Any, pd.DataFrame]:
+    if name in LOADED:
+        dataset = LOADED[name](folder)
+        return dataset.X.to_numpy(np.float64), dataset.y
+    if name == "covid":
+        dataset = load_covid_hospital()
+        return dataset.X.to_numpy(np.float64), dataset.y
+    if name == "simulated":
+        # For rehearsals: real data may not be at hand.
+        dataset = make_competing_risks(240, n_causes=1, random_state=0)
+        return dataset.X.to_numpy(np.float64), dataset.y
+    python = environments.python("tables")
+    reader = Path(__file__).parent / "workers" / "read_tables.py"
+    with tempfile.TemporaryDirectory() as place:
+        table = Path(place) / "table.npz"
+        subprocess.run([python, reader, name, table], check=True, capture_output=True)
+        with np.load(table) as stored:
+            y = pd.DataFrame({"event": stored["event"], "duration": stored["duration"]})
+            return stored["X"], y
+
+
+# -------------------------------------------------------------------------------------- real data
+def split_problem(X: Any, y: pd.DataFrame, seed: int, *, one_cause: bool) -> Problem:
+    """A stratified split into 70 % to learn from and 30 % to predict for."""
+    train, test = train_test_split(
+        np.arange(len(y)), test_size=TEST_SHARE, random_state=seed, stratify=y["event"]
+    )
+    y_train, y_test = y.iloc[train], y.iloc[test]
+    event = y_train["event"].to_numpy(np.int64)
+    duration = y_train["duration"].to_numpy(np.float64)
+    grid = np.linspace(0, np.quantile(duration, 0.95), N_TIMES + 1)[1:]
+    grid = grid[grid < y_test["duration"].max()]
+    horizons = np.quantile(duration[event > 0], QUANTILES)
+    nodes = np.linspace(0, float(y["duration"].max()), N_NODES + 1)
+    times = np.unique(np.concatenate([grid, horizons, nodes[1:]]))
+
+    def score(curves: FloatArray) -> Metrics:
+        at = _Reader(curves, times)
+        shared = _shared_scores(y_train, y_test, at, grid, horizons)
+        if one_cause:
+            return {**shared, **_survival_scores(y_train, y_test, at, grid, horizons, nodes)}
+        return {**shared, **_competing_scores(y_train, y_test, at, grid, horizons)}
+
+    return Problem(X[train], event, duration, X[test], times, score)
+
+
+class _Reader:
+    """Curves at some of the times they were predicted for."""
+
+    def __init__(self, curves: FloatArray, times: FloatArray) -> None:
+        self.curves, self.times = curves, times
+
+    def __call__(self, wanted: FloatArray) -> FloatArray:
+        return self.curves[:, :, np.searchsorted(self.times, wanted)]
+
+
+def _shared_scores(
+    y_train: Any, y_test: Any, at: _Reader, grid: FloatArray, horizons: FloatArray
+) -> Metrics:
+    log_loss = integrated_log_loss(y_train, y_test, at(grid), grid)
+    found = {
+        "ibs": float(integrated_brier_score(y_train, y_test, at(grid), grid)),
+        "log_loss": float(log_loss),
+    }
+    n_causes = at.curves.shape[1] - 1
+    c_index = concordance_index(y_train, y_test, at(horizons), horizons)
+    auc = time_dependent_auc(y_train, y_test, at(horizons), horizons)
+    for column, quantile in enumerate(QUANTILES):
+        for cause in range(1, n_causes + 1):
+            suffix = f"_{quantile:g}" + (f"_cause{cause}" if n_causes > 1 else "")
+            found[f"c_index{suffix}"] = float(c_index[cause, column])
+    found["c_index"] = float(np.nanmean(c_index[1:]))
+    found["auc"] = float(np.nanmean(auc[1:]))
+    return found
+
+
+def _survival_scores(
+    y_train: Any,
+    y_test: Any,
+    at: _Reader,
+    grid: FloatArray,
+    horizons: FloatArray,
+    nodes: FloatArray,
+) -> Metrics:
+    known = nodes[1:]
+    survival = at(known)
+    predicted = event_time(survival, known)
+    mean = event_time(survival, known, point="restricted-mean")
+    middle = horizons[1:2]
+    return {
+        "cen_log_simple": cen_log_simple_score(y_train, y_test, survival, known, nodes=nodes),
+        "mae": mean_absolute_time_error(y_train, y_test, predicted),
+        "mse": mean_squared_time_error(y_train, y_test, mean),
+        "d_calibration_p": d_calibration(y_train, y_test, survival, known).p_value,
+        "one_calibration_p": one_calibration(y_train, y_test, at(middle), middle).p_value,
+        "km_calibration": km_calibration(y_train, y_test, at(grid), grid),
+        "x_calibration": x_calibration(y_train, y_test, survival, known),
+    }
+
+
+def _competing_scores(
+    y_train: Any, y_test: Any, at: _Reader, grid: FloatArray, horizons: FloatArray
+) -> Metrics:
+    by_curve = integrated_brier_score(y_train, y_test, at(grid), grid, average=None)
+    middle = horizons[1:2]
+    found = {f"ibs_cause{cause}": float(by_curve[cause]) for cause in range(1, len(by_curve))}
+    found["ibs_event_free"] = float(by_curve[0])
+    found["aj_calibration"] = float(aj_calibration(y_train, y_test, at(grid), grid))
+    found["one_calibration_p"] = one_calibration(y_train, y_test, at(middle), middle).p_value
+    return found
+
+
+# --------------------------------------------------------------------------------------- simulated
+def simulated(
+    seed: int,
+    *,
+    n_samples: int,
+    n_test: int = 2000,
+    n_times: int = N_TIMES,
+    polar: bool = False,
+    **options: Any,
+) -> Problem:
+    """A simulated population whose curves and censoring are known.
+
+    The effects of its features on log-hazards are linear, as Cox regression assumes. With
+    ``polar``, contenders are shown each pair of features as distance and angle instead: the same
+    knowledge, but no longer linear.
+    """
+    data = make_competing_risks(n_samples, random_state=seed, **options)
+    test = data.draw(n_test, random_state=seed + 500)
+    times = np.linspace(0, np.quantile(data.y["duration"], 0.95), n_times + 1)[1:]
+    true = data.true.cumulative_incidence(test.X, times)
+
+    def brier(curves: FloatArray) -> float:
+        return float(integrated_brier_score(data.true.censoring, test.y, curves, times, X=test.X))
+
+    def score(curves: FloatArray) -> Metrics:
+        return {
+            "ise_x1000": 1000 * integrated_squared_error(true, curves, times),
+            "ibs_oracle": brier(curves),
+            # On the same outcomes and weights, as their noise is common to all.
+            "ibs_true_curves": brier(true),
+        }
+
+    shown = _polar if polar else np.asarray
+    return Problem(
+        shown(data.X.to_numpy(np.float64)),
+        data.y["event"].to_numpy(np.int64),
+        data.y["duration"].to_numpy(np.float64),
+        shown(test.X.to_numpy(np.float64)),
+        times,
+        score,
+    )
+
+
+def _polar(values: FloatArray) -> FloatArray:
+    """Neighbouring columns as distance from 0 and angle; a last odd one stays."""
+    turned = values.copy()
+    first, second = values[:, :-1:2], values[:, 1::2]
+    turned[:, 0 : 2 * second.shape[1] : 2] = np.hypot(first, second)
+    turned[:, 1::2] = np.arctan2(second, first)
+    return turned
+
+
+def scored(problem: Problem, curves: FloatArray) -> Metrics:
+    """Metrics of curves; metrics that follow-up or ties leave undefined are NaN, not noise."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return problem.score(np.clip(curves, 0, 1))

@@ -1,0 +1,208 @@
+"""Training on a Dask cluster and from disk, next to the estimator in memory.
+
+    python -m benchmarks.distributed scale     # Dask with 2 workers, in memory: 5 000 000 people
+    python -m benchmarks.distributed external  # XGBoost's external memory: a tenth of them, all
+    python -m benchmarks.distributed overhead  # CPU of Dask against one process: 1 000 000 people
+
+Simulated people with 10 features, 2 causes and censoring that depends on the features, written to
+Parquet first. Every arm is a process of its own with one thread, and so is every Dask worker. CPU
+and peak memory are of the training, reading included; the error to the truth is on 5 000 others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks._results import write_result
+from survival_objectives import SurvivalBoost
+from survival_objectives.datasets import integrated_squared_error, make_competing_risks
+
+BATCH = 100_000
+N_TEST = 5_000
+TIMES = np.linspace(0.05, 3.0, 60)
+N_WORKERS = 2
+
+
+def simulated() -> Any:
+    return make_competing_risks(1_000, n_causes=2, n_features=10, random_state=0)
+
+
+def write_people(folder: Path, n_people: int, batch: int) -> None:
+    """Parquet files of ``batch`` people each; smaller sizes read the first of them."""
+    if n_people % batch:
+        msg = f"--people is {n_people}, which is no multiple of --batch {batch}."
+        raise SystemExit(msg)
+    folder /= f"batch-{batch}"
+    folder.mkdir(parents=True, exist_ok=True)
+    data = simulated()
+    for number in range(n_people // batch):
+        path = folder / f"people-{number:05d}.parquet"
+        if not path.exists():
+            part = data.draw(batch, random_state=number + 1)
+            frame = pd.concat([part.X.astype(np.float32), part.y], axis=1)
+            frame.to_parquet(path, index=False)
+
+
+def files(folder: Path, n_people: int, batch: int) -> list[Path]:
+    return sorted((folder / f"batch-{batch}").glob("people-*.parquet"))[: n_people // batch]
+
+
+def usage() -> tuple[float, float]:
+    """CPU seconds and peak memory (MiB) of this process so far."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def run_memory(paths: list[Path], settings: dict[str, Any]) -> tuple[SurvivalBoost, Any]:
+    frame = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
+    y = frame[["event", "duration"]]
+    model = SurvivalBoost("xgboost", n_jobs=1, **settings)
+    return model.fit(frame.drop(columns=["event", "duration"]), y), {}
+
+
+def run_external(paths: list[Path], settings: dict[str, Any]) -> tuple[SurvivalBoost, Any]:
+    from survival_objectives.adapters.external_memory import ParquetBatches, fit_external
+
+    model = SurvivalBoost("xgboost", n_jobs=1, **settings)
+    with tempfile.TemporaryDirectory(dir=paths[0].parent) as folder:
+        return fit_external(model, ParquetBatches(paths), cache_folder=folder), {}
+
+
+def run_dask(paths: list[Path], settings: dict[str, Any]) -> tuple[SurvivalBoost, Any]:
+    import dask
+    import dask.dataframe as dd
+    from distributed import Client, LocalCluster
+
+    from survival_objectives.adapters.dask import DaskSurvivalBoost
+
+    # Looks into running tasks a hundred times a second, which costs CPU as long as they run.
+    dask.config.set({"distributed.worker.profile.enabled": False})
+    cluster = LocalCluster(
+        n_workers=N_WORKERS, threads_per_worker=1, processes=True, dashboard_address=":0"
+    )
+    with cluster, Client(cluster) as client:
+        client.run(importlib.import_module, "survival_objectives.adapters.dask")
+        begun = client.run(usage)
+        frame = dd.read_parquet([str(path) for path in paths])
+        model = DaskSurvivalBoost(n_jobs=1, **settings).fit(frame, ("event", "duration"))
+        # As in a single process, the start and imports of the workers do not count.
+        workers = [(cpu - begun[name][0], peak) for name, (cpu, peak) in client.run(usage).items()]
+        return model.to_local(), {"workers": workers}
+
+
+ARMS = {"memory": run_memory, "external": run_external, "dask": run_dask}
+
+
+def run_arm(arm: str, folder: Path, n_people: int, batch: int, settings: dict[str, Any]) -> Any:
+    """One training in this process, and its cost and error."""
+    begin, (cpu_before, _) = time.perf_counter(), usage()
+    model, other = ARMS[arm](files(folder, n_people, batch), settings)
+    seconds = time.perf_counter() - begin
+    cpu, peak = usage()
+    workers = other.get("workers", [])
+    test = simulated().draw(N_TEST, random_state=0)
+    curves = model.predict_cumulative_incidence(test.X, TIMES)
+    truth = test.true.cumulative_incidence(test.X, TIMES)
+    return {
+        "arm": arm,
+        "people": n_people,
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(cpu - cpu_before + sum(used for used, _ in workers), 1),
+        "peak_mib": round(peak),
+        "peak_mib_workers": [round(worker_peak) for _, worker_peak in workers],
+        "error_x1000": round(1000 * integrated_squared_error(truth, curves, TIMES), 4),
+        **settings,
+    }
+
+
+def run_arms(arms: Sequence[tuple[str, int]], options: argparse.Namespace) -> list[Any]:
+    """Each arm in a process of its own, one after the other."""
+    write_people(Path(options.folder), options.people, options.batch)
+    rows = []
+    for arm, n_people in arms:
+        command = [sys.executable, "-m", "benchmarks.distributed", "arm", "--arm", arm]
+        for name in ("folder", "batch", "rounds", "learning_rate"):
+            command += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
+        command += ["--people", str(n_people)]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        rows.append(json.loads(done.stdout.strip().splitlines()[-1]))
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def scale(options: argparse.Namespace) -> dict[str, Any]:
+    return {"rows": run_arms([("dask", options.people), ("memory", options.people)], options)}
+
+
+def external(options: argparse.Namespace) -> dict[str, Any]:
+    small, large = run_arms(
+        [("external", options.people // 10), ("external", options.people)], options
+    )
+    per_person = (large["peak_mib"] - small["peak_mib"]) * 2**20
+    per_person /= large["people"] - small["people"]
+    return {"rows": [small, large], "bytes_per_person": round(per_person)}
+
+
+def overhead(options: argparse.Namespace) -> dict[str, Any]:
+    single, dask = run_arms([("memory", options.people), ("dask", options.people)], options)
+    return {
+        "rows": [single, dask],
+        "cpu_ratio": round(dask["cpu_seconds"] / single["cpu_seconds"], 3),
+        "target": 1.5,
+    }
+
+
+COMMANDS = {
+    "scale": (scale, 5_000_000),
+    "external": (external, 5_000_000),
+    "overhead": (overhead, 1_000_000),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("command", choices=[*COMMANDS, "arm"])
+    parser.add_argument("--arm", choices=list(ARMS))
+    parser.add_argument("--people", type=int, help="default: those of the command")
+    parser.add_argument("--batch", type=int, default=BATCH, help="people in a file")
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--learning-rate", type=float, default=0.2)
+    parser.add_argument(
+        "--folder",
+        default=str(Path(tempfile.gettempdir()) / "survival-people"),
+        help="of the files",
+    )
+    parser.add_argument("--no-write", action="store_true", help="only print")
+    options = parser.parse_args(arguments)
+    settings = {
+        "n_estimators": options.rounds,
+        "learning_rate": options.learning_rate,
+        "random_state": 0,
+    }
+    if options.command == "arm":
+        folder = Path(options.folder)
+        print(json.dumps(run_arm(options.arm, folder, options.people, options.batch, settings)))
+        return
+    run, n_people = COMMANDS[options.command]
+    options.people = options.people or n_people
+    content = run(options)
+    print(json.dumps({name: value for name, value in content.items() if name != "rows"}))
+    if not options.no_write:
+        write_result(f"distributed_{options.command}", content)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""SurvivalBoost of this project, by the parameters that its signature has."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from survival_objectives import SurvivalBoost
+
+
+def fit(X: Any, event: Any, duration: Any, *, seed: int, n_threads: int, **options: Any) -> Any:
+    known = inspect.signature(SurvivalBoost).parameters
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        msg = f"SurvivalBoost has no parameter {unknown[0]!r}"
+        raise NotImplementedError(msg)
+    model = SurvivalBoost(random_state=seed, n_jobs=n_threads, **options)
+    model.fit(X, (event, duration))
+    if model.engine_ != model.engine:
+        msg = f"{model.engine} is not installed"
+        raise ImportError(msg)
+
+    def predict(X_test: Any, times: Any) -> Any:
+        return model.predict_cumulative_incidence(X_test, times)
+
+    return predict
+
+
+def draw(generator: Any, **options: Any) -> dict[str, Any]:
+    """The paper's ranges."""
+    drawn = {
+        "learning_rate": float(log_uniform(generator, 0.01, 0.5)),
+        "n_estimators": int(generator.integers(20, 201)),
+        "max_depth": int(generator.integers(2, 11)),
+        "n_horizons": int(generator.integers(1, 6)),
+    }
+    return {**options, **drawn}
+
+
+def log_uniform(generator: Any, low: float, high: float) -> Any:
+    return low * (high / low) ** generator.uniform()

@@ -1,0 +1,611 @@
+"""How well a model predicts people it has not seen, beside baselines on the same folds.
+
+Every score weighs people by the censoring of the part the model was trained on, never of the part
+it is judged on. All models see the same folds and are scored at the same times.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import numbers
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
+from sklearn.preprocessing import OneHotEncoder
+
+from survival_objectives.baselines import AalenJohansen, CauseSpecificCox
+from survival_objectives.metrics import (
+    FollowUpWarning,
+    brier_score,
+    calibration_curve,
+    concordance_index,
+    integrated_brier_score,
+    integrated_log_loss,
+)
+from survival_objectives.validation import (
+    Features,
+    SurvivalTarget,
+    check_features,
+    check_fraction,
+    check_positive_int,
+    check_random_state,
+    check_survival_target,
+    check_times,
+    take_rows,
+)
+
+__all__ = ["Assessment", "assess"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+ProgressHook = Callable[[int, int, str], None]
+
+_N_TIMES = 50
+# The default grid ends where few events are left: later, a handful of people carry the score.
+_LAST_QUANTILE = 0.95
+# Discrimination is read when a quarter, a half and three quarters of the seen events are over.
+_HORIZON_QUANTILES = (0.25, 0.5, 0.75)
+_CONCORDANCE = ("concordance_25", "concordance_50", "concordance_75")
+# Few groups, as a fold holds few people: with many, noise alone looks like a calibration error.
+_N_GROUPS = 5
+# The curves of a Cox regression cost people times event times; its few coefficients need no more.
+_MOST_FOR_COX = 10_000
+_DECIMALS = {"integrated_brier_score": 4, "integrated_log_loss": 4}
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Scores and curves of people that each model had not seen.
+
+    Attributes
+    ----------
+    scores : DataFrame
+        One row a value, with the columns ``model``, ``fold``, ``metric``, ``cause`` (0 where it is
+        of all states) and ``value``. Metrics are ``integrated_brier_score`` (of cause 0: the mean
+        over all states), ``integrated_log_loss``, ``concordance_25``, ``concordance_50`` and
+        ``concordance_75`` (at the three ``horizons``) and ``calibration_error`` (at the middle
+        one: mean distance of predicted and observed incidence in five groups). NaN where a fold
+        cannot tell, for instance as nobody in it had the cause.
+    times : float64 array of shape (n_times,)
+        Times of the curves, increasing.
+    brier : DataFrame
+        Brier score over time: ``model``, ``fold``, ``cause`` (0 is event-free), ``time``,
+        ``value``.
+    curves : dict of str to float64 array of shape (n_assessed, K + 1, n_times)
+        Curves of each model, predicted by the fit that left the person out.
+    index : int64 array of shape (n_assessed,)
+        Rows of ``X`` that the curves belong to, increasing.
+    fold : int64 array of shape (n_assessed,)
+        Fold in which each was held out.
+    n_splits : int
+        Number of folds; 1 for a single held-out part.
+    main : str
+        Name of the model that is assessed; the others are there to compare.
+    unavailable : dict of str to str
+        Baselines that could not be fitted, with the reason.
+    horizons : float64 array of shape (3,)
+        Among ``times``: about when 25, 50 and 75 % of the seen events are over.
+    event_ids : int64 array of shape (K + 1,)
+        Labels of the curves: 0 for event-free, then the causes.
+    scored : bool array of shape (n_times,)
+        Which times follow-up reaches in every fold; scores are of these.
+    seed : int, optional
+        ``random_state`` of the folds, where it was a number.
+    """
+
+    scores: pd.DataFrame
+    times: FloatArray
+    brier: pd.DataFrame
+    curves: dict[str, FloatArray]
+    index: IntArray
+    fold: IntArray
+    n_splits: int
+    main: str
+    unavailable: dict[str, str] = field(default_factory=dict)
+    horizons: FloatArray = field(default_factory=lambda: np.empty(0))
+    event_ids: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    scored: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    seed: int | None = None
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the models that were scored, the assessed one first."""
+        return list(self.curves)
+
+    def values(self, metric: str, cause: int = 0) -> pd.DataFrame:
+        """Scores by one metric, a row a model and a column a fold."""
+        rows = self.scores[(self.scores["metric"] == metric) & (self.scores["cause"] == cause)]
+        return rows.pivot(index="model", columns="fold", values="value").loc[self.models]
+
+    def summary(self) -> pd.DataFrame:
+        """Mean and standard deviation over folds as text, a row a model and a column a metric.
+
+        Concordance is that at the middle horizon. A baseline that could not be fitted has a row
+        that says so.
+        """
+        columns = {}
+        for metric, cause in self.scores[["metric", "cause"]].drop_duplicates().values:
+            if metric in (_CONCORDANCE[0], _CONCORDANCE[2]):
+                continue
+            label = _label(metric, cause)
+            values = self.values(metric, cause)
+            columns[label] = [_mean_and_sd(row, _DECIMALS.get(metric, 3)) for row in values.values]
+        table = pd.DataFrame(columns, index=pd.Index(self.models, name="model"))
+        for name in self.unavailable:
+            table.loc[name] = "unavailable"
+        return table
+
+
+def assess(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    name: str = "SurvivalBoost",
+    n_splits: int = 5,
+    test_size: float | None = None,
+    baselines: bool = True,
+    extra_models: Mapping[str, Any] | None = None,
+    random_state: Any = None,
+    times: npt.ArrayLike | None = None,
+    on_fit: ProgressHook | None = None,
+) -> Assessment:
+    """Scores of a model on people that it was not trained on, beside baselines.
+
+    Parameters
+    ----------
+    model : estimator
+        Anything with ``fit(X, y)`` and ``predict_cumulative_incidence(X, times)``. It is cloned for
+        every fold and stays as it is.
+    X : array or DataFrame of shape (n_samples, n_features)
+        As `SurvivalBoost` takes it.
+    y : outcomes
+        ``event`` and ``duration``, as everywhere in this package.
+    name : str, default="SurvivalBoost"
+        What to call the model.
+    n_splits : int, default=5
+        Number of folds. They are drawn by event, so that each has its share of every cause.
+    test_size : float in (0, 1), optional
+        Hold this share of people out once, instead of folds.
+    baselines : bool, default=True
+        Whether to score the marginal curve too and, where lifelines is installed, a Cox regression
+        of each cause. For Cox alone, missing numbers become the median of the training part and
+        categories become indicators, missing being one of them; it is trained on at most 10 000
+        people, and its name says so.
+    extra_models : mapping of str to estimator, optional
+        Further models to compare, by name.
+    random_state : int, Generator, RandomState or None
+        Seed of the folds. Models keep seeds of their own.
+    times : array of shape (n_times,), optional
+        Times of the curves and scores, > 0. Default: 50 even steps up to the time by which 95 % of
+        the seen events are over, and the three horizons, as far as follow-up of every fold goes.
+        Times asked for beyond it have curves but no scores, with a `FollowUpWarning`.
+    on_fit : callable, optional
+        Called after every fit as ``on_fit(done, total, name)``.
+
+    Returns
+    -------
+    Assessment
+
+    Examples
+    --------
+    >>> from survival_objectives.datasets import make_competing_risks
+    >>> from survival_objectives.baselines import CauseSpecificCox
+    >>> data = make_competing_risks(300, n_causes=1, random_state=0)
+    >>> result = assess(CauseSpecificCox(), data.X, data.y, name="Cox", baselines=False)
+    >>> result.curves["Cox"].shape[0], result.n_splits
+    (300, 5)
+    """
+    target = check_survival_target(y)
+    models = _named_models(name, model, extra_models)
+    X = _indexable(X, target)
+    folds = _folds(target, n_splits, test_size, random_state)
+    grid, horizons = _time_grid(target, times)
+    scored = _scored_times(target, folds, grid)
+    if times is None:
+        grid, scored = grid[scored], scored[scored]
+    elif not scored.all():
+        msg = (
+            f"{np.count_nonzero(~scored)} of {len(grid)} times, from {grid[~scored][0]:g} on, are "
+            "beyond the follow-up of some fold. They have curves but do not count in scores."
+        )
+        warnings.warn(msg, FollowUpWarning, stacklevel=2)
+    horizons = grid[scored][np.abs(grid[scored] - horizons[:, None]).argmin(axis=1)]
+    unavailable: dict[str, str] = {}
+    fallible: set[str] = set()
+    if baselines:
+        n_trained = max(len(train) for train, _ in folds)
+        marginal, cox = _baseline_names(target.n_causes, n_trained)
+        _add(models, marginal, AalenJohansen())
+        if importlib.util.find_spec("lifelines") is None:
+            unavailable[cox] = "It needs lifelines, which is not installed: pip install lifelines"
+        else:
+            _add(models, cox, _ImputedCox())
+            fallible.add(cox)
+    fits = _Fits(X, target, folds, grid, on_fit, len(models) * len(folds))
+    curves: dict[str, FloatArray] = {}
+    for key, estimator in models.items():
+        try:
+            curves[key] = fits.curves(key, estimator, quiet=key in fallible)
+        except Exception as error:
+            if key not in fallible:
+                raise
+            unavailable[key] = fits.given_up(key, error)
+    held_out = np.concatenate([test for _, test in folds])
+    order = np.argsort(held_out, kind="stable")
+    fold = np.repeat(np.arange(len(folds)), [len(test) for _, test in folds])[order]
+    scores, brier = _scored(curves, held_out[order], fold, target, folds, grid, scored, horizons)
+    return Assessment(
+        scores=scores,
+        times=grid,
+        brier=brier,
+        curves=curves,
+        index=held_out[order],
+        fold=fold,
+        n_splits=len(folds),
+        main=name,
+        unavailable=unavailable,
+        horizons=horizons,
+        event_ids=target.event_ids,
+        scored=scored,
+        seed=int(random_state) if isinstance(random_state, numbers.Integral) else None,
+    )
+
+
+# ------------------------------------------------------------------------------------------ input
+def _named_models(name: str, model: Any, extra: Mapping[str, Any] | None) -> dict[str, Any]:
+    models: dict[str, Any] = {}
+    _add(models, name, model)
+    for key, estimator in (extra or {}).items():
+        _add(models, key, estimator)
+    return models
+
+
+def _add(models: dict[str, Any], name: str, model: Any) -> None:
+    if not isinstance(name, str) or not name:
+        msg = f"Names of models are text; got {name!r}."
+        raise TypeError(msg)
+    if name in models:
+        msg = f"Two models are called {name!r}. Choose other names in `name` or `extra_models`."
+        raise ValueError(msg)
+    if isinstance(model, type) or not hasattr(model, "predict_cumulative_incidence"):
+        msg = (
+            f"{name!r} is {model!r}, which has no `predict_cumulative_incidence(X, times)` to "
+            "assess. Pass an estimator such as `SurvivalBoost()`."
+        )
+        raise TypeError(msg)
+    models[name] = model
+
+
+def _indexable(X: Any, target: SurvivalTarget) -> Any:
+    """``X`` in its own type, checked; lists become an array."""
+    features = check_features(X)
+    if features.n_samples != target.n_samples:
+        msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
+        raise ValueError(msg)
+    return X if hasattr(X, "shape") else np.asarray(X)
+
+
+def _outcomes(target: SurvivalTarget, rows: IntArray) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"event": target.event_ids[target.event[rows]], "duration": target.duration[rows]}
+    )
+
+
+def _baseline_names(n_causes: int, n_trained: int) -> tuple[str, str]:
+    marginal = "Kaplan-Meier" if n_causes == 1 else "Aalen-Johansen"
+    return marginal, "Cox" if n_trained <= _MOST_FOR_COX else f"Cox on {_MOST_FOR_COX:,} people"
+
+
+# ------------------------------------------------------------------------------------------ folds
+def _folds(
+    target: SurvivalTarget, n_splits: int, test_size: float | None, random_state: Any
+) -> list[tuple[IntArray, IntArray]]:
+    """Pairs (training rows, held-out rows), every cause in every training part."""
+    seed = int(check_random_state(random_state).integers(2**31 - 1))
+    counts = np.bincount(target.event, minlength=target.n_causes + 1)
+    rarest = 1 + int(counts[1:].argmin())
+    if counts[rarest] < 2:
+        msg = (
+            f"Cause {target.event_ids[rarest]} was seen once, so that it cannot be both trained on "
+            "and held out. Merge it with another cause, or count it as censored (0)."
+        )
+        raise ValueError(msg)
+    # One censored person alone is no group of their own.
+    groups = target.event if counts[0] != 1 else np.where(target.event, target.event, rarest)
+    n_groups = len(np.unique(groups))
+    splitter: Any
+    if test_size is not None:
+        test_size = check_fraction(test_size, "test_size", zero=False, one=False)
+        n_held = int(np.ceil(test_size * target.n_samples))
+        enough = min(n_held, target.n_samples - n_held) >= n_groups
+        kind = StratifiedShuffleSplit if enough else ShuffleSplit
+        splitter = kind(1, test_size=test_size, random_state=seed)
+    else:
+        check_positive_int(n_splits, "n_splits")
+        if not 2 <= n_splits <= target.n_samples // 2:
+            msg = (
+                f"`n_splits` is {n_splits} for {target.n_samples} people; use 2 to "
+                f"{target.n_samples // 2}, or `test_size` for a single split."
+            )
+            raise ValueError(msg)
+        kind = StratifiedKFold if np.bincount(groups).max() >= n_splits else KFold
+        splitter = kind(n_splits, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        # A cause seen less often than there are folds is spread as far as it goes.
+        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        folds = [
+            (np.sort(train).astype(np.int64), np.sort(test).astype(np.int64))
+            for train, test in splitter.split(groups, groups)
+        ]
+    for train, _ in folds:
+        lacking = np.setdiff1d(np.arange(1, target.n_causes + 1), target.event[train])
+        if len(lacking):
+            msg = (
+                f"Cause {target.event_ids[lacking[0]]}, seen {counts[lacking[0]]} times, is in no "
+                "training part of one split. Hold fewer people out, or merge it with another cause."
+            )
+            raise ValueError(msg)
+    return folds
+
+
+# ------------------------------------------------------------------------------------------ times
+def _time_grid(
+    target: SurvivalTarget, times: npt.ArrayLike | None
+) -> tuple[FloatArray, FloatArray]:
+    """Times of the curves, and the horizons wished for."""
+    observed = target.duration[target.event > 0]
+    horizons = np.quantile(observed, _HORIZON_QUANTILES)
+    if times is not None:
+        grid = np.unique(check_times(times))
+        if grid[0] <= 0:
+            msg = "`times` has a time of 0, when nothing has happened yet. Use times > 0."
+            raise ValueError(msg)
+        return grid, horizons
+    last = float(np.quantile(observed, _LAST_QUANTILE))
+    if last == 0:
+        msg = "Nearly all events are at time 0, so that there is nothing to predict. Pass `times`."
+        raise ValueError(msg)
+    even = np.linspace(0, last, _N_TIMES + 1)[1:]
+    rounded = np.array([float(f"{horizon:.2g}") for horizon in horizons])
+    horizons = np.where((rounded > 0) & (rounded <= last), rounded, horizons)
+    grid = np.unique(np.concatenate([even, horizons[horizons > 0]]))
+    return grid, horizons
+
+
+def _scored_times(
+    target: SurvivalTarget, folds: Iterable[tuple[IntArray, IntArray]], times: FloatArray
+) -> npt.NDArray[np.bool_]:
+    """Which times follow-up reaches in every fold; it depends on the outcomes alone."""
+    scored = np.ones(len(times), np.bool_)
+    for train, test in folds:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FollowUpWarning)
+            even = np.full((len(test), len(times)), 0.5)
+            scores = brier_score(_outcomes(target, train), _outcomes(target, test), even, times)
+        scored &= ~np.isnan(scores)
+    if not scored.any():
+        msg = (
+            f"Follow-up of some fold ends before {times[0]:g}, the first of `times`. Ask for "
+            "earlier times, or use fewer folds."
+        )
+        raise ValueError(msg)
+    return scored
+
+
+# ------------------------------------------------------------------------------------------- fits
+@dataclass
+class _Fits:
+    """Fits of all models in all folds, counted."""
+
+    X: Any
+    target: SurvivalTarget
+    folds: list[tuple[IntArray, IntArray]]
+    times: FloatArray
+    on_fit: ProgressHook | None
+    total: int
+    done: int = 0
+
+    def curves(self, name: str, model: Any, *, quiet: bool) -> FloatArray:
+        """Curves of everybody held out, by increasing row."""
+        held_out = np.sort(np.concatenate([test for _, test in self.folds]))
+        curves = np.empty((len(held_out), len(self.target.event_ids), len(self.times)))
+        for train, test in self.folds:
+            with warnings.catch_warnings():
+                if quiet:
+                    warnings.simplefilter("ignore")
+                curves[np.searchsorted(held_out, test)] = self._fold(model, train, test)
+            self._count(name, self.done + 1)
+        return curves
+
+    def given_up(self, name: str, error: Exception) -> str:
+        """Why a model is left out from here on; its other folds count as done."""
+        done, n_folds = self.done, len(self.folds)
+        self._count(name, done - done % n_folds + n_folds)
+        # Where lifelines tells where to read on, it does so in the middle of its message.
+        reason = re.sub(r"Please see the following tips.*?https?:\S+", "", str(error))
+        reason = " ".join(reason.split()) or type(error).__name__
+        return f"In fold {done % n_folds + 1} of {n_folds}: {reason}"
+
+    def _fold(self, model: Any, train: IntArray, test: IntArray) -> FloatArray:
+        fitted = clone(model)
+        fitted.fit(take_rows(self.X, train), _outcomes(self.target, train))
+        curves = np.asarray(
+            fitted.predict_cumulative_incidence(take_rows(self.X, test), self.times), np.float64
+        )
+        expected = (len(test), len(self.target.event_ids), len(self.times))
+        if curves.shape != expected:
+            msg = (
+                f"`predict_cumulative_incidence` of {type(model).__name__} returned shape "
+                f"{curves.shape}; expected (people, K + 1, times) = {expected}."
+            )
+            raise ValueError(msg)
+        if not np.isfinite(curves).all():
+            msg = f"{type(model).__name__} predicted probabilities that are not finite."
+            raise ValueError(msg)
+        return curves
+
+    def _count(self, name: str, done: int) -> None:
+        self.done = done
+        if self.on_fit is not None:
+            self.on_fit(done, self.total, name)
+
+
+class _ImputedCox(BaseEstimator):  # type: ignore[misc]
+    """Cause-specific Cox on features made ready for it by what the training part shows."""
+
+    def fit(self, X: Any, y: Any) -> _ImputedCox:
+        features = check_features(X)
+        self._schema = features.schema
+        categorical = sorted(features.categories)
+        numeric = [column for column in range(features.n_features) if column not in categorical]
+        # Codes of categories, NaN being one of its own.
+        indicators = OneHotEncoder(drop="first", handle_unknown="ignore", sparse_output=False)
+        self._ready = ColumnTransformer(
+            [
+                ("numbers", SimpleImputer(strategy="median", keep_empty_features=True), numeric),
+                ("categories", indicators, categorical),
+            ]
+        )
+        values = self._ready.fit_transform(_doubles(features))
+        if len(values) > _MOST_FOR_COX:
+            rows = np.random.default_rng(0).choice(len(values), _MOST_FOR_COX, replace=False)
+            values, y = values[rows], y.iloc[rows]
+        self._cox = CauseSpecificCox()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self._cox.fit(values, y)
+        for warning in caught:
+            # lifelines also warns of what may harm convergence; only what did is a failure.
+            if re.search(r"failed to converge|delta", str(warning.message)):
+                raise ValueError(str(warning.message))
+        return self
+
+    def predict_cumulative_incidence(self, X: Any, times: FloatArray) -> FloatArray:
+        features = check_features(X, like=self._schema)
+        values: FloatArray = self._ready.transform(_doubles(features))
+        return self._cox.predict_cumulative_incidence(values, times)
+
+
+def _doubles(features: Features) -> FloatArray:
+    return features.values.astype(np.float64)
+
+
+# ----------------------------------------------------------------------------------------- scores
+def _scored(
+    curves: dict[str, FloatArray],
+    index: IntArray,
+    fold: IntArray,
+    target: SurvivalTarget,
+    folds: list[tuple[IntArray, IntArray]],
+    times: FloatArray,
+    scored: npt.NDArray[np.bool_],
+    horizons: FloatArray,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tidy scores, and Brier scores over time."""
+    scores: list[tuple[str, int, str, int, float]] = []
+    over_time = []
+    labels = target.event_ids.tolist()
+    for position, (train, _) in enumerate(folds):
+        people = fold == position
+        y_train, y_test = _outcomes(target, train), _outcomes(target, index[people])
+        for name, all_curves in curves.items():
+            part = all_curves[people]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FollowUpWarning)
+                brier = np.full((len(labels), len(times)), np.nan)
+                brier[:, scored] = brier_score(
+                    y_train, y_test, part[:, :, scored], times[scored], event_ids=labels
+                )
+                values = _fold_scores(
+                    y_train, y_test, part[:, :, scored], times[scored], horizons, labels
+                )
+            scores.extend((name, position, *row) for row in values)
+            over_time.append(
+                pd.DataFrame(
+                    {
+                        "model": name,
+                        "fold": position,
+                        "cause": np.repeat(labels, len(times)),
+                        "time": np.tile(times, len(labels)),
+                        "value": brier.ravel(),
+                    }
+                )
+            )
+    columns = ["model", "fold", "metric", "cause", "value"]
+    return pd.DataFrame(scores, columns=columns), pd.concat(over_time, ignore_index=True)
+
+
+def _fold_scores(
+    y_train: pd.DataFrame,
+    y_test: pd.DataFrame,
+    curves: FloatArray,
+    times: FloatArray,
+    horizons: FloatArray,
+    labels: list[int],
+) -> list[tuple[str, int, float]]:
+    """Triples (metric, cause, value) of one model in one fold."""
+    data = (y_train, y_test, curves, times)
+    by_state = integrated_brier_score(*data, average=None, event_ids=labels)
+    values = [("integrated_brier_score", 0, float(by_state.mean()))]
+    # Of a single cause it is that of being event-free, and so of all states.
+    if len(labels) > 2:
+        values += [
+            ("integrated_brier_score", cause, float(score))
+            for cause, score in zip(labels[1:], by_state[1:], strict=True)
+        ]
+    values.append(("integrated_log_loss", 0, integrated_log_loss(*data, event_ids=labels)))
+    columns = np.searchsorted(times, horizons)
+    for cause in labels[1:]:
+        concordance = concordance_index(
+            y_train, y_test, curves[:, :, columns], horizons, cause=cause, event_ids=labels
+        )
+        values += [
+            (metric, cause, float(value))
+            for metric, value in zip(_CONCORDANCE, concordance, strict=True)
+        ]
+        groups = calibration_curve(
+            None,
+            y_test,
+            curves,
+            times,
+            horizon=float(horizons[1]),
+            cause=cause,
+            n_groups=_N_GROUPS,
+            method="aalen-johansen",
+            event_ids=labels,
+        )
+        gap = np.abs(groups.observed - groups.predicted)
+        error = float(np.average(gap, weights=groups.n_samples))
+        values.append(("calibration_error", cause, error))
+    return values
+
+
+# ---------------------------------------------------------------------------------------- summary
+def _label(metric: str, cause: int) -> str:
+    of_cause = f", cause {cause}" if cause else ""
+    names = {
+        "integrated_brier_score": "Brier score",
+        "integrated_log_loss": "log-loss",
+        "concordance_50": "concordance",
+        "calibration_error": "calibration error",
+    }
+    return names[metric] + of_cause
+
+
+def _mean_and_sd(values: FloatArray, decimals: int) -> str:
+    known = values[~np.isnan(values)]
+    if len(known) == 0:
+        return "–"
+    mean = f"{known.mean():.{decimals}f}"
+    return mean if len(known) == 1 else f"{mean} ± {known.std(ddof=1):.{decimals}f}"

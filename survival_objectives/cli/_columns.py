@@ -1,0 +1,263 @@
+"""Columns of a table as features: which are used, as what, and why others are not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from survival_objectives.cli._errors import CommandError, UsageError, counted, listed, suggestion
+from survival_objectives.cli._tables import Table
+
+__all__ = [
+    "MAX_LEVELS",
+    "Column",
+    "Selection",
+    "features",
+    "suspicions",
+    "understand_columns",
+]
+
+#: More levels than these make a text column a name or a note rather than a category.
+MAX_LEVELS = 100
+
+# Where so many of the cells are numbers, the others are mistakes and not levels.
+_MOSTLY = 0.8
+# Above this share of different values, a column tells people apart rather than groups of people.
+_DIFFERENT = 0.5
+# So many levels are a category whatever the number of people; more need some people each.
+_FEW_LEVELS = 20
+_PEOPLE_A_LEVEL = 5
+# A rank correlation as high as this with the duration is no finding.
+_NEARLY = 0.98
+# Of more groups than these, each may have one kind of event by chance.
+_MAX_GROUPS = 10
+_BOOLEAN = {"true": 1.0, "false": 0.0}
+_ID_NAME = re.compile(r"(.*[\W_])?(?i:id|uuid|guid|identifier|mrn)|.*[a-z](Id|ID)")
+_DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
+    r"|\d{1,2}[- ]?[A-Za-z]{3,9}[- ]?\d{2,4})([T ]+\d{1,2}:\d{2}.*)?"
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that the model uses.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"number", "boolean", "category"}
+    levels : tuple of str
+        Levels of a category.
+    """
+
+    name: str
+    kind: str
+    levels: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.kind}, {len(self.levels)} levels" if self.levels else self.kind
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Columns that are used, and why others are not."""
+
+    used: tuple[Column, ...]
+    dropped: dict[str, str]
+
+
+def understand_columns(
+    table: Table,
+    outcome: Sequence[str],
+    *,
+    categorical: Sequence[str] = (),
+    numeric: Sequence[str] = (),
+    drop: Sequence[str] = (),
+) -> Selection:
+    """What every column but those of the outcome is.
+
+    Parameters
+    ----------
+    table : Table
+    outcome : sequence of str
+        The duration and the event.
+    categorical, numeric, drop : sequence of str
+        Columns that the person who runs the command has decided about.
+    """
+    decided = {"--categorical": categorical, "--numeric": numeric, "--drop": drop}
+    for option, names in decided.items():
+        for name in names:
+            table.require(name, option)
+            if name in outcome:
+                msg = f"{option} names {name!r}, which is the duration or the event; leave it out"
+                raise UsageError(msg)
+    both = sorted(set(categorical) & set(numeric))
+    if both:
+        msg = f"{listed(both)} cannot be both --categorical and --numeric; choose one"
+        raise UsageError(msg)
+    used, dropped = [], {}
+    for name in table.names:
+        if name in outcome:
+            continue
+        if name in drop:
+            dropped[name] = "--drop"
+        elif name in categorical:
+            used.append(Column(name, "category", _levels(table.texts(name))))
+        elif name in numeric:
+            used.append(Column(name, "number"))
+        else:
+            column, reason = _understand(table, name)
+            if column is None:
+                dropped[name] = reason
+            else:
+                used.append(column)
+    if not used:
+        reasons = ", ".join(f"{name!r} ({reason})" for name, reason in dropped.items())
+        msg = f"{table.source} has no column to learn from: {reasons or 'only the outcome'}"
+        raise CommandError(msg)
+    return Selection(tuple(used), dropped)
+
+
+def features(table: Table, columns: Sequence[Column]) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+    """The columns as `SurvivalBoost` takes them, and levels that are not among the known ones.
+
+    Unknown levels become missing.
+    """
+    absent = [column.name for column in columns if column.name not in table.frame.columns]
+    if absent:
+        others = [name for name in table.names if name not in {column.name for column in columns}]
+        hint = suggestion(absent[0], others, "other columns") if others else "add them"
+        msg = f"{table.source} lacks the column{'s' * (len(absent) > 1)} {listed(absent)}; {hint}"
+        raise CommandError(msg)
+    X, unseen = {}, {}
+    for column in columns:
+        if column.kind == "category":
+            texts = table.texts(column.name)
+            X[column.name] = pd.Categorical(texts, categories=list(column.levels))
+            strange = sorted(set(texts.dropna()) - set(column.levels))
+            if strange:
+                unseen[column.name] = strange
+        else:
+            X[column.name] = _number_column(table, column)
+    return pd.DataFrame(X), unseen
+
+
+def suspicions(X: pd.DataFrame, y: pd.DataFrame) -> list[str]:
+    """Columns that look like the outcome itself, which nobody knows when predicting."""
+    found = []
+    for name in X.columns:
+        column = X[name]
+        is_category = isinstance(column.dtype, pd.CategoricalDtype)
+        if not is_category and abs(column.corr(y["duration"], method="spearman")) > _NEARLY:
+            found.append(f"column {name!r} is nearly the duration itself; if so, --drop {name!r}")
+            continue
+        groups = column.cat.codes if is_category else column.fillna(np.inf)
+        if groups.nunique() > _MAX_GROUPS:
+            groups = column.isna()
+        if groups.nunique() > 1 and (y["event"].groupby(groups).nunique() == 1).all():
+            found.append(f"column {name!r} tells the event by itself; if so, --drop {name!r}")
+    return found
+
+
+# ------------------------------------------------------------------------------------ inference
+def _understand(table: Table, name: str) -> tuple[Column | None, str]:
+    """The column, or None and the reason why it is dropped."""
+    values, missing = table.frame[name], table.is_missing(name)
+    if missing.all():
+        return None, "all values are missing"
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+        return None, _DATES
+    if pd.api.types.is_timedelta64_dtype(values.dtype):
+        return None, "spans of time; write them as numbers"
+    if pd.api.types.is_bool_dtype(values.dtype):
+        return _unless_constant(table, Column(name, "boolean"))
+    numbers = table.numbers(name)
+    known = numbers.values[~missing]
+    is_whole = bool((known == np.rint(known)).all())
+    is_code = is_whole and _has_codes(table, name)
+    if (~numbers.wrong[~missing]).mean() < _MOSTLY or is_code:
+        return _understand_text(table, name)
+    n_different = len(np.unique(known))
+    if is_whole and len(known) == table.n_rows > 2 and (np.diff(known) == 1).all():
+        return None, "row numbers"
+    if is_whole and _is_id(name) and n_different > _DIFFERENT * len(known):
+        return None, "an id; --numeric keeps it"
+    if n_different == 1 and not missing.any():
+        return None, f"always {known[0]:g}"
+    return Column(name, "number"), ""
+
+
+_DATES = "dates; write days since a fixed day as a number instead"
+
+
+def _understand_text(table: Table, name: str) -> tuple[Column | None, str]:
+    known = table.texts(name).dropna()
+    different = known.unique()
+    if {text.lower() for text in different} <= _BOOLEAN.keys():
+        return _unless_constant(table, Column(name, "boolean"))
+    if np.mean([_DATE.fullmatch(text) is not None for text in different]) >= _MOSTLY:
+        return None, _DATES
+    if len(different) > MAX_LEVELS:
+        return None, f"{len(different)} levels, more than {MAX_LEVELS}; --categorical keeps it"
+    if len(different) > _FEW_LEVELS and len(different) > len(known) / _PEOPLE_A_LEVEL:
+        return None, f"names or free text, {len(different)} different; --categorical keeps it"
+    return _unless_constant(table, Column(name, "category", _levels(known)))
+
+
+def _unless_constant(table: Table, column: Column) -> tuple[Column | None, str]:
+    values = table.frame[column.name]
+    if values.nunique() == 1 and not table.is_missing(column.name).any():
+        return None, f"always {str(values.iloc[0])!r}"
+    return column, ""
+
+
+def _has_codes(table: Table, name: str) -> bool:
+    """Whether there are numbers such as 00123, which name something and count nothing."""
+    return table.is_text(name) and bool(table.frame[name].str.fullmatch(r"0\d+").any())
+
+
+def _is_id(name: str) -> bool:
+    """Whether the name is that of an identifier.
+
+    >>> [_is_id(name) for name in ("id", "Patient ID", "patient_id", "patientId", "covid", "paid")]
+    [True, True, True, True, False, False]
+    """
+    return _ID_NAME.fullmatch(name) is not None
+
+
+def _levels(known: pd.Series[Any]) -> tuple[str, ...]:
+    return tuple(sorted(known.dropna().unique(), key=_by_number))
+
+
+def _by_number(level: str) -> tuple[bool, float, str]:
+    try:
+        return False, float(level), level
+    except ValueError:
+        return True, 0.0, level
+
+
+# --------------------------------------------------------------------------------------- values
+def _number_column(table: Table, column: Column) -> Any:
+    numbers = table.numbers(column.name)
+    values, wrong = numbers.values, numbers.wrong
+    if column.kind == "boolean":
+        texts = table.texts(column.name).str.lower()
+        is_boolean = texts.isin(list(_BOOLEAN)).to_numpy(bool)
+        values = np.where(is_boolean, texts.map(_BOOLEAN).to_numpy(np.float64), values)
+        wrong = wrong & ~is_boolean
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        cell = str(table.frame[column.name].iloc[row])
+        msg = (
+            f"{table.source}, {table.place(row)}: column {column.name!r} holds "
+            f"{'numbers' if column.kind == 'number' else 'true and false'}, but here {cell!r} "
+            f"({counted(wrong.sum(), 'such row')}); correct it, or use --missing {cell!r}"
+        )
+        raise CommandError(msg)
+    return values

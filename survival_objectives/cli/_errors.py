@@ -1,0 +1,63 @@
+"""Mistakes a person makes, as errors of one line that name the value and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["CommandError", "UsageError", "counted", "listed", "one_line", "suggestion"]
+
+
+class CommandError(Exception):
+    """Something is wrong with the data or the model; exit code 1."""
+
+    code = 1
+
+
+class UsageError(CommandError):
+    """Something is wrong with the command itself; exit code 2."""
+
+    code = 2
+
+
+def one_line(message: object) -> str:
+    """The message without line breaks, as a terminal shows it best."""
+    return " ".join(str(message).split())
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "row"), counted(2, "such row")
+    ('1 row', '2 such rows')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def listed(names: Iterable[object], limit: int = 8) -> str:
+    """Names in quotes, the first ``limit`` of them.
+
+    >>> listed(["age", "sex"])
+    "'age', 'sex'"
+    >>> listed(range(5), limit=2)
+    "'0', '1' and 3 more"
+    """
+    names = [str(name) for name in names]
+    shown = ", ".join(repr(name) for name in names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+def suggestion(name: str, known: Iterable[str], what: str) -> str:
+    """The names closest to a mistyped one, or all of them.
+
+    >>> suggestion("tme", ["time", "status"], "columns")
+    "did you mean 'time'?"
+    >>> suggestion("x", ["time", "status"], "columns")
+    "the columns are 'time', 'status'"
+    """
+    known = list(known)
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    close = get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(repr(by_lower[match]) for match in close)}?"
+    return f"the {what} are {listed(known)}"

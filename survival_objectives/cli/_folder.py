@@ -1,0 +1,204 @@
+"""Model folders of the command line: a saved model, and what it takes to read new files for it.
+
+`SurvivalBoost.load` reads the folder like any other: it looks at its own files only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from survival_objectives._version import __version__
+from survival_objectives.cli._columns import Column
+from survival_objectives.cli._errors import CommandError, suggestion
+from survival_objectives.cli._outcomes import Events
+from survival_objectives.estimator import SurvivalBoost
+
+__all__ = [
+    "REPORT",
+    "Schema",
+    "check_folder",
+    "check_writable",
+    "drafted",
+    "load_folder",
+    "load_model",
+    "load_schema",
+    "replacing",
+]
+
+REPORT = "report.html"
+
+_SCHEMA = "schema.json"
+_MODEL = "survival_boost.json"
+#: Raised when an older version could not read what this one writes.
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What the training file looked like, and what came of it.
+
+    Attributes
+    ----------
+    duration, event : str
+        Columns of the outcome.
+    events : Events
+        What the labels of the event column mean.
+    columns : tuple of Column
+        Columns that the model uses, in its order.
+    dropped : dict of str to str
+        Columns that it does not use, and why.
+    people : dict of str to int
+        Number of people by state, "censored" first.
+    missing : tuple of str
+        Cells that mean "not known" besides the usual ones.
+    versions : dict of str to str
+        Versions of the packages that trained.
+    assessment : dict
+        Summary of the scores on people that were held out.
+    tuned : dict
+        Settings that a search has chosen.
+    """
+
+    duration: str
+    event: str
+    events: Events
+    columns: tuple[Column, ...]
+    dropped: dict[str, str] = field(default_factory=dict)
+    people: dict[str, int] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    versions: dict[str, str] = field(default_factory=dict)
+    assessment: dict[str, Any] = field(default_factory=dict)
+    tuned: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The schema as `from_json` reads it."""
+        return json.dumps({"format": _FORMAT, "version": __version__, **asdict(self)}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Schema:
+        """The schema that `to_json` wrote."""
+        content = json.loads(text)
+        if content.pop("format") > _FORMAT:
+            msg = f"written by survival-objectives {content.get('version')}; upgrade this one"
+            raise ValueError(msg)
+        del content["version"]
+        events = content.pop("events")
+        names = {int(code): name for code, name in events["names"].items()}
+        columns = tuple(
+            Column(column["name"], column["kind"], tuple(column["levels"]))
+            for column in content.pop("columns")
+        )
+        content["missing"] = tuple(content["missing"])
+        return cls(events=Events(events["codes"], names), columns=columns, **content)
+
+
+def load_model(path: str) -> SurvivalBoost:
+    """The model in a folder."""
+    folder = Path(path)
+    if not folder.exists():
+        nearby = [other.name for other in folder.parent.glob("*") if (other / _MODEL).exists()]
+        hint = (
+            suggestion(folder.name, nearby, "models there")
+            if nearby
+            else "train one with: survival-objectives fit"
+        )
+        msg = f"there is no model folder {path!r}; {hint}"
+        raise CommandError(msg)
+    if not folder.is_dir():
+        msg = f"{path!r} is a file; give the folder that `fit` wrote"
+        raise CommandError(msg)
+    return SurvivalBoost.load(folder)
+
+
+def load_folder(path: str) -> tuple[SurvivalBoost, Schema]:
+    """The model in a folder and the schema beside it."""
+    model = load_model(path)
+    schema = load_schema(path)
+    if schema is None:
+        msg = (
+            f"{path!r} has no {_SCHEMA}: it was saved from Python. Use SurvivalBoost.load there, "
+            "or train with: survival-objectives fit"
+        )
+        raise CommandError(msg)
+    if [column.name for column in schema.columns] != list(model.feature_names_in_):
+        msg = f"{path!r} is damaged: {_SCHEMA} belongs to a model of other columns; train it again"
+        raise CommandError(msg)
+    return model, schema
+
+
+def load_schema(path: str) -> Schema | None:
+    """The schema in a folder, or None where there is none."""
+    file = Path(path) / _SCHEMA
+    if not file.exists():
+        return None
+    try:
+        return Schema.from_json(file.read_text(encoding="utf-8"))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        msg = f"{str(file)!r} is damaged ({error}); train the model again"
+        raise CommandError(msg) from error
+
+
+# -------------------------------------------------------------------------------------- writing
+def check_writable(path: str, option: str, *, force: bool) -> Path:
+    """The place of a file or folder to write; refused where it exists and must not be replaced."""
+    target = Path(path)
+    parent = target.parent
+    if not parent.is_dir():
+        msg = f"{option} is {path!r}, but there is no folder {str(parent)!r}; make it first"
+        raise CommandError(msg)
+    if not os.access(parent, os.W_OK):
+        msg = f"{option} is {path!r}, but the folder {str(parent)!r} cannot be written to"
+        raise CommandError(msg)
+    if target.exists() and not force:
+        msg = f"{path!r} exists already; choose another {option}, or replace it with --force"
+        raise CommandError(msg)
+    return target
+
+
+def check_folder(path: str, option: str, *, force: bool) -> Path:
+    """As `check_writable`, of a model folder; no other folder is ever replaced."""
+    target = Path(path)
+    is_empty = target.is_dir() and not any(target.iterdir())
+    if target.exists() and not (target / _MODEL).exists() and not is_empty:
+        msg = f"{path!r} exists already and is no model folder; choose another {option}"
+        raise CommandError(msg)
+    return check_writable(path, option, force=force or is_empty)
+
+
+@contextmanager
+def drafted(target: Path, model: SurvivalBoost, schema: Schema) -> Iterator[Path]:
+    """A draft of a model folder to add files to, put in place as a whole at the end.
+
+    Whatever interrupts it, ``target`` holds either what it held before or everything.
+    """
+    parent = target.absolute().parent
+    with tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}-") as folder:
+        draft, old = Path(folder) / "model", Path(folder) / "old"
+        model.save(draft)
+        (draft / _SCHEMA).write_text(schema.to_json(), encoding="utf-8")
+        yield draft
+        try:
+            if target.exists():
+                target.rename(old)
+            draft.rename(target)
+        except BaseException:
+            if old.exists() and not target.exists():
+                old.rename(target)
+            raise
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A file to write beside ``target``, put in its place as a whole at the end."""
+    parent = target.absolute().parent
+    with tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}-") as folder:
+        draft = Path(folder) / target.name
+        yield draft
+        draft.replace(target)

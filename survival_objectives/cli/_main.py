@@ -1,0 +1,320 @@
+"""The arguments of every command, and what becomes of errors."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from survival_objectives._version import __version__
+from survival_objectives.cli._apply import run_evaluate, run_info, run_predict
+from survival_objectives.cli._console import PROGRAM, Console
+from survival_objectives.cli._demo import run_demo
+from survival_objectives.cli._errors import CommandError, UsageError
+from survival_objectives.cli._fit import DEFAULT_FOLDS, run_fit
+from survival_objectives.estimator import ENGINES
+
+__all__ = ["main"]
+
+_EXIT_CODES = """\
+exit codes:
+  0    done
+  1    a problem with the data or the model
+  2    wrong usage
+  130  interrupted; nothing is left half-written
+
+Results go to standard output, progress and messages to standard error.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    console = Console()
+    try:
+        options = _parser().parse_args(arguments)
+    except UsageError as error:
+        console.error(error)
+        return error.code
+    console.quiet = options.quiet
+    try:
+        with _terminated_like_interrupted(), _warnings_on(console):
+            code: int = options.run(options, console)
+            sys.stdout.flush()
+            return code
+    except KeyboardInterrupt:
+        console.error("interrupted; nothing was left half-written")
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python must not try again when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except CommandError as error:
+        if options.debug:
+            raise
+        console.error(error)
+        return error.code
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        if options.debug:
+            raise
+        console.error(error)
+        return 1
+    except Exception as error:
+        if options.debug:
+            raise
+        console.error(
+            f"{type(error).__name__}: {error}; this is a bug, run it with --debug to see where"
+        )
+        return 1
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Inside, SIGTERM ends the command as Ctrl-C does, so that drafts are cleaned away."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _warnings_on(console: Console) -> Iterator[None]:
+    """Inside, warnings for users are lines on standard error; those for developers are not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = console.show_warning
+        yield
+
+
+# -------------------------------------------------------------------------------------- arguments
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        # Our own types say "is 0; use 1 or more", and want only the option's name before it.
+        message, is_ours = re.subn(r"^argument (\S+): is ", r"\1 is ", message)
+        raise UsageError(message if is_ours else f"{message} (see: {self.prog} --help)")
+
+
+def _whole_number(minimum: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            msg = f"is {text!r}; use a whole number"
+            raise argparse.ArgumentTypeError(msg) from None
+        if number < minimum:
+            msg = f"is {number}; use {minimum} or more"
+            raise argparse.ArgumentTypeError(msg)
+        return number
+
+    return parse
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = float("nan")
+    if not 0 < share < 1:
+        msg = f"is {text!r}; use a share between 0 and 1, such as 0.25"
+        raise argparse.ArgumentTypeError(msg)
+    return share
+
+
+def _times(text: str) -> list[str]:
+    """Times as they were written, so that columns can be called after them."""
+    times = [part.strip() for part in text.split(",") if part.strip()]
+    values = []
+    for time in times:
+        try:
+            value = float(time)
+        except ValueError:
+            value = float("nan")
+        if not 0 <= value < float("inf"):
+            msg = f"is {text!r}, and {time!r} is not a time; use numbers >= 0, such as 12,24,60"
+            raise argparse.ArgumentTypeError(msg)
+        values.append(value)
+    if not times:
+        msg = f"is {text!r}; use numbers >= 0, such as 12,24,60"
+        raise argparse.ArgumentTypeError(msg)
+    if len(set(values)) < len(values):
+        msg = f"is {text!r}, which has a time twice; leave one out"
+        raise argparse.ArgumentTypeError(msg)
+    return times
+
+
+def _one_character(text: str) -> str:
+    text = text.replace("\\t", "\t")
+    if len(text) != 1:
+        msg = f"is {text!r}; use one character, such as ';' or '\\t'"
+        raise argparse.ArgumentTypeError(msg)
+    return text
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=PROGRAM,
+        description="Survival and competing-risks models on XGBoost, LightGBM and CatBoost.",
+        epilog=_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(name: str, run: Callable[..., int], summary: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog=_EXIT_CODES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        command.set_defaults(run=run)
+        command.add_argument("--quiet", action="store_true", help="show no progress")
+        command.add_argument("--debug", action="store_true", help="show where an error comes from")
+        return command
+
+    _add_demo(
+        add(
+            "demo",
+            run_demo,
+            "train on bundled data with the installed engines and compare with baselines",
+        )
+    )
+    _add_fit(add("fit", run_fit, "train on a CSV or Parquet file, assess, and save the model"))
+    predict = add("predict", run_predict, "predict the people of a file with a saved model")
+    evaluate = add(
+        "evaluate",
+        run_evaluate,
+        "score a saved model on people with known outcomes, weighed by the censoring among them",
+    )
+    info = add("info", run_info, "show what a saved model holds")
+    for command in (predict, evaluate, info):
+        command.add_argument("model", help="the folder that `fit` wrote")
+    for command in (predict, evaluate):
+        command.add_argument("data", help="a CSV or Parquet file with the columns of training")
+        _add_reading(command)
+    for command in (evaluate, info):
+        command.add_argument("--json", action="store_true", help="print JSON")
+    _add_predict(predict)
+    evaluate.add_argument("--duration", help="the duration column, where it has another name")
+    evaluate.add_argument("--event", help="the event column, where it has another name")
+    return parser
+
+
+def _add_demo(demo: argparse.ArgumentParser) -> None:
+    demo.add_argument(
+        "--out", default=None, metavar="FILE", help="the report to write (default: report.html)"
+    )
+    demo.add_argument("--force", action="store_true", help="replace a file of that name")
+    _add_training(demo)
+
+
+def _add_fit(fit: argparse.ArgumentParser) -> None:
+    fit.add_argument("data", help="a CSV or Parquet file with a row a person")
+    fit.add_argument("--duration", required=True, help="column: time to the event or last visit")
+    fit.add_argument("--event", required=True, help="column: what happened then")
+    fit.add_argument("--out", required=True, metavar="FOLDER", help="where to save the model")
+    fit.add_argument(
+        "--engine", help=f"{', '.join(ENGINES)} (default: the first that is installed)"
+    )
+    censoring = fit.add_mutually_exclusive_group()
+    censoring.add_argument(
+        "--censored-label",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="value of the event column that means censored; may be repeated",
+    )
+    censoring.add_argument(
+        "--nobody-censored", action="store_true", help="all values of the event column are causes"
+    )
+    for option, summary in (
+        ("--categorical", "columns to take as categories"),
+        ("--numeric", "columns to take as numbers"),
+        ("--drop", "columns to leave out"),
+    ):
+        fit.add_argument(option, action="append", default=[], metavar="A,B", help=summary)
+    how = fit.add_mutually_exclusive_group()
+    how.add_argument(
+        "--cv",
+        type=_whole_number(2),
+        default=DEFAULT_FOLDS,
+        metavar="K",
+        help=f"assess by K-fold cross-validation (default: {DEFAULT_FOLDS})",
+    )
+    how.add_argument(
+        "--test-size", type=_share, metavar="F", help="assess on this share, held out once"
+    )
+    fit.add_argument(
+        "--tune",
+        type=_whole_number(2),
+        metavar="N",
+        help="compare N settings by an inner cross-validation, in every fold anew, and keep the "
+        "best",
+    )
+    fit.add_argument("--threads", type=_whole_number(1), metavar="N", help="threads of the engine")
+    where = fit.add_mutually_exclusive_group()
+    where.add_argument(
+        "--report", metavar="FILE", help="where to write the report (default: inside --out)"
+    )
+    where.add_argument("--no-report", action="store_true", help="write no report")
+    fit.add_argument("--force", action="store_true", help="replace what is there")
+    _add_training(fit)
+    _add_reading(fit)
+
+
+def _add_predict(predict: argparse.ArgumentParser) -> None:
+    predict.add_argument(
+        "--times", type=_times, required=True, metavar="T,T,...", help="times to predict at"
+    )
+    predict.add_argument(
+        "--out", default="-", metavar="FILE", help="CSV or Parquet file (default: standard output)"
+    )
+    predict.add_argument(
+        "--id", action="append", default=[], metavar="A,B", help="columns to copy to the output"
+    )
+    predict.add_argument("--force", action="store_true", help="replace a file of that name")
+
+
+def _add_training(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--seed", type=_whole_number(0), default=0, help="seed of splits and models (default: 0)"
+    )
+    command.add_argument(
+        "--rounds", type=_whole_number(1), metavar="N", help="boosting rounds (default: 200)"
+    )
+
+
+def _add_reading(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--missing",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a further cell that means missing; may be repeated",
+    )
+    command.add_argument(
+        "--separator", type=_one_character, help="what separates columns (default: found)"
+    )
+    command.add_argument(
+        "--decimal", choices=[".", ","], help="what precedes decimals (default: found)"
+    )

@@ -1,0 +1,260 @@
+"""Events and durations of a table: what each label means, and until when each person was seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from survival_objectives.cli._errors import CommandError, counted, listed, suggestion
+from survival_objectives.cli._tables import Table
+
+__all__ = ["Events", "outcomes", "understand_events"]
+
+# More labels than any study tells apart: a sign that another column was meant.
+_MAX_LABELS = 50
+_CENSORED = frozenset(
+    {
+        "censored",
+        "censor",
+        "censoring",
+        "cens",
+        "alive",
+        "living",
+        "no event",
+        "event-free",
+        "event free",
+        "lost to follow-up",
+        "lost to follow up",
+        "ltfu",
+        "no",
+        "n",
+        "false",
+    }
+)
+# A cause of these names says nothing: it is called "event".
+_HAPPENED = frozenset({"1", "true", "yes", "y", "event"})
+# Labels that carry their number along, as Stata and registries write: "1:DECEASED", "2. relapse".
+_NUMBERED = re.compile(r"\d+\s*([.:=)]|\s-\s)\s*(?=\D)")
+
+
+@dataclass(frozen=True)
+class Events:
+    """What the labels of the event column mean.
+
+    Attributes
+    ----------
+    codes : dict of str to int
+        The code of each label of the file; 0 is censored.
+    names : dict of int to str
+        What to call each code; 0 is "censored".
+    """
+
+    codes: dict[str, int]
+    names: dict[int, str]
+
+    @property
+    def ids(self) -> list[int]:
+        """Codes in increasing order, 0 first: the states of predictions."""
+        return sorted(self.names)
+
+    @property
+    def causes(self) -> list[str]:
+        """Names of the causes, in the order of ``ids``."""
+        return [self.names[code] for code in self.ids[1:]]
+
+    def labels(self, code: int) -> list[str]:
+        """Labels of the file that have a code."""
+        return [label for label, other in self.codes.items() if other == code]
+
+
+def understand_events(
+    table: Table,
+    column: str,
+    *,
+    censored: Sequence[str] = (),
+    nobody_censored: bool = False,
+) -> Events:
+    """The meaning of the labels in the event column, an error where it is not obvious.
+
+    Parameters
+    ----------
+    table : Table
+    column : str
+        The event column.
+    censored : sequence of str
+        Labels that mean "censored", where the person who runs the command names them.
+    nobody_censored : bool
+        Whether all labels are causes.
+    """
+    labels = _label_counts(table, column)
+    if len(labels) > _MAX_LABELS:
+        msg = (
+            f"the event column {column!r} has {len(labels)} different values, such as "
+            f"{listed(labels, 3)}; are --event and --duration swapped?"
+        )
+        raise CommandError(msg)
+    if nobody_censored:
+        chosen = []
+    elif censored:
+        chosen = [_known_label(label, labels, column) for label in censored]
+    else:
+        chosen = _obvious_censored(labels, column)
+    causes = [label for label in labels if label not in chosen]
+    if not causes:
+        msg = (
+            f"nobody has an event: all {table.n_rows} rows of column {column!r} are "
+            f"{listed(labels)}, which means censored; there is nothing to learn"
+        )
+        raise CommandError(msg)
+    codes = dict.fromkeys(chosen, 0) | _cause_codes(causes)
+    return Events(codes, {0: "censored", **_cause_names(codes)})
+
+
+def outcomes(table: Table, *, duration: str, event: str, events: Events) -> pd.DataFrame:
+    """The columns ``event`` and ``duration`` of all people."""
+    labels = _labels(table, event)
+    unknown = ~labels.isin(list(events.codes)).to_numpy()
+    if unknown.any():
+        row = int(np.flatnonzero(unknown)[0])
+        msg = (
+            f"{table.source}, {table.place(row)}: the event {event!r} is {labels.iloc[row]!r}, "
+            f"which training never saw; {suggestion(labels.iloc[row], events.codes, 'labels')}"
+        )
+        raise CommandError(msg)
+    return pd.DataFrame(
+        {
+            "event": labels.map(events.codes).to_numpy(np.int64),
+            "duration": _durations(table, duration),
+        }
+    )
+
+
+# --------------------------------------------------------------------------------------- events
+def _labels(table: Table, column: str) -> pd.Series[Any]:
+    """Labels of the event column as text; True in any spelling is ``true``."""
+    missing = table.is_missing(column)
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        msg = (
+            f"{table.source}, {table.place(row)}: the event {column!r} is missing "
+            f"({counted(missing.sum(), 'such row')}); fill it in, or remove these people"
+        )
+        raise CommandError(msg)
+    labels = table.texts(column)
+    is_boolean = labels.str.lower().isin(["true", "false"])
+    return labels.where(~is_boolean, labels.str.lower())
+
+
+def _label_counts(table: Table, column: str) -> dict[str, int]:
+    counts = _labels(table, column).value_counts()
+    return {label: int(counts[label]) for label in sorted(counts.index, key=_natural_order)}
+
+
+def _natural_order(label: str) -> tuple[bool, int, str]:
+    return (False, int(label), "") if _is_integer(label) else (True, 0, label)
+
+
+def _is_integer(label: str) -> bool:
+    return re.fullmatch(r"[+-]?\d+", label) is not None
+
+
+def _known_label(label: str, labels: Mapping[str, int], column: str) -> str:
+    for spelling in (label, label.lower()):
+        if spelling in labels:
+            return spelling
+    msg = (
+        f"--censored-label is {label!r}, but the event column {column!r} has no such value; "
+        f"{suggestion(label, labels, 'values')}"
+    )
+    raise CommandError(msg)
+
+
+def _obvious_censored(labels: Mapping[str, int], column: str) -> list[str]:
+    """The label that can only mean censored."""
+    if all(_is_integer(label) for label in labels):
+        negative = [label for label in labels if int(label) < 0]
+        if "0" in labels and not negative:
+            return ["0"]
+        if list(labels) == ["1"]:
+            return []
+    else:
+        fraction = [label for label in labels if re.fullmatch(r"[+-]?\d*[.,]\d+", label)]
+        if fraction:
+            msg = (
+                f"the event column {column!r} has the value {fraction[0]!r}, and a label is a "
+                "whole number or text; are --event and --duration swapped?"
+            )
+            raise CommandError(msg)
+        found = [label for label in labels if _core(label) in _CENSORED]
+        if len(found) == 1:
+            return found
+    shown = ", ".join(f"{label!r} ({counted(n, 'row')})" for label, n in labels.items())
+    msg = (
+        f"which value of the event column {column!r} means censored? It has {shown}; "
+        "name it with --censored-label, or use --nobody-censored"
+    )
+    raise CommandError(msg)
+
+
+def _core(label: str) -> str:
+    """The label without a number in front, in lower case.
+
+    >>> _core("0:LIVING"), _core("2 - Lost to follow-up"), _core("2-year relapse")
+    ('living', 'lost to follow-up', '2-year relapse')
+    """
+    return _NUMBERED.sub("", label, count=1).strip(" ._-").lower()
+
+
+def _cause_codes(causes: Sequence[str]) -> dict[str, int]:
+    """Positive whole numbers stay as they are; other labels are counted from 1."""
+    if all(_is_integer(label) and int(label) > 0 for label in causes):
+        return {label: int(label) for label in causes}
+    return {label: code for code, label in enumerate(causes, start=1)}
+
+
+def _cause_names(codes: Mapping[str, int]) -> dict[int, str]:
+    causes = {code: label for label, code in codes.items() if code}
+    if len(causes) == 1:
+        ((code, label),) = causes.items()
+        if _core(label) in _HAPPENED or _is_integer(label):
+            return {code: "event"}
+    bare = {code: _NUMBERED.sub("", label, count=1) for code, label in causes.items()}
+    named = bare if len(set(bare.values())) == len(bare) else causes
+    return {code: f"cause {name}" if _is_integer(name) else name for code, name in named.items()}
+
+
+# ------------------------------------------------------------------------------------ durations
+def _durations(table: Table, column: str) -> Any:
+    numbers, missing = table.numbers(column), table.is_missing(column)
+    if numbers.wrong.any():
+        row = int(np.flatnonzero(numbers.wrong)[0])
+        msg = (
+            f"{table.source}, {table.place(row)}: the duration {column!r} is "
+            f"{str(table.frame[column].iloc[row])!r}, not a number "
+            f"({counted(numbers.wrong.sum(), 'such row')}); give a time such as days from entry to "
+            "the event or the last visit"
+        )
+        raise CommandError(msg)
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        msg = (
+            f"{table.source}, {table.place(row)}: the duration {column!r} is missing "
+            f"({counted(missing.sum(), 'such row')}); fill in until when these people were seen, "
+            "or remove them"
+        )
+        raise CommandError(msg)
+    negative = numbers.values < 0
+    if negative.any():
+        row = int(np.flatnonzero(negative)[0])
+        msg = (
+            f"{table.source}, {table.place(row)}: the duration {column!r} is "
+            f"{numbers.values[row]:g} ({counted(negative.sum(), 'such row')}); durations count "
+            "from 0"
+        )
+        raise CommandError(msg)
+    return numbers.values

@@ -1,0 +1,96 @@
+"""Scores as tables and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from survival_objectives.cli._errors import CommandError
+from survival_objectives.cli._outcomes import Events
+from survival_objectives.metrics import (
+    concordance_index,
+    integrated_brier_score,
+    integrated_log_loss,
+)
+
+__all__ = ["assessment_content", "held_out_scores", "score_table", "score_times"]
+
+_N_TIMES = 50
+# Later than this share of the events, a handful of people carry the score.
+_LAST_QUANTILE = 0.95
+_BETTER = {True: "higher", False: "lower"}
+
+
+def score_table(assessment: Any, events: Events) -> str:
+    """The scores of all models, a line a score."""
+    summary = assessment.summary().T
+    summary.index = pd.Index([_named(label, events) for label in summary.index])
+    summary.insert(
+        0, "better", [_BETTER[label.startswith("concordance")] for label in summary.index]
+    )
+    summary.columns.name = None
+    lines = [summary.to_string()]
+    for name, reason in assessment.unavailable.items():
+        lines.append(f"\n{name} is unavailable: {reason}")
+    return "\n".join(lines)
+
+
+def assessment_content(assessment: Any, events: Events, title: str) -> dict[str, Any]:
+    """The scores as they are stored with the model."""
+    summary = assessment.summary()
+    scores = {
+        model: {_named(label, events): value for label, value in row.items()}
+        for model, row in summary.iterrows()
+    }
+    return {"title": title, "model": assessment.main, "scores": scores}
+
+
+def _named(label: str, events: Events) -> str:
+    """A column of the summary with the cause's name instead of its code."""
+    metric, comma, code = label.rpartition(", cause ")
+    if not comma:
+        return label
+    return f"{metric}, {events.names[int(code)]}" if len(events.names) > 2 else metric
+
+
+def score_times(y: pd.DataFrame, latest: float) -> npt.NDArray[np.float64]:
+    """Even times up to that by which 95 % of the events are over, and not after ``latest``."""
+    observed = y["duration"].to_numpy()[y["event"].to_numpy() > 0]
+    if len(observed) == 0:
+        msg = f"all {len(y)} people are censored, so there is nothing to score against"
+        raise CommandError(msg)
+    last = min(float(np.quantile(observed, _LAST_QUANTILE)), latest)
+    if last == 0:
+        msg = "nearly all events are at time 0, so there is nothing to score"
+        raise CommandError(msg)
+    return np.linspace(0, last, _N_TIMES + 1)[1:]
+
+
+def held_out_scores(
+    y: pd.DataFrame, curves: npt.NDArray[np.float64], times: npt.NDArray[np.float64], events: Events
+) -> pd.DataFrame:
+    """Scores of curves, a row a score: ``metric``, ``event``, ``value``, ``better``.
+
+    People are weighed by the censoring of ``y`` itself. Concordance is at the middle of the times.
+    """
+    ids = events.ids
+    brier = integrated_brier_score(y, y, curves, times, average=None, event_ids=ids)
+    rows: list[tuple[str, str, float]] = [("Brier score", "all", float(np.mean(brier)))]
+    if len(events.causes) > 1:
+        rows += [
+            ("Brier score", name, float(value))
+            for name, value in zip(events.causes, brier[1:], strict=True)
+        ]
+    rows.append(("log-loss", "all", integrated_log_loss(y, y, curves, times, event_ids=ids)))
+    middle = [len(times) // 2]
+    for code in ids[1:]:
+        value = concordance_index(
+            y, y, curves[:, :, middle], times[middle], cause=code, event_ids=ids
+        )
+        rows.append(("concordance", events.names[code], float(np.asarray(value)[0])))
+    table = pd.DataFrame(rows, columns=["metric", "event", "value"])
+    table["better"] = [_BETTER[metric == "concordance"] for metric in table["metric"]]
+    return table

@@ -1,0 +1,117 @@
+"""Settings by random search, as an estimator: whoever fits it tunes on what it is given."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.stats import loguniform
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import GridSearchCV, ParameterSampler, StratifiedKFold
+
+from survival_objectives.estimator import SurvivalBoost
+
+__all__ = ["TunedSurvivalBoost"]
+
+_N_SPLITS = 3
+_SPACE = {
+    "learning_rate": loguniform(0.02, 0.2),
+    "max_depth": [2, 3, 4, 5, 6],
+    "min_leaf_people": loguniform(2, 50),
+    "min_split_gain": [0.0, 1.0, 2.0, 4.0],
+    "max_features": [0.3, 0.5, 0.75, 1.0],
+}
+_ROUNDS = [100, 200, 300, 400]
+# Settings are printed and stored; more digits than these change nothing.
+_DIGITS = 3
+
+
+class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
+    """The best of several settings of `SurvivalBoost` by cross-validation inside ``fit``.
+
+    The first setting is the estimator as it is, the others are drawn. All are scored by the
+    integrated Brier score on the same three folds, and the best is trained on all people that
+    ``fit`` was given. To assess it on other folds is therefore nested cross-validation.
+
+    Parameters
+    ----------
+    estimator : SurvivalBoost
+        What to tune.
+    n_settings : int, default=20
+        Number of settings to compare.
+    tune_rounds : bool, default=True
+        Whether the number of rounds is drawn as well.
+    random_state : int, default=0
+        Seed of the settings and of the folds.
+
+    Attributes
+    ----------
+    best_ : SurvivalBoost
+        The best setting, trained on everybody.
+    chosen_ : dict
+        What it changes; empty where nothing drawn was better.
+    scores_ : float64 array of shape (n_settings,)
+        Integrated Brier score of each setting, the estimator's own first; lower is better.
+    """
+
+    best_: SurvivalBoost
+    chosen_: dict[str, Any]
+    scores_: npt.NDArray[np.float64]
+
+    def __init__(
+        self,
+        estimator: SurvivalBoost,
+        n_settings: int = 20,
+        *,
+        tune_rounds: bool = True,
+        random_state: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_settings = n_settings
+        self.tune_rounds = tune_rounds
+        self.random_state = random_state
+
+    @property
+    def n_fits(self) -> int:
+        """Number of models that ``fit`` trains."""
+        return self.n_settings * _N_SPLITS + 1
+
+    def fit(self, X: pd.DataFrame, y: pd.DataFrame) -> TunedSurvivalBoost:
+        """Compare the settings and train the best."""
+        folds = StratifiedKFold(_N_SPLITS, shuffle=True, random_state=self.random_state)
+        with warnings.catch_warnings():
+            # A cause seen less often than there are folds is spread as far as it goes.
+            warnings.filterwarnings("ignore", message="The least populated class")
+            splits = list(folds.split(X, y["event"]))
+        search = GridSearchCV(
+            self.estimator,
+            [{name: [value] for name, value in setting.items()} for setting in self._settings()],
+            cv=splits,
+            error_score="raise",
+        )
+        search.fit(X, y)
+        self.best_ = search.best_estimator_
+        self.chosen_ = search.best_params_
+        self.scores_ = -np.asarray(search.cv_results_["mean_test_score"], dtype=np.float64)
+        return self
+
+    def predict_cumulative_incidence(self, X: Any, times: Any = None) -> Any:
+        """Curves of the best setting, (n_samples, K + 1, n_times)."""
+        return self.best_.predict_cumulative_incidence(X, times)
+
+    def _settings(self) -> list[dict[str, Any]]:
+        space = {**_SPACE, "n_estimators": _ROUNDS} if self.tune_rounds else dict(_SPACE)
+        if self.estimator.engine == "catboost":
+            del space["min_leaf_people"], space["min_split_gain"]  # CatBoost has no such settings.
+        drawn = ParameterSampler(space, self.n_settings - 1, random_state=self.random_state)
+        rounded = [
+            {
+                name: float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+                for name, value in setting.items()
+            }
+            for setting in (drawn if self.n_settings > 1 else ())
+        ]
+        return [{}, *rounded]

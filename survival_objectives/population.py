@@ -1,0 +1,185 @@
+"""Everybody's outcomes in little, for a training that holds only a part of the people.
+
+Where one process has all people, their outcomes are the population. Where it has some, it knows the
+others through a `Reduction`: sums over all parts, and a `Population` that counts outcomes on a grid
+of times. The grid is every time that anybody left at, if these are few; else it has `MAX_TIMES`
+steps with equally many people, and a time is rounded up to the end of its step. A share of people
+that is read off it (a quantile, a Kaplan-Meier curve) is then off by at most 1 / MAX_TIMES.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives.validation import SurvivalTarget
+
+__all__ = [
+    "MAX_TIMES",
+    "Alone",
+    "Population",
+    "Reduction",
+    "cell_counts",
+    "counted",
+    "tabulated",
+    "thinned",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+#: Steps of the grid on which outcomes are counted.
+MAX_TIMES = 2**14
+
+
+@dataclass(frozen=True)
+class Population:
+    """Outcomes of everybody who is trained on.
+
+    Attributes
+    ----------
+    target : SurvivalTarget
+        One row a person, or one row a kind of outcome (event and time).
+    weight : float64 array, or None
+        Total sample weight of each row; None where each is one person of weight 1.
+    count : float64 array, or None
+        Number of people of each row; None for one.
+    """
+
+    target: SurvivalTarget
+    weight: FloatArray | None
+    count: FloatArray | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """Number of people."""
+        return self.target.n_samples if self.count is None else int(self.count.sum())
+
+    @property
+    def has_censored(self) -> bool:
+        """Whether anybody was censored."""
+        return bool((self.target.event == 0).any())
+
+    def quantile(self, share: float) -> float:
+        """Time by which this share of people has left, as `numpy.quantile` defines it.
+
+        >>> target = SurvivalTarget(np.array([1, 0], np.int32), np.array([1.0, 3.0]), np.arange(2))
+        >>> Population(target, None).quantile(0.5)
+        2.0
+        >>> Population(target, None, np.array([3.0, 1.0])).quantile(0.5)
+        1.0
+        """
+        duration = self.target.duration
+        if self.count is None:
+            return float(np.quantile(duration, share))
+        order = np.argsort(duration)
+        last_place = np.cumsum(self.count[order]) - 1
+        place = share * last_place[-1]
+        around = np.searchsorted(last_place, [np.floor(place), np.ceil(place)])
+        low, high = duration[order[around]]
+        return float(low + (high - low) * (place - np.floor(place)))
+
+    def event_times(self, t_max: float) -> FloatArray:
+        """Times of observed events up to ``t_max``, sorted, each as often as it was seen.
+
+        Where outcomes are counted, at most `MAX_TIMES` times that are evenly spread over them.
+        """
+        rows = (self.target.event > 0) & (self.target.duration <= t_max)
+        times = self.target.duration[rows]
+        if self.count is None:
+            return np.sort(times)
+        order = np.argsort(times, kind="stable")
+        times, seen = times[order], np.cumsum(self.count[rows][order])
+        if len(times) == 0:
+            return times
+        n_events = int(seen[-1])
+        n_times = min(n_events, MAX_TIMES)
+        middles = (np.arange(n_times) + 0.5) * (n_events / n_times)
+        return times[np.searchsorted(seen, middles)]
+
+
+class Reduction(Protocol):
+    """What one part of the people learns about the others while all train together.
+
+    Every part must make the same calls in the same order.
+    """
+
+    def sum(self, values: npt.ArrayLike) -> FloatArray:
+        """The sum of each value over all parts."""
+        ...
+
+    def population(self, target: SurvivalTarget, weight: FloatArray | None) -> Population:
+        """Outcomes of everybody."""
+        ...
+
+    def stream(self, generator: np.random.Generator) -> np.random.Generator:
+        """A random stream of this part, from one that is the same in all of them."""
+        ...
+
+
+class Alone:
+    """The reduction of a process that has all people."""
+
+    def sum(self, values: npt.ArrayLike) -> FloatArray:
+        """The values themselves."""
+        return np.asarray(values, dtype=np.float64)
+
+    def population(self, target: SurvivalTarget, weight: FloatArray | None) -> Population:
+        """The outcomes themselves."""
+        return Population(target, weight)
+
+    def stream(self, generator: np.random.Generator) -> np.random.Generator:
+        """The stream itself."""
+        return generator
+
+
+def thinned(times: FloatArray, count: FloatArray, n_times: int) -> tuple[FloatArray, FloatArray]:
+    """Distinct ``times`` with their counts, joined into at most ``n_times`` steps.
+
+    The first and the last time are kept; a time in between joins the step that ends after it.
+
+    >>> thinned(np.array([1.0, 2.0, 3.0, 2.0]), np.ones(4), 3)
+    (array([1., 2., 3.]), array([1., 2., 1.]))
+    >>> thinned(np.arange(9.0), np.ones(9), 3)
+    (array([0., 4., 8.]), array([1., 4., 4.]))
+    """
+    distinct, position = np.unique(times, return_inverse=True)
+    total = _sums(position, count, len(distinct))
+    if len(distinct) <= n_times:
+        return distinct, total
+    reached = np.cumsum(total)
+    wanted = np.linspace(reached[0], reached[-1], n_times)
+    ends = np.unique(np.minimum(np.searchsorted(reached, wanted), len(distinct) - 1))
+    step = np.searchsorted(ends, np.arange(len(distinct)))
+    return distinct[ends], _sums(step, total, len(ends))
+
+
+def _sums(cell: npt.NDArray[np.int64], values: FloatArray, n_cells: int) -> FloatArray:
+    return np.bincount(cell, weights=values, minlength=n_cells).astype(np.float64, copy=False)
+
+
+def cell_counts(target: SurvivalTarget, weight: FloatArray | None, grid: FloatArray) -> FloatArray:
+    """People and their weights by step of the grid and event, (2, n_times, K + 1)."""
+    width = target.n_causes + 1
+    cell = np.searchsorted(grid, target.duration) * width + target.event
+    size = len(grid) * width
+    count = np.bincount(cell, minlength=size).astype(np.float64)
+    total = count if weight is None else _sums(cell, weight, size)
+    return np.stack([count, total]).reshape(2, len(grid), width)
+
+
+def tabulated(counts: FloatArray, grid: FloatArray, event_ids: npt.NDArray[np.int64]) -> Population:
+    """The population of summed `cell_counts`."""
+    step, event = np.nonzero(counts[0])
+    target = SurvivalTarget(event.astype(np.int32), grid[step], event_ids)
+    return Population(target, counts[1][step, event], counts[0][step, event])
+
+
+def counted(
+    target: SurvivalTarget, weight: FloatArray | None, n_times: int = MAX_TIMES
+) -> Population:
+    """The outcomes of people who are all here, counted on a grid."""
+    grid, _ = thinned(target.duration, np.ones(target.n_samples), n_times)
+    return tabulated(cell_counts(target, weight, grid), grid, target.event_ids)

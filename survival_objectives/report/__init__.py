@@ -1,0 +1,9 @@
+"""One HTML file that says what a model was trained on, how good it is, and what it predicts.
+
+The file needs nothing else: no network, no fonts, no scripts from elsewhere. Needs jinja2:
+``pip install "survival-objectives[report]"``.
+"""
+
+from survival_objectives.report._write import write_report
+
+__all__ = ["write_report"]

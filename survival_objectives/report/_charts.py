@@ -1,0 +1,246 @@
+"""The charts of the report, from plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives.report._format import count, number, percent_tick
+from survival_objectives.report._svg import WIDTH, Area, Label, label_room, nice_ticks
+
+__all__ = [
+    "Curve",
+    "DotRow",
+    "calibration_chart",
+    "colour",
+    "curves_chart",
+    "dot_chart",
+    "importance_chart",
+    "stacked_chart",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+_ROW = 27.0
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of a chart, with a band where limits are given."""
+
+    name: str
+    css: str
+    y: FloatArray
+    low: FloatArray | None = None
+    high: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class DotRow:
+    """Values of one model: of each fold, and their mean and standard deviation."""
+
+    name: str
+    css: str
+    values: FloatArray
+    mean: float
+    sd: float
+
+
+def curves_chart(
+    label: str,
+    x: FloatArray,
+    curves: Sequence[Curve],
+    *,
+    x_label: str,
+    y_label: str,
+    steps: bool = False,
+    shares: bool = False,
+    y_max: float | None = None,
+    at_risk: Sequence[tuple[float, int]] = (),
+) -> str:
+    """Lines over time with their names at the right end, and the number at risk below."""
+    highest = max(
+        float(np.nanmax(values))
+        for curve in curves
+        for values in (curve.y, curve.high)
+        if values is not None and not np.isnan(values).all()
+    )
+    room = label_room([curve.name for curve in curves])
+    top = y_max if y_max is not None else _round_up(highest)
+    area = Area(
+        label,
+        x=(0.0, float(x[-1])),
+        y=(0.0, top),
+        height=220 + (30 if at_risk else 0),
+        bottom=36 + (30 if at_risk else 0),
+        right=room,
+    )
+    area.y_axis(y_label, form=percent_tick if shares else number)
+    area.x_axis(x_label, [time for time, _ in at_risk] or None)
+    for curve in curves:
+        if curve.low is not None and curve.high is not None:
+            area.band(x, curve.low, curve.high, f"band {curve.css}", steps=steps)
+    # The first curve is the one to look at, so it is drawn last.
+    for curve in reversed(curves):
+        area.line(x, curve.y, curve.css, steps=steps)
+    ends = [(curve, curve.y[~np.isnan(curve.y)]) for curve in curves]
+    area.end_labels(
+        [Label(float(y[-1]), curve.name, curve.css) for curve, y in ends if len(y)], room
+    )
+    for time, n_people in at_risk:
+        area.add("text", "tick mid", count(n_people), x=area.px(time), y=area.bottom + 60)
+    if at_risk:
+        area.text(2, area.bottom + 47, "Still under observation", "name")
+    return area.markup()
+
+
+def dot_chart(label: str, rows: Sequence[DotRow], *, x_label: str) -> str:
+    """A row a model: small dots are folds, the large one is their mean, the bar one deviation."""
+    shown = [row for row in rows if not np.isnan(row.mean)]
+    low = min(min(float(np.nanmin(row.values)), row.mean - row.sd) for row in shown)
+    high = max(max(float(np.nanmax(row.values)), row.mean + row.sd) for row in shown)
+    pad = 0.06 * (high - low) or 0.05 * abs(high) or 0.05
+    height = 46 + _ROW * len(rows)
+    area = Area(
+        label,
+        x=(low - pad, high + pad),
+        y=(len(rows) - 0.35, -0.5),
+        height=height,
+        left=118,
+        right=10,
+        top=6,
+        bottom=40,
+    )
+    area.x_axis(x_label, nice_ticks(low - pad, high + pad, 4), grid=True)
+    for position, row in enumerate(rows):
+        place = area.py(position)
+        area.text(2, place + 4, row.name, f"label {row.css}-text", room=112)
+        if np.isnan(row.mean):
+            continue
+        area.add(
+            "line",
+            f"line {row.css}",
+            x1=area.px(row.mean - row.sd),
+            x2=area.px(row.mean + row.sd),
+            y1=place,
+            y2=place,
+        )
+        area.dot(row.mean, position, 4.5, f"dot {row.css}")
+        for value in row.values[~np.isnan(row.values)] if len(row.values) > 1 else ():
+            # Below the mean, which would cover them.
+            area.dot(value, position + 0.36, 2.2, f"fold {row.css}")
+    return area.markup()
+
+
+def calibration_chart(
+    label: str,
+    predicted: FloatArray,
+    observed: FloatArray,
+    half_width: FloatArray,
+    *,
+    css: str,
+) -> str:
+    """Observed against predicted incidence in groups, with the diagonal of a perfect model."""
+    low = np.maximum(observed - half_width, 0)
+    high = np.minimum(observed + half_width, 1)
+    end = min(1.0, _round_up(float(max(predicted.max(), np.nanmax(high)))))
+    area = Area(label, x=(0.0, end), y=(0.0, end), height=WIDTH, left=44, right=16, bottom=40)
+    ticks = nice_ticks(0.0, end, 5)
+    area.y_axis("Observed", ticks, form=percent_tick)
+    area.add("line", "axis", x1=area.left, x2=area.right, y1=area.bottom, y2=area.bottom)
+    for tick in ticks:
+        area.add("text", "tick mid", percent_tick(float(tick)), x=area.px(tick), y=area.bottom + 16)
+    area.text((area.left + area.right) / 2, area.bottom + 33, "Predicted", "name mid")
+    ends = np.array([0.0, end])
+    area.line(ends, ends, "diagonal")
+    for x, y, below, above in zip(predicted, observed, low, high, strict=True):
+        place = area.px(x)
+        area.add(
+            "line", f"line thin {css}", x1=place, x2=place, y1=area.py(below), y2=area.py(above)
+        )
+        area.dot(x, y, 4.5, f"dot {css}")
+    return area.markup()
+
+
+def importance_chart(
+    label: str, names: Sequence[str], values: FloatArray, *, css: str, x_label: str
+) -> str:
+    """A row a feature, with a dot a horizon: the later, the darker."""
+    n_horizons = values.shape[1]
+    end = _round_up(float(values.max()))
+    area = Area(
+        label,
+        x=(0.0, end),
+        y=(len(names) - 0.5, -0.5),
+        height=46 + 22 * len(names),
+        left=118,
+        right=14,
+        top=6,
+        bottom=40,
+    )
+    area.x_axis(x_label, nice_ticks(0.0, end, 4), grid=True)
+    for position, name in enumerate(names):
+        place = area.py(position)
+        area.text(2, place + 4, name, room=112)
+        row = values[position]
+        area.add(
+            "line",
+            f"line thin {css}",
+            x1=area.px(float(row.min())),
+            x2=area.px(float(row.max())),
+            y1=place,
+            y2=place,
+        )
+        for horizon in range(n_horizons):
+            shade = 3 - (n_horizons - 1 - horizon)
+            area.dot(float(row[horizon]), position, 4.5, f"dot shade{shade} {css}")
+    return area.markup()
+
+
+def stacked_chart(
+    label: str,
+    times: FloatArray,
+    curves: FloatArray,
+    *,
+    x_label: str,
+    marker: float,
+) -> str:
+    """Probabilities of all states stacked to 1, the causes below, with a line at a time."""
+    end = float(times[-1])
+    area = Area(label, x=(0.0, end), y=(0.0, 1.0), width=300, height=210, right=8)
+    area.y_axis("Probability", [0.0, 0.25, 0.5, 0.75, 1.0], form=percent_tick)
+    edges = np.cumsum(np.vstack([np.zeros(len(times)), curves[1:], curves[:1]]), axis=0)
+    order = [*range(1, len(curves)), 0]
+    for position, state in enumerate(order):
+        low, high = edges[position], np.minimum(edges[position + 1], 1.0)
+        area.band(times, low, high, f"stack c{colour(state)}")
+    area.x_axis(x_label)
+    place = area.px(marker)
+    area.add(
+        "line",
+        "marker",
+        x1=place,
+        x2=place,
+        y1=area.top - 4,
+        y2=area.bottom,
+        data_left=str(area.px(0.0)),
+        data_right=str(area.px(end)),
+    )
+    return area.markup()
+
+
+def colour(state: int) -> int:
+    """Number of the colour of a state: 0 for event-free, seven colours in turn for causes."""
+    return 0 if state == 0 else 1 + (state - 1) % 7
+
+
+def _round_up(value: float) -> float:
+    """The next tick at or above a value, so that lines end below the top of their chart."""
+    if not value > 0:
+        return 1.0
+    ticks = nice_ticks(0.0, value, 4)
+    step = float(ticks[1] - ticks[0]) if len(ticks) > 1 else value
+    return float(np.ceil(value / step - 1e-9) * step)

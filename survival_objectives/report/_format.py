@@ -1,0 +1,67 @@
+"""Numbers as a reader wants them."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["count", "number", "percent", "percent_tick", "score", "shortened"]
+
+
+def count(value: float) -> str:
+    """A whole number in groups of thousands: 12,345."""
+    return f"{value:,.0f}"
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A quantity in a few significant digits, whole where it is large.
+
+    >>> number(0.5), number(14.0), number(2015.0), number(12345.6), number(-0.07087, 2)
+    ('0.5', '14', '2015', '12,346', '−0.071')
+    """
+    if math.isnan(value):
+        return "–"
+    size = abs(value)
+    if size >= 1e9:
+        shown = f"{size:.3g}"
+    elif size >= 10_000:
+        shown = f"{size:,.0f}"
+    elif size >= 1000:
+        shown = f"{size:.0f}"
+    else:
+        shown = f"{size:.{digits}g}"
+    return f"−{shown}" if value < 0 and float(shown.replace(",", "")) else shown
+
+
+def percent(value: float) -> str:
+    """A probability in percent, with a decimal where it is near 0 or 1.
+
+    >>> percent(0.314), percent(0.0314), percent(0.00002), percent(1.0)
+    ('31%', '3.1%', '<0.1%', '100%')
+    """
+    if math.isnan(value):
+        return "–"
+    if 0 < value < 0.0005:
+        return "<0.1%"
+    if 0.9995 < value < 1:
+        return ">99.9%"
+    decimals = 0 if 0.0995 <= value <= 0.9005 or value in (0.0, 1.0) else 1
+    return f"{100 * value:.{decimals}f}%"
+
+
+def percent_tick(value: float) -> str:
+    """A round probability on an axis.
+
+    >>> percent_tick(0.05), percent_tick(0.125)
+    ('5%', '12.5%')
+    """
+    return f"{100 * value:.4g}%"
+
+
+def score(value: float, decimals: int) -> str:
+    """A score with a fixed number of decimals; a dash where it is not known."""
+    return "–" if math.isnan(value) else f"{value:.{decimals}f}"
+
+
+def shortened(text: str, length: int) -> str:
+    """``text`` cut to ``length`` characters, the last one an ellipsis where it was longer."""
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"

@@ -1,0 +1,197 @@
+"""From a fitted model and its assessment to one HTML file."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import os
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from survival_objectives.assessment import Assessment
+from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.report._facts import Study
+from survival_objectives.report._page import page
+from survival_objectives.validation import check_features, check_survival_target, take_rows
+
+__all__ = ["write_report"]
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    *,
+    model: SurvivalBoost,
+    X: Any,
+    y: Any,
+    assessment: Assessment,
+    event_names: Sequence[str] | None = None,
+    title: str = "Survival report",
+    duration_name: str = "time",
+    description: str | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write a report on a model as one HTML file that needs nothing else.
+
+    It holds the features of three people of the data as examples, without row numbers or outcomes,
+    and otherwise only summaries.
+
+    Parameters
+    ----------
+    path : path
+        Where to write. The file appears when it is complete.
+    model : SurvivalBoost
+        Fitted, usually on all of ``X`` and ``y``.
+    X : array or DataFrame of shape (n_samples, n_features)
+        The people.
+    y : outcomes
+        ``event`` and ``duration``, as everywhere in this package.
+    assessment : Assessment
+        What `survival_objectives.assessment.assess` says of the same model on the same people.
+    event_names : sequence of str, length K + 1, optional
+        Names of the labels, in their order, the one of 0 first. Default: "censored", "cause 1" and
+        so on. "censored" is shown as "event-free" where it is about predictions.
+    title : str, default="Survival report"
+        Heading of the page.
+    duration_name : str, default="time"
+        What durations are called, best with the unit; axes are labelled with it.
+    description : str, optional
+        A paragraph below the heading: where the data come from, who is in them.
+    overwrite : bool, default=False
+        Whether an existing file may be replaced.
+
+    Returns
+    -------
+    Path
+        Where the report is.
+    """
+    destination = _checked_path(path, overwrite=overwrite)
+    environment = _environment()
+    for name, text in (("title", title), ("duration_name", duration_name)):
+        if not isinstance(text, str) or not text.strip():
+            msg = f"`{name}` must be text; got {text!r}."
+            raise TypeError(msg)
+    study = _checked_study(model, X, y, assessment, event_names)
+    script = _source("script.js")
+    content = page(study, title=title, duration_name=duration_name, description=description)
+    html = environment.get_template("report.html").render(
+        **content, style=_source("style.css"), script=script, script_hash=_hash(script)
+    )
+    _write_whole(destination, html, overwrite=overwrite)
+    return destination
+
+
+# ----------------------------------------------------------------------------------------- checks
+def _checked_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
+    destination = Path(path)
+    if destination.is_dir():
+        msg = f"{str(destination)!r} is a folder. Give the name of a file in it."
+        raise IsADirectoryError(msg)
+    if not destination.parent.is_dir():
+        msg = f"The folder {str(destination.parent)!r} does not exist. Make it first."
+        raise FileNotFoundError(msg)
+    if destination.exists() and not overwrite:
+        msg = f"{str(destination)!r} exists already. Use another name, or `overwrite=True`."
+        raise FileExistsError(msg)
+    return destination
+
+
+def _checked_study(
+    model: Any, X: Any, y: Any, assessment: Any, event_names: Sequence[str] | None
+) -> Study:
+    if not isinstance(model, SurvivalBoost):
+        msg = f"`model` must be a fitted SurvivalBoost; got {type(model).__name__}."
+        raise TypeError(msg)
+    check_is_fitted(model)
+    if not isinstance(assessment, Assessment):
+        msg = (
+            f"`assessment` must come from `survival_objectives.assessment.assess`; got "
+            f"{type(assessment).__name__}."
+        )
+        raise TypeError(msg)
+    target = check_survival_target(y, event_ids=model.event_ids_)
+    X = X if hasattr(X, "shape") else np.asarray(X)
+    features = check_features(X)
+    if features.n_samples != target.n_samples:
+        msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
+        raise ValueError(msg)
+    # One prediction tells at once whether the columns are those of training.
+    model.predict_proba(take_rows(X, np.arange(1)))
+    if not np.array_equal(assessment.event_ids, model.event_ids_):
+        msg = (
+            f"`assessment` is of the labels {assessment.event_ids.tolist()}, but `model` predicts "
+            f"{model.event_ids_.tolist()}. Assess the model on the data it was trained on."
+        )
+        raise ValueError(msg)
+    if assessment.index.max() >= target.n_samples:
+        msg = (
+            f"`assessment` is of row {assessment.index.max()}, but `X` has {target.n_samples} "
+            "rows. Pass the people that were assessed."
+        )
+        raise ValueError(msg)
+    states = _state_names(event_names, model.event_ids_.tolist())
+    return Study(model, X, features, target, assessment, states)
+
+
+def _state_names(event_names: Sequence[str] | None, labels: list[int]) -> tuple[str, ...]:
+    if event_names is None:
+        return ("event-free", *(f"cause {label}" for label in labels[1:]))
+    if isinstance(event_names, str) or len(event_names) != len(labels):
+        msg = (
+            f"`event_names` is {event_names!r}; give one name for each of the labels {labels}, "
+            "that of 0 first."
+        )
+        raise ValueError(msg)
+    names = tuple(str(name) for name in event_names)
+    first = "event-free" if names[0].lower() == "censored" else names[0]
+    return (first, *names[1:])
+
+
+# -------------------------------------------------------------------------------------- rendering
+def _environment() -> Any:
+    try:
+        import jinja2
+        import markupsafe
+    except ImportError as error:
+        msg = 'Reports are written with jinja2: pip install "survival-objectives[report]"'
+        raise ImportError(msg) from error
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_source),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    # Names of columns may break after an underscore. `join` escapes the parts.
+    underscore = markupsafe.Markup("_<wbr>")
+    environment.filters["breakable"] = lambda name: underscore.join(name.split("_"))
+    return environment
+
+
+def _source(name: str) -> str:
+    template = files("survival_objectives.report") / "templates" / name
+    return template.read_text(encoding="utf-8")
+
+
+def _hash(script: str) -> str:
+    """What the page's security policy calls its one script; no other will run."""
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def _write_whole(path: Path, text: str, *, overwrite: bool) -> None:
+    """Put a complete file in place, or none."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        draft.write_text(text, encoding="utf-8", errors="replace")
+        # Somebody may have written there while the report was made.
+        _checked_path(path, overwrite=overwrite)
+        draft.replace(path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            draft.unlink()

@@ -1,0 +1,273 @@
+"""Fit, predict, evaluate and info agree with the Python interface, and leave nothing by halves."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+
+from survival_objectives import SurvivalBoost, metrics
+from survival_objectives.cli import _fit
+from survival_objectives.cli._tuning import TunedSurvivalBoost
+
+COLUMNS = ["age", "stage", "smoker", "lab value (mg/l)"]
+OUTCOME = ["--duration", "time", "--event", "status"]
+FIT = [*OUTCOME, "--rounds", "3", "--test-size", "0.3", "--threads", "1", "--quiet"]
+PROGRAM = "import sys; from survival_objectives.cli import main; sys.exit(main())"
+
+
+@pytest.fixture(name="X")
+def features(people):
+    return people[COLUMNS].astype({"stage": "category"})
+
+
+@pytest.fixture
+def y(people):
+    event = people["status"].map({"alive": 0, "death": 1, "relapse": 2})
+    return pd.DataFrame({"event": event, "duration": people["time"]})
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+# ------------------------------------------------------------------------------------ round trips
+def test_fit_trains_what_the_python_interface_trains(workplace, X, y):
+    model = SurvivalBoost("xgboost", n_estimators=30, random_state=0, n_jobs=1).fit(X, y)
+    loaded = SurvivalBoost.load(workplace / "model")
+    times = [2.0, 10.0, 30.0]
+    np.testing.assert_array_equal(
+        loaded.predict_cumulative_incidence(X, times), model.predict_cumulative_incidence(X, times)
+    )
+
+
+def test_predict_gives_the_numbers_of_the_python_interface(run, workplace, people, X):
+    done = run("predict", "model", "people.csv", "--times", "2,10.0,30", "--id", "patient_id")
+    assert done.code == 0
+    with open("risks.csv", "w") as file:
+        file.write(done.out)
+    risks = pd.read_csv("risks.csv")
+    curves = SurvivalBoost.load("model").predict_cumulative_incidence(X, [2.0, 10.0, 30.0])
+    assert risks.pop("patient_id").tolist() == people["patient_id"].tolist()
+    assert list(risks) == [
+        f"{state}_{time}"
+        for state in ("event_free_at", "death_by", "relapse_by")
+        for time in ("2", "10.0", "30")
+    ]
+    np.testing.assert_allclose(risks, curves.reshape(len(X), -1), rtol=1e-14)
+
+
+def test_other_dialect_and_order_of_columns_give_the_same_predictions(run, workplace, people):
+    people[people.columns[::-1]].to_csv(
+        "other.csv", sep=";", decimal=",", index=False, encoding="utf-8-sig"
+    )
+    people.to_parquet("people.parquet")
+    arguments = ["--times", "5,20", "--quiet"]
+    expected = run("predict", "model", "people.csv", *arguments)
+    for file in ("other.csv", "people.parquet"):
+        assert run("predict", "model", file, *arguments) == expected
+    assert expected.err == ""
+
+
+def test_predict_writes_parquet_and_replaces_with_force_only(run, workplace):
+    for name in ("risks.csv", "risks.parquet"):
+        command = ["predict", "model", "people.csv", "--times", "5", "--out", name]
+        assert run(*command).code == 0
+        again = run(*command)
+        assert (again.code, again.out) == (1, "")
+        assert f"{name!r} exists already" in again.err
+        assert run(*command, "--force").code == 0
+    np.testing.assert_allclose(pd.read_csv("risks.csv"), pd.read_parquet("risks.parquet"))
+
+
+def test_unseen_levels_and_late_times_are_warned_about(run, workplace, people):
+    strange = people.assign(stage=people["stage"].replace("III", "IV"))
+    strange.to_csv("strange.csv", index=False)
+    people.assign(stage=people["stage"].replace("III", "")).to_csv("missing.csv", index=False)
+    done = run("predict", "model", "strange.csv", "--times", "5", "--quiet")
+    n_rows = (people["stage"] == "III").sum()
+    assert f"column 'stage' has 'IV' ({n_rows} rows), which training never saw" in done.err
+    assert done.out == run("predict", "model", "missing.csv", "--times", "5").out
+    late = run("predict", "model", "people.csv", "--times", "5,9999", "--quiet")
+    assert "curves are flat after it, so at --times 9999 too" in late.err
+
+
+def test_evaluate_gives_the_scores_of_the_metrics(run, workplace, X, y):
+    done = run("evaluate", "model", "people.csv", "--json")
+    content = json.loads(done.out)
+    model = SurvivalBoost.load("model")
+    last = min(y["duration"][y["event"] > 0].quantile(0.95), model.times_[-1])
+    times = np.linspace(0, last, 51)[1:]
+    curves = model.predict_cumulative_incidence(X, times)
+    brier = metrics.integrated_brier_score(y, y, curves, times, average=None)
+    concordance = [
+        metrics.concordance_index(y, y, curves[:, :, [25]], times[[25]], cause=cause)[0]
+        for cause in (1, 2)
+    ]
+    expected = {
+        ("Brier score", "all"): brier.mean(),
+        ("Brier score", "death"): brier[1],
+        ("Brier score", "relapse"): brier[2],
+        ("log-loss", "all"): metrics.integrated_log_loss(y, y, curves, times),
+        ("concordance", "death"): concordance[0],
+        ("concordance", "relapse"): concordance[1],
+    }
+    scores = {(row["metric"], row["event"]): row["value"] for row in content["scores"]}
+    assert scores == pytest.approx(expected, rel=1e-12)
+    assert (content["people"], content["events"]) == (240, int((y["event"] > 0).sum()))
+    printed = run("evaluate", "model", "people.csv").out
+    assert f"{brier[1]:.4f}" in printed
+
+
+def test_evaluate_takes_other_names_of_the_outcome(run, workplace, people):
+    people.rename(columns={"time": "months", "status": "end"}).to_csv("other.csv", index=False)
+    renamed = run("evaluate", "model", "other.csv", "--duration", "months", "--event", "end")
+    expected = run("evaluate", "model", "people.csv")
+    assert renamed.out.splitlines()[1:] == expected.out.splitlines()[1:]
+
+
+# ----------------------------------------------------------------------------------------- saying
+def test_fit_says_what_it_understood(run, workplace, people):
+    done = run("fit", "people.csv", "--out", "new", *FIT, "--no-report")
+    assert (done.code, done.err) == (0, "")
+    counts = people["status"].value_counts()
+    for fragment in (
+        "people.csv: 240 people",
+        f"{counts['alive'] / 240:.1%} censored",
+        f"censored  = 'alive'    {counts['alive']} people",
+        f"death     = 'death'    {counts['death']} people",
+        "4 columns used:",
+        "category, 3 levels",
+        f"{people['lab value (mg/l)'].isna().sum()} missing",
+        "patient_id  an id; --numeric keeps it",
+        "Scores of 72 people held out (30%)",
+        "Aalen-Johansen",
+        "concordance, relapse",
+    ):
+        assert fragment in done.out
+
+
+def test_info_tells_what_the_folder_holds(run, workplace):
+    content = json.loads(run("info", "model", "--json").out)
+    assert (content["engine"], content["rounds"]) == ("xgboost", 30)
+    assert set(content["versions"]) == {"survival-objectives", "xgboost"}
+    assert list(content["columns"]) == COLUMNS
+    assert content["levels"] == {"stage": ["I", "II", "III"]}
+    assert content["events"] == {"censored": "alive", "death": "death", "relapse": "relapse"}
+    assert "SurvivalBoost (xgboost)" in content["assessment"]["scores"]
+    printed = run("info", "model").out
+    for fragment in ("engine: xgboost", "  stage: category, 3 levels", "Brier score, death"):
+        assert fragment in printed
+
+
+def test_info_reads_a_model_saved_from_python(run, workplace, X, y):
+    SurvivalBoost(n_estimators=2).fit(X, y).save("python")
+    done = run("info", "python")
+    assert done.code == 0
+    assert "rounds: 2" in done.out
+    refused = run("predict", "python", "people.csv", "--times", "5")
+    assert refused.code == 1
+    assert "has no schema.json: it was saved from Python" in refused.err
+
+
+# ----------------------------------------------------------------------------------------- tuning
+def test_tuning_compares_settings_on_the_same_folds_and_trains_the_best(X, y):
+    start = SurvivalBoost(n_estimators=5, random_state=0, n_jobs=1)
+    tuned = TunedSurvivalBoost(start, 4, tune_rounds=False, random_state=3).fit(X, y)
+    assert len(tuned.scores_) == 4
+    folds = StratifiedKFold(3, shuffle=True, random_state=3).split(X, y["event"])
+    own = cross_val_score(start, X, y, cv=list(folds))
+    assert tuned.scores_[0] == pytest.approx(-own.mean(), rel=1e-12)
+    best = SurvivalBoost(**start.get_params() | tuned.chosen_)
+    folds = StratifiedKFold(3, shuffle=True, random_state=3).split(X, y["event"])
+    assert -cross_val_score(best, X, y, cv=list(folds)).mean() == pytest.approx(
+        tuned.scores_.min(), rel=1e-12
+    )
+    np.testing.assert_array_equal(
+        tuned.predict_cumulative_incidence(X, [5.0]),
+        best.fit(X, y).predict_cumulative_incidence(X, [5.0]),
+    )
+    assert tuned.best_.n_estimators == 5
+
+
+@pytest.mark.parametrize("engine", ["lightgbm", "catboost"])
+def test_drawn_settings_are_those_of_the_engine_and_the_first_is_as_given(engine):
+    tuned = TunedSurvivalBoost(SurvivalBoost(engine), 5, random_state=0)
+    first, *drawn = tuned._settings()
+    assert first == {}
+    assert len(drawn) == 4
+    names = {"learning_rate", "max_depth", "max_features", "n_estimators"}
+    names |= {"min_leaf_people", "min_split_gain"} if engine == "lightgbm" else set()
+    assert all(set(setting) == names for setting in drawn)
+    assert drawn == tuned._settings()[1:]
+
+
+def test_fit_tunes_and_says_what_it_chose(run, workplace, people):
+    done = run("fit", "people.csv", "--out", "tuned", *FIT, "--no-report", "--tune", "3")
+    assert done.code == 0
+    assert "chosen of 3 settings: " in done.out
+    assert "SurvivalBoost (xgboost, tuned)" in done.out
+    tuned = json.loads(run("info", "tuned", "--json").out)
+    settings = tuned["settings"]
+    assert {name: settings[name] for name in tuned["tuned"]["chosen"]} == tuned["tuned"]["chosen"]
+    assert settings["n_estimators"] == 3
+
+
+# ---------------------------------------------------------------------------- whole or not at all
+def test_report_is_written_inside_the_model_or_where_asked(run, workplace, people):
+    assert run("fit", "people.csv", "--out", "new", *FIT).code == 0
+    assert "<html" in (workplace / "new" / "report.html").read_text(encoding="utf-8")
+    SurvivalBoost.load("new")
+    again = ["fit", "people.csv", "--out", "new", *FIT, "--force", "--report", "page.html"]
+    assert run(*again).code == 0
+    assert "<html" in (workplace / "page.html").read_text(encoding="utf-8")
+    assert not (workplace / "new" / "report.html").exists()
+
+
+def test_without_jinja2_there_is_a_model_but_no_report(run, workplace, monkeypatch):
+    monkeypatch.setattr(_fit, "missing_for_report", lambda: "jinja2 is not installed; use: pip")
+    done = run("fit", "people.csv", "--out", "new", *FIT)
+    assert done.code == 0
+    assert "warning: no report is written: jinja2 is not installed; use: pip" in done.err
+    refused = run("fit", "people.csv", "--out", "newer", *FIT, "--report", "page.html")
+    assert refused.code == 1
+    assert "--report is 'page.html', but jinja2 is not installed" in refused.err
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), RuntimeError("disk is full")])
+def test_a_failure_while_saving_keeps_the_model_that_was_there(
+    run, workplace, monkeypatch, failure
+):
+    def fail(*_):
+        raise failure
+
+    before = {path.name: path.read_bytes() for path in (workplace / "model").iterdir()}
+    monkeypatch.setattr(_fit, "_write_report", fail)
+    done = run("fit", "people.csv", "--out", "model", *FIT, "--force")
+    interrupted = isinstance(failure, KeyboardInterrupt)
+    assert done.code == (130 if interrupted else 1)
+    said = "interrupted; nothing was left" if interrupted else "RuntimeError: disk is full; this is"
+    assert done.err.startswith(f"survival-objectives: error: {said}")
+    assert before == {path.name: path.read_bytes() for path in (workplace / "model").iterdir()}
+    assert names(workplace) == ["model", "people.csv"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_process_leaves_nothing_behind(workplace, number):
+    command = ["fit", "people.csv", *OUTCOME, "--out", "new", "--no-report", "--threads", "1"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *command, "--rounds", "100000"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr.readline() == "assessing\n"
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert err == "survival-objectives: error: interrupted; nothing was left half-written\n"
+    assert names(workplace) == ["model", "people.csv"]

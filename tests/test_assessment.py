@@ -1,0 +1,351 @@
+"""Who is held out, what censoring the scores see, and who wins where the truth is known."""
+
+import importlib.util
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+
+from survival_objectives import SurvivalBoost
+from survival_objectives.assessment import assess
+from survival_objectives.baselines import AalenJohansen, CauseSpecificCox
+from survival_objectives.datasets import make_competing_risks
+from survival_objectives.metrics import (
+    FollowUpWarning,
+    brier_score,
+    calibration_curve,
+    concordance_index,
+    integrated_brier_score,
+    integrated_log_loss,
+)
+
+FAST = SurvivalBoost(n_estimators=8, random_state=0, n_jobs=1)
+
+
+class Oracle(BaseEstimator):
+    """The truth of a simulation as an estimator."""
+
+    def __init__(self, truth):
+        self.truth = truth
+
+    def fit(self, X, y):
+        return self
+
+    def predict_cumulative_incidence(self, X, times):
+        return self.truth.cumulative_incidence(X, times)
+
+
+class TwoStates(AalenJohansen):
+    def predict_cumulative_incidence(self, X, times=None):
+        return super().predict_cumulative_incidence(X, times)[:, :2]
+
+
+@pytest.fixture(scope="module")
+def people():
+    return make_competing_risks(500, n_causes=2, censoring_rate=0.4, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def assessed(people):
+    return assess(FAST, people.X, people.y, n_splits=4, random_state=3)
+
+
+def held_out(assessed, fold):
+    return assessed.index[assessed.fold == fold], np.setdiff1d(
+        assessed.index, assessed.index[assessed.fold == fold]
+    )
+
+
+# ------------------------------------------------------------------------------------------- folds
+def test_everybody_is_held_out_once_and_folds_share_the_events(assessed, people):
+    assert_array_equal(assessed.index, np.arange(500))
+    assert_array_equal(np.unique(assessed.fold), np.arange(4))
+    event = people.y["event"].to_numpy()
+    for label in (0, 1, 2):
+        counts = np.bincount(assessed.fold[event == label], minlength=4)
+        assert np.ptp(counts) <= 1
+
+
+def test_a_person_is_predicted_by_the_fit_that_left_them_out(assessed, people):
+    for name, model in (("SurvivalBoost", FAST), ("Aalen-Johansen", AalenJohansen())):
+        for fold in range(4):
+            test, train = held_out(assessed, fold)
+            fitted = clone(model).fit(people.X.iloc[train], people.y.iloc[train])
+            expected = fitted.predict_cumulative_incidence(people.X.iloc[test], assessed.times)
+            assert_allclose(assessed.curves[name][test], expected)
+
+
+def test_the_model_itself_stays_unfitted(assessed, people):
+    with pytest.raises(NotFittedError):
+        FAST.predict(people.X)
+
+
+def test_seed_decides_the_folds(people):
+    first, same, other = (
+        assess(AalenJohansen(), people.X, people.y, baselines=False, random_state=seed)
+        for seed in (1, 1, 2)
+    )
+    assert_array_equal(first.fold, same.fold)
+    assert (first.fold != other.fold).any()
+    assert (first.seed, other.seed) == (1, 2)
+
+
+def test_single_split_holds_out_the_share_asked_for(people):
+    result = assess(
+        AalenJohansen(), people.X, people.y, test_size=0.2, baselines=False, random_state=0
+    )
+    assert result.n_splits == 1
+    assert result.index.shape == (100,)
+    assert (np.diff(result.index) > 0).all()
+    assert set(result.scores["fold"]) == {0}
+    share = (people.y["event"] > 0).mean()
+    assert (people.y["event"].iloc[result.index] > 0).mean() == pytest.approx(share, abs=0.011)
+
+
+def test_a_cause_rarer_than_the_folds_is_spread_over_them(people):
+    y = people.y.copy()
+    y.loc[y["event"] == 2, "event"] = 0
+    y.loc[[5, 105, 205], "event"] = 7
+    result = assess(AalenJohansen(), people.X, y, baselines=False, random_state=0)
+    assert len(set(result.fold[[5, 105, 205]])) == 3
+    assert_array_equal(result.event_ids, [0, 1, 7])
+    concordance = result.values("concordance_75", 7).loc["SurvivalBoost"]
+    # Two folds never saw the cause, and say so instead of inventing a number.
+    assert concordance.isna().sum() >= 2
+
+
+# ------------------------------------------------------------------------------------------ scores
+def test_scores_are_those_of_the_metrics_with_the_training_part_as_reference(assessed, people):
+    times, horizons = assessed.times, assessed.horizons
+    columns = np.searchsorted(times, horizons)
+    assert_array_equal(times[columns], horizons)
+    assert assessed.scored.all()
+    for fold in range(4):
+        test, train = held_out(assessed, fold)
+        for name in assessed.models:
+            curves = assessed.curves[name][test]
+            data = (people.y.iloc[train], people.y.iloc[test], curves, times)
+            scores = assessed.scores.query("model == @name and fold == @fold")
+            got = scores.set_index(["metric", "cause"])["value"]
+            by_state = integrated_brier_score(*data, average=None)
+            assert got["integrated_brier_score", 0] == pytest.approx(by_state.mean())
+            assert got["integrated_brier_score", 2] == pytest.approx(by_state[2])
+            assert got["integrated_log_loss", 0] == pytest.approx(integrated_log_loss(*data))
+            for cause in (1, 2):
+                concordance = concordance_index(
+                    *data[:2], curves[:, :, columns], horizons, cause=cause
+                )
+                names = [f"concordance_{percent}" for percent in (25, 50, 75)]
+                assert_allclose([got[metric, cause] for metric in names], concordance)
+                groups = calibration_curve(
+                    *data, horizon=horizons[1], cause=cause, n_groups=5, method="aalen-johansen"
+                )
+                gap = np.abs(groups.observed - groups.predicted) @ groups.n_samples / len(test)
+                assert got["calibration_error", cause] == pytest.approx(gap)
+            over_time = assessed.brier.query("model == @name and fold == @fold")
+            table = over_time.pivot(index="cause", columns="time", values="value")
+            assert_allclose(table, brier_score(*data))
+
+
+def test_the_held_out_part_would_give_other_weights(assessed, people):
+    """The parity test above can tell the two references apart."""
+    test, train = held_out(assessed, 0)
+    curves = assessed.curves["SurvivalBoost"][test]
+    by_test, by_train = (
+        integrated_brier_score(people.y.iloc[part], people.y.iloc[test], curves, assessed.times)
+        for part in (test, train)
+    )
+    assert abs(by_test - by_train) > 1e-5
+
+
+def test_models_are_ordered_as_the_truth_says():
+    data = make_competing_risks(1500, n_causes=2, censoring="independent", random_state=1)
+    model = SurvivalBoost(n_estimators=60, random_state=0, n_jobs=1)
+    extra = {"oracle": Oracle(data.true)}
+    result = assess(model, data.X, data.y, n_splits=3, extra_models=extra, random_state=0)
+    assert result.models == ["SurvivalBoost", "oracle", "Aalen-Johansen", "Cox"]
+    for metric in ("integrated_brier_score", "integrated_log_loss"):
+        mean = result.values(metric).mean(axis=1)
+        assert mean.idxmin() == "oracle"
+        assert mean.idxmax() == "Aalen-Johansen"
+    for cause in (1, 2):
+        concordance = result.values("concordance_50", cause).mean(axis=1)
+        assert concordance.idxmax() in ("oracle", "Cox")
+        assert concordance["Aalen-Johansen"] == pytest.approx(0.5)
+        assert concordance["SurvivalBoost"] > 0.55
+
+
+def test_summary_prints_means_and_deviations_of_the_scores(assessed):
+    table = assessed.summary()
+    assert list(table.index) == ["SurvivalBoost", "Aalen-Johansen", "Cox"]
+    values = assessed.scores.query("model == 'Cox' and metric == 'concordance_50' and cause == 2")[
+        "value"
+    ]
+    expected = f"{values.mean():.3f} ± {values.std():.3f}"
+    assert table.loc["Cox", "concordance, cause 2"] == expected
+
+
+def test_one_cause_has_one_brier_score():
+    data = make_competing_risks(200, n_causes=1, random_state=0)
+    result = assess(CauseSpecificCox(), data.X, data.y, name="ours", n_splits=2, random_state=0)
+    assert result.models == ["ours", "Kaplan-Meier", "Cox"]
+    integrated = result.scores.query("metric == 'integrated_brier_score'")
+    assert set(integrated["cause"]) == {0}
+    assert_allclose(result.curves["ours"], result.curves["Cox"], atol=1e-6)
+
+
+# ------------------------------------------------------------------------------------------- times
+def test_times_beyond_follow_up_have_curves_but_no_scores(people):
+    times = [0.5, 1.0, 2.0, 1000.0]
+    with pytest.warns(FollowUpWarning, match=r"1 of 4 times, from 1000 on"):
+        result = assess(
+            AalenJohansen(), people.X, people.y, baselines=False, times=times, random_state=0
+        )
+    assert result.scored.tolist() == [True, True, True, False]
+    assert result.curves["SurvivalBoost"].shape == (500, 3, 4)
+    assert result.brier.query("time == 1000")["value"].isna().all()
+    assert result.scores["value"].notna().all()
+    assert set(result.horizons) <= {0.5, 1.0, 2.0}
+
+
+def test_horizons_follow_the_events_in_two_digits(assessed, people):
+    seen = people.y.loc[people.y["event"] > 0, "duration"]
+    assert_allclose(assessed.horizons, np.quantile(seen, [0.25, 0.5, 0.75]), rtol=0.06)
+    assert all(float(f"{horizon:.2g}") == horizon for horizon in assessed.horizons)
+    assert assessed.times[-1] == pytest.approx(np.quantile(seen, 0.95))
+
+
+# --------------------------------------------------------------------------------------- baselines
+def test_cox_alone_gets_imputed_and_encoded_features(people):
+    X = people.X.copy()
+    X.loc[::5, "x0"] = np.nan
+    levels = np.where(X["x1"] > 0, "high", "low").astype(object)
+    levels[::11] = None
+    X["level"] = pd.Categorical(levels)
+    result = assess(FAST, X, people.y, n_splits=2, random_state=0)
+    assert result.unavailable == {}
+    test, train = held_out(result, 0)
+    ready = X.drop(columns="level")
+    ready["x0"] = ready["x0"].fillna(ready["x0"].iloc[train].median())
+    ready["low"] = (levels == "low").astype(float)
+    ready["missing"] = pd.isna(levels).astype(float)
+    cox = CauseSpecificCox().fit(ready.iloc[train], people.y.iloc[train])
+    expected = cox.predict_cumulative_incidence(ready.iloc[test], result.times)
+    assert_allclose(result.curves["Cox"][test], expected, atol=1e-4)
+
+
+def test_cox_on_a_sample_says_so(people, monkeypatch):
+    data = (AalenJohansen(), people.X, people.y)
+    on_all = assess(*data, n_splits=2, random_state=0).curves["Cox"]
+    monkeypatch.setattr("survival_objectives.assessment._MOST_FOR_COX", 150)
+    on_some = assess(*data, n_splits=2, random_state=0).curves["Cox on 150 people"]
+    assert 0.005 < np.abs(on_all - on_some).mean() < 0.1
+
+
+def test_a_cox_that_cannot_be_fitted_is_reported_with_the_reason(people):
+    X = people.X.assign(twin=people.X["x0"])
+    calls = []
+    result = assess(
+        AalenJohansen(),
+        X,
+        people.y,
+        n_splits=3,
+        random_state=0,
+        on_fit=lambda *call: calls.append(call),
+    )
+    assert set(result.unavailable) == {"Cox"}
+    assert "fold 1 of 3" in result.unavailable["Cox"]
+    assert "converge" in result.unavailable["Cox"].lower()
+    assert "http" not in result.unavailable["Cox"]
+    assert "Cox" not in result.curves
+    assert "Cox" not in set(result.scores["model"])
+    assert set(result.summary().loc["Cox"]) == {"unavailable"}
+    assert calls[-1] == (9, 9, "Cox")
+
+
+def test_without_lifelines_cox_is_reported(people, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "lifelines" else found(name)
+    )
+    result = assess(AalenJohansen(), people.X, people.y, n_splits=2)
+    assert "pip install lifelines" in result.unavailable["Cox"]
+
+
+def test_progress_counts_every_fit(people):
+    calls = []
+    assess(
+        AalenJohansen(),
+        people.X,
+        people.y,
+        n_splits=2,
+        baselines=False,
+        extra_models={"again": AalenJohansen()},
+        on_fit=lambda *call: calls.append(call),
+    )
+    assert calls == [
+        (1, 4, "SurvivalBoost"),
+        (2, 4, "SurvivalBoost"),
+        (3, 4, "again"),
+        (4, 4, "again"),
+    ]
+
+
+# ------------------------------------------------------------------------------------------- input
+def test_arrays_and_lists_give_the_same_as_frames(people):
+    event, duration = people.y["event"].to_numpy(), people.y["duration"].to_numpy()
+    array = people.X.to_numpy()
+    results = [
+        assess(CauseSpecificCox(), X, y, n_splits=2, baselines=False, random_state=0)
+        for X, y in (
+            (people.X, people.y),
+            (array, (event, duration)),
+            (array.tolist(), np.column_stack([event, duration])),
+        )
+    ]
+    for other in results[1:]:
+        assert_allclose(other.scores["value"], results[0].scores["value"], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"n_splits": 1}, ValueError, r"`n_splits` is 1 for 500 people; use 2 to 250"),
+        ({"n_splits": 400}, ValueError, r"use 2 to 250, or `test_size`"),
+        ({"n_splits": 2.5}, TypeError, r"`n_splits` must be an integer"),
+        ({"test_size": 1.5}, ValueError, r"`test_size` must be in \(0, 1\)"),
+        ({"times": [0.0, 1.0]}, ValueError, r"`times` has a time of 0"),
+        ({"times": [1000.0]}, ValueError, r"Follow-up of some fold ends before 1000"),
+        ({"name": "Cox"}, ValueError, r"Two models are called 'Cox'"),
+        ({"name": ""}, TypeError, r"Names of models are text"),
+        ({"extra_models": {"other": AalenJohansen}}, TypeError, r"'other' is .*no `predict_cumul"),
+        ({"random_state": -1}, ValueError, r"`random_state` is -1"),
+    ],
+)
+def test_mistakes_are_named_before_any_fit(people, options, error, message):
+    fits = []
+    with pytest.raises(error, match=message):
+        assess(
+            AalenJohansen(), people.X, people.y, on_fit=lambda *call: fits.append(call), **options
+        )
+    assert fits == []
+
+
+def test_data_that_cannot_be_split_is_refused(people):
+    y = people.y.assign(event=0)
+    with pytest.raises(ValueError, match="censored"):
+        assess(FAST, people.X, y)
+    y.loc[[1, 2, 3], "event"] = 1
+    y.loc[9, "event"] = 4
+    with pytest.raises(ValueError, match=r"Cause 4 was seen once"):
+        assess(FAST, people.X, y)
+    with pytest.raises(ValueError, match=r"`X` has 499 rows but `y` has 500"):
+        assess(FAST, people.X.iloc[1:], people.y)
+
+
+def test_errors_of_the_users_own_models_are_theirs(people):
+    with pytest.raises(ValueError, match=r"returned shape .* expected \(people, K \+ 1, times\)"):
+        assess(TwoStates(), people.X, people.y, baselines=False)

@@ -1,0 +1,476 @@
+"""The report: safe whatever people call things, and true to the assessment."""
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from survival_objectives import SurvivalBoost
+from survival_objectives.assessment import assess
+from survival_objectives.baselines import AalenJohansen
+from survival_objectives.datasets import make_competing_risks
+from survival_objectives.report import write_report
+from survival_objectives.report._format import number, percent, shortened
+from survival_objectives.report._svg import nice_ticks
+
+SCRIPT = "<script>alert(1)</script>"
+CLOSING = "</script><img src=x onerror=alert(2)>"
+QUOTES = "a\"b'c & <i>d</i>"
+VOID = {"meta", "link", "input", "img", "br", "hr", "wbr"}
+
+
+class Page(HTMLParser):
+    """Tags, attributes, scripts and the text of table cells."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.scripts, self.rows, self.text = [], [], [], ""
+        self._open = []
+        self.feed(html)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        if self._open and self._open[-1] == "script":
+            self.scripts.append(data)
+            return
+        self.text += data
+        if {"td", "th"} & set(self._open):
+            self.rows[-1][-1] += data
+
+    def attributes(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    def row(self, *first):
+        """Cells of the only row that begins with these."""
+        (row,) = (row for row in self.rows if tuple(row[: len(first)]) == first)
+        return row
+
+
+def nasty_people():
+    """People whose columns, categories and index are all trouble."""
+    data = make_competing_risks(300, n_causes=2, n_features=3, random_state=0)
+    X = data.X.copy()
+    X.columns = [SCRIPT, f"{QUOTES}_{CLOSING}", "x2"]
+    X["levels"] = pd.Categorical(np.where(X["x2"] > 0, CLOSING, QUOTES))
+    X.index = [f"patient-{number}" for number in range(300)]
+    return X, data.y
+
+
+@pytest.fixture(scope="module")
+def study():
+    X, y = nasty_people()
+    model = SurvivalBoost(n_estimators=10, random_state=0, n_jobs=1)
+    assessment = assess(model, X, y, name=f"ours {SCRIPT}", n_splits=3, random_state=0)
+    return {"model": model.fit(X, y), "X": X, "y": y, "assessment": assessment}
+
+
+@pytest.fixture(scope="module")
+def html(study, tmp_path_factory):
+    path = write_report(
+        tmp_path_factory.mktemp("report") / "report.html",
+        **study,
+        event_names=["censored", SCRIPT, CLOSING],
+        title=f"Title {CLOSING}",
+        duration_name=QUOTES,
+        description=SCRIPT,
+    )
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(html):
+    return Page(html)
+
+
+@pytest.fixture(scope="module")
+def plain(study, tmp_path_factory):
+    """The same report with names that are easy to look for."""
+    path = tmp_path_factory.mktemp("plain") / "report.html"
+    names = ("censored", "relapse", "death")
+    return Page(write_report(path, **study, event_names=names).read_text(encoding="utf-8"))
+
+
+# ------------------------------------------------------------------------------------------- safety
+def test_no_name_becomes_markup(page):
+    tags = {tag for tag, _ in page.tags}
+    assert not tags & {"img", "i", "iframe", "object", "embed", "form"}
+    assert len(page.attributes("script")) == 2
+    for _, attributes in page.tags:
+        assert not [name for name in attributes if name.startswith("on")]
+
+
+def test_names_are_shown_as_they_are(page):
+    for text in (SCRIPT, CLOSING, QUOTES, f"Title {CLOSING}", f"ours {SCRIPT}"):
+        assert text in page.text
+
+
+def test_the_only_script_is_ours_and_the_policy_allows_no_other(page):
+    data, script = page.scripts
+    assert json.loads(data)["duration"] == QUOTES
+    assert "<" not in data
+    (policy,) = (
+        meta["content"]
+        for meta in page.attributes("meta")
+        if meta.get("http-equiv") == "Content-Security-Policy"
+    )
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'")
+
+
+def test_nothing_is_loaded_from_elsewhere(html, page):
+    assert not re.search(r"https?:|//[a-z]|@import|url\(", html)
+    for _, attributes in page.tags:
+        assert "src" not in attributes
+        assert attributes.get("href", "#")[0] == "#" or attributes["href"] == "data:,"
+
+
+def test_no_row_labels_are_shown(html):
+    assert "patient-" not in html
+
+
+def test_every_anchor_and_label_has_its_target(page):
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    targets = {a["href"][1:] for a in page.attributes("a")}
+    targets |= {label["for"] for label in page.attributes("label")}
+    targets |= {a["aria-labelledby"] for a in page.attributes("section")}
+    assert targets <= set(ids)
+
+
+def test_charts_have_names_and_no_colours_of_their_own(page):
+    charts = page.attributes("svg")
+    assert len(charts) > 10
+    for chart in charts:
+        assert chart["role"] == "img"
+        assert chart["aria-label"].strip()
+    for tag in ("path", "circle", "line", "text"):
+        assert not any("fill" in a or "stroke" in a for a in page.attributes(tag))
+
+
+def test_nothing_that_is_not_a_number_is_drawn(html):
+    charts = re.findall(r"<svg.*?</svg>", html, flags=re.S)
+    assert not [chart for chart in charts if re.search(r"\b(nan|inf|None)\b", chart)]
+
+
+# ------------------------------------------------------------------------------------------ numbers
+def test_score_table_is_the_assessment(plain, study):
+    assessment = study["assessment"]
+    found = {}
+    group = None
+    for row in plain.rows:
+        if row[0] in ("All states", "relapse", "death") and len(row) == 1:
+            group = {"All states": 0, "relapse": 1, "death": 2}[row[0]]
+        elif group is not None and "is better" in row[0]:
+            name = re.sub(r" [↓↑].*", "", row[0].strip())
+            found[name, group] = row[1:]
+    for (metric, cause), part in assessment.scores.groupby(["metric", "cause"]):
+        horizon = dict(zip(("25", "50", "75"), assessment.horizons, strict=True))
+        name = {
+            "integrated_brier_score": "Brier score",
+            "integrated_log_loss": "Log-loss",
+            "calibration_error": "Calibration error",
+        }.get(metric) or f"Concordance by {horizon[metric[-2:]]:g}"
+        decimals = 4 if "integrated" in metric else 3
+        expected = [
+            f"{values.mean():.{decimals}f} ± {values.std():.{decimals}f}"
+            for values in (part.loc[part["model"] == m, "value"] for m in assessment.models)
+        ]
+        assert found.pop((name, cause)) == expected
+    assert found == {}
+
+
+def test_events_are_counted(plain, study):
+    counts = study["y"]["event"].value_counts()
+    for label, name in ((1, "relapse"), (2, "death"), (0, "censored")):
+        rows = [row for row in plain.rows if row[0] == name and len(row) == 5 and not row[3]]
+        assert [row[1] for row in rows] == [str(counts[label])]
+
+
+def test_example_people_are_the_models_predictions(plain, study):
+    embedded = json.loads(plain.scripts[0])
+    times = [float(time) for time in embedded["times"]]
+    model, horizon = study["model"], study["assessment"].horizons[1]
+    assert horizon in times
+    everybody = model.predict_cumulative_incidence(study["X"], times)
+    risk = model.predict_proba(study["X"], horizon)[:, 1]
+    for person, quantile in zip(embedded["people"], (0.1, 0.5, 0.9), strict=True):
+        distance = np.abs(everybody - person).max(axis=(1, 2))
+        assert distance.min() <= 5.1e-5
+        own = risk[distance.argmin()]
+        assert (risk < own).mean() - 0.01 <= quantile <= (risk <= own).mean() + 0.01
+    assert_allclose(np.sum(embedded["people"], axis=1), 1, atol=2e-4)
+
+
+def test_mean_calibration_is_that_of_the_held_out_curves(plain, study):
+    assessment = study["assessment"]
+    curves = assessment.curves[assessment.main]
+    for horizon in assessment.horizons:
+        column = np.searchsorted(assessment.times, horizon)
+        observed = AalenJohansen().fit(study["X"], study["y"]).predict_proba(study["X"], horizon)
+        for code, name in ((1, "relapse"), (2, "death")):
+            row = plain.row(name, f"{horizon:g}", percent(curves[:, code, column].mean()))
+            assert row[3].split("\n")[0] == percent(observed[0, code])
+
+
+def test_verdict_compares_with_every_baseline(plain, study):
+    mean = study["assessment"].values("integrated_brier_score").mean(axis=1)
+    for name in study["assessment"].models:
+        assert f"{mean[name]:.4f}" in plain.text
+    change = 1 - mean.iloc[0] / mean["Cox"]
+    assert abs(change) > 0.005
+    assert f"{abs(change):.0%} {'below' if change >= 0 else 'above'} Cox" in plain.text
+
+
+# ----------------------------------------------------------------------------------------- cautions
+def report_text(tmp_path, data, *, model=None, **options):
+    model = model or SurvivalBoost(n_estimators=5, random_state=0, n_jobs=1)
+    assessment = assess(model, data.X, data.y, n_splits=2, random_state=0, **options)
+    model.fit(data.X, data.y)
+    path = tmp_path / "report.html"
+    write_report(path, model=model, X=data.X, y=data.y, assessment=assessment, overwrite=True)
+    return Page(path.read_text(encoding="utf-8"))
+
+
+def test_trouble_is_said_in_words(tmp_path):
+    data = make_competing_risks(400, n_causes=1, n_features=2, censoring_rate=0.9, random_state=0)
+    data.X["twin"] = data.X["x0"]
+    data.X["constant"] = 3.0
+    data.X["sparse"] = data.X["x1"].where(np.arange(400) % 4 == 0)
+    text = report_text(tmp_path, data).text
+    n_events = int(data.y["event"].sum())
+    assert n_events < 50
+    assert f"Only {n_events} people had “cause 1”" in text
+    assert "of people are censored" in text
+    assert "fewer than 20 people are still under observation" in text
+    assert "never vary and tell the model nothing: “constant”." in text
+    assert "More than half of the values are missing in “sparse”." in text
+    assert "Cox could not be compared: In fold 1 of 2:" in text
+
+
+def test_a_score_too_good_to_be_true_is_pointed_out(study, tmp_path):
+    scores = study["assessment"].scores
+    is_main = (scores["model"] == study["assessment"].main) & (scores["cause"] == 1)
+    suspect = scores["value"].mask(is_main & (scores["metric"] == "concordance_50"), 0.99)
+    changed = replace(study["assessment"], scores=scores.assign(value=suspect))
+    texts = [
+        write_report(tmp_path / name, **{**study, "assessment": assessment}).read_text("utf-8")
+        for name, assessment in (("as_is.html", study["assessment"]), ("changed.html", changed))
+    ]
+    assert ["is rarely real" in text for text in texts] == [False, True]
+
+
+def test_a_better_baseline_is_pointed_out(tmp_path):
+    data = make_competing_risks(400, n_causes=1, censoring_rate=0.2, random_state=0)
+    model = SurvivalBoost(n_estimators=60, random_state=0, n_jobs=1)
+    text = report_text(tmp_path, data, model=model).text
+    assert "Cox predicts better than SurvivalBoost: Brier scores are" in text
+    assert "Kaplan-Meier predicts better" not in text
+
+
+def test_a_model_that_learns_nothing_is_pointed_out(tmp_path):
+    data = make_competing_risks(400, n_causes=1, random_state=0)
+    data.X[:] = np.random.default_rng(0).normal(size=data.X.shape)
+    model = SurvivalBoost(n_estimators=100, random_state=0, n_jobs=1)
+    text = report_text(tmp_path, data, model=model).text
+    assert re.search(r"Kaplan-Meier predicts better|no better than Kaplan-Meier", text)
+
+
+def test_wrong_probabilities_are_pointed_out(tmp_path):
+    data = make_competing_risks(600, n_causes=1, n_features=2, random_state=0)
+    halved = data.y.assign(event=data.y["event"] * (np.arange(600) % 2))
+    model = SurvivalBoost(n_estimators=50, random_state=0, n_jobs=1)
+    honest = assess(model, data.X, data.y, n_splits=2, baselines=False, random_state=0)
+    fooled = assess(model, data.X, halved, n_splits=2, baselines=False, random_state=0)
+    model.fit(data.X, data.y)
+    texts = [
+        write_report(
+            tmp_path / f"{name}.html", model=model, X=data.X, y=data.y, assessment=assessment
+        ).read_text(encoding="utf-8")
+        for name, assessment in (("honest", honest), ("fooled", fooled))
+    ]
+    assert ["more than chance explains" in text for text in texts] == [False, True]
+
+
+def test_nothing_is_warned_of_where_all_is_well(tmp_path):
+    data = make_competing_risks(
+        1500, n_causes=1, n_features=2, censoring="independent", censoring_rate=0.3, random_state=0
+    )
+    last = float(np.sort(data.y["duration"])[-50])
+    model = SurvivalBoost(n_estimators=50, horizon_max=last, random_state=0, n_jobs=1)
+    page = report_text(tmp_path, data, model=model, baselines=False)
+    assert "raised a warning" in page.text
+    assert "Before you rely on it" not in page.text
+
+
+# -------------------------------------------------------------------------------------- other input
+@pytest.mark.parametrize("engine", ["xgboost", "catboost"])
+def test_arrays_other_engines_labels_and_a_loaded_model(engine, tmp_path):
+    data = make_competing_risks(200, n_causes=2, n_features=2, random_state=0)
+    X = data.X.to_numpy()
+    y = (data.y["event"].to_numpy() * 3, data.y["duration"].to_numpy())
+    model = SurvivalBoost(engine, n_estimators=5, random_state=0, n_jobs=1)
+    assessment = assess(model, X, y, test_size=0.5, random_state=0)
+    model.fit(X, y).save(tmp_path / "model")
+    path = write_report(
+        tmp_path / "report.html",
+        model=SurvivalBoost.load(tmp_path / "model"),
+        X=X,
+        y=y,
+        assessment=assessment,
+    )
+    text = Page(path.read_text(encoding="utf-8")).text
+    assert "cause 6" in text
+    assert "column 1" in text
+    assert "100 people were held out once" in text
+
+
+def test_many_columns_stay_a_small_file(tmp_path):
+    data = make_competing_risks(200, n_noise_features=300, random_state=0)
+    model = SurvivalBoost(n_estimators=3, random_state=0, n_jobs=1)
+    assessment = assess(model, data.X, data.y, n_splits=2, baselines=False, random_state=0)
+    model.fit(data.X, data.y)
+    path = write_report(
+        tmp_path / "report.html", model=model, X=data.X, y=data.y, assessment=assessment
+    )
+    assert path.stat().st_size < 400_000
+
+
+# -------------------------------------------------------------------------------------- the file
+def test_an_existing_file_is_refused_unless_overwriting(study, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text("precious")
+    with pytest.raises(FileExistsError, match=r"exists already. .*`overwrite=True`"):
+        write_report(path, **study)
+    assert path.read_text() == "precious"
+    assert write_report(str(path), **study, overwrite=True) == path
+    assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_draft(study, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("precious")
+
+    def fail(self, target):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_report(path, **study, overwrite=True)
+    assert path.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_bad_places_are_named(study, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere' does not exist"):
+        write_report(tmp_path / "nowhere" / "report.html", **study)
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        write_report(tmp_path, **study)
+
+
+def test_mistakes_are_named(study, tmp_path):
+    path = tmp_path / "report.html"
+    for change, error, message in (
+        ({"model": AalenJohansen()}, TypeError, r"fitted SurvivalBoost; got AalenJohansen"),
+        ({"assessment": None}, TypeError, r"`assessment` must come from .*; got NoneType"),
+        ({"event_names": ["a", "b"]}, ValueError, r"one name for each of the labels \[0, 1, 2\]"),
+        ({"event_names": "abc"}, ValueError, r"one name for each of the labels"),
+        ({"title": ""}, TypeError, r"`title` must be text"),
+        ({"X": study["X"].iloc[:, ::-1]}, ValueError, "another order"),
+        ({"X": study["X"].iloc[1:]}, ValueError, r"`X` has 299 rows but `y` has 300"),
+        (
+            {"X": study["X"].iloc[:99], "y": study["y"].iloc[:99]},
+            ValueError,
+            r"`assessment` is of row 299, but `X` has 99 rows",
+        ),
+    ):
+        with pytest.raises(error, match=message):
+            write_report(path, **{**study, **change})
+    assert not path.exists()
+
+
+def test_without_jinja2_the_extra_is_named(study, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r"pip install \"survival-objectives\[report\]\""):
+        write_report(tmp_path / "report.html", **study)
+
+
+# ------------------------------------------------------------------------------------------ numbers
+@given(
+    st.floats(-1e3, 1e3),
+    st.floats(1e-3, 1e6),
+    st.integers(3, 8),
+)
+def test_ticks_are_even_and_inside(low, span, n_ticks):
+    ticks = nice_ticks(low, low + span, n_ticks)
+    assert 2 <= len(ticks) <= 2 * n_ticks
+    steps = np.diff(ticks)
+    assert_allclose(steps, steps[0], rtol=1e-6)
+    assert ticks[0] >= low - 1e-6 * span
+    assert ticks[-1] <= low + span + 1e-6 * span
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0, "0"),
+        (0.25, "0.25"),
+        (38.516, "38.52"),
+        (2015.0, "2015"),
+        (-1.5, "−1.5"),
+        (54321.0, "54,321"),
+        (float("nan"), "–"),
+        (1e-7, "1e-07"),
+    ],
+)
+def test_numbers_are_short(value, shown):
+    assert number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0, "0%"),
+        (1.0, "100%"),
+        (1e-9, "<0.1%"),
+        (0.99999, ">99.9%"),
+        (0.0731, "7.3%"),
+        (0.5, "50%"),
+        (0.951, "95.1%"),
+        (float("nan"), "–"),
+    ],
+)
+def test_probabilities_never_round_to_certainty(value, shown):
+    assert percent(value) == shown
+
+
+def test_long_names_are_cut():
+    assert shortened("abcdef", 6) == "abcdef"
+    assert shortened("abcdefg", 6) == "abcde…"

@@ -1,0 +1,201 @@
+"""The report in a real browser: layout, slider, console, network.
+
+Needs selenium (``pip install selenium``), and Chromium with its driver (Debian: ``chromium`` and
+``chromium-driver``). Without them the tests are skipped.
+"""
+
+import json
+import shutil
+
+import pytest
+
+from survival_objectives import SurvivalBoost
+from survival_objectives.assessment import assess
+from survival_objectives.datasets import make_competing_risks
+from survival_objectives.report import write_report
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="Chromium or chromedriver is not on this machine"
+)
+
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+NAMES = ("censored", "a very long name of an event </script><b>", "death")
+OVERFLOWING = """
+    const width = document.documentElement.clientWidth;
+    return Array.from(document.querySelectorAll("body *"))
+        .filter(element => !element.closest(".scroll, nav, .sr, .skip, svg"))
+        .filter(element => element.getBoundingClientRect().right > width + 1)
+        .map(element => element.outerHTML.slice(0, 80));
+"""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    data = make_competing_risks(300, n_causes=2, n_features=3, random_state=0)
+    X = data.X.rename(columns={"x0": "a_name_that_goes_on_and_on_" * 4, "x1": "W" * 120})
+    model = SurvivalBoost(n_estimators=10, random_state=0, n_jobs=1)
+    assessment = assess(model, X, data.y, n_splits=3, random_state=0)
+    return write_report(
+        tmp_path_factory.mktemp("report") / "report.html",
+        model=model.fit(X, data.y),
+        X=X,
+        y=data.y,
+        assessment=assessment,
+        event_names=NAMES,
+        title="T" * 150,
+        duration_name="year",
+    )
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+def open_report(browser, report, *, width=1200, colours="light"):
+    command = browser.execute_cdp_cmd
+    command(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600},
+    )
+    feature = {"name": "prefers-color-scheme", "value": colours}
+    command("Emulation.setEmulatedMedia", {"media": "", "features": [feature]})
+    browser.get(report.as_uri())
+
+
+def shown(browser):
+    """Probabilities on the cards, one list a person, by state."""
+    return browser.execute_script("""
+        return Array.from(document.querySelectorAll(".person")).map(card =>
+            Array.from(card.querySelectorAll("[data-state]"))
+                .sort((a, b) => a.dataset.state - b.dataset.state)
+                .map(cell => parseFloat(cell.textContent)));
+    """)
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1200])
+def test_nothing_sticks_out(browser, report, width):
+    open_report(browser, report, width=width)
+    browser.execute_script(
+        "document.querySelectorAll('details').forEach(element => element.open = true)"
+    )
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.execute_script(OVERFLOWING) == []
+
+
+def test_no_console_message_and_no_request_but_the_file(browser, report):
+    browser.get_log("performance")
+    browser.get_log("browser")
+    open_report(browser, report)
+    assert browser.get_log("browser") == []
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    requested = {
+        message["params"]["request"]["url"]
+        for message in messages
+        if message["method"] == "Network.requestWillBeSent"
+    }
+    assert requested <= {report.as_uri(), "data:,"}
+    assert report.as_uri() in requested
+
+
+def test_slider_moves_numbers_and_marker_with_the_keyboard(browser, report):
+    open_report(browser, report)
+    data = json.loads(
+        browser.execute_script("return document.getElementById('people-data').textContent")
+    )
+    slider = browser.find_element("id", "horizon")
+    marker = browser.find_element("css selector", ".marker")
+    start, place = int(slider.get_property("value")), float(marker.get_attribute("x1"))
+    slider.send_keys(Keys.ARROW_RIGHT * 20)
+    step = int(slider.get_property("value"))
+    assert step == start + 20
+    assert float(marker.get_attribute("x1")) > place
+    assert slider.get_attribute("aria-valuetext") == f"year {data['times'][step]}"
+    assert browser.find_element("id", "horizon-label").text == data["times"][step]
+    for got, curves in zip(shown(browser), data["people"], strict=True):
+        assert got == pytest.approx([100 * curve[step] for curve in curves], abs=0.051)
+    slider.send_keys(Keys.HOME)
+    assert shown(browser) == [[100.0, 0.0, 0.0]] * 3
+    assert float(marker.get_attribute("x1")) == float(marker.get_attribute("data-left"))
+
+
+def test_page_says_the_same_before_and_after_its_script_ran(browser, report):
+    open_report(browser, report)
+    after = shown(browser)
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    browser.get(report.as_uri())
+    slider_is_hidden = not browser.find_element("css selector", ".slider").is_displayed()
+    table_is_shown = browser.find_element("css selector", ".fixed").is_displayed()
+    before = [
+        [float(cell.get_attribute("textContent").rstrip("%")) for cell in cells]
+        for cells in (
+            sorted(
+                card.find_elements("css selector", "[data-state]"),
+                key=lambda cell: cell.get_attribute("data-state"),
+            )
+            for card in browser.find_elements("class name", "person")
+        )
+    ]
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert before == [pytest.approx(person, abs=0.11) for person in after]
+    assert slider_is_hidden
+    assert table_is_shown
+
+
+def test_print_shows_fixed_horizons_instead_of_the_slider(browser, report):
+    open_report(browser, report)
+    visible = "return getComputedStyle(document.querySelector(arguments[0])).display"
+    assert browser.execute_script(visible, ".fixed") == "none"
+    assert browser.execute_script(visible, ".slider") != "none"
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert browser.execute_script(visible, ".fixed") != "none"
+    assert browser.execute_script(visible, ".slider") == "none"
+    assert browser.execute_script(visible, ".marker") == "none"
+
+
+def test_an_injected_script_does_not_run(browser, report):
+    open_report(browser, report)
+    browser.execute_script("""
+        const script = document.createElement("script");
+        script.textContent = "window.injected = true";
+        document.body.append(script);
+    """)
+    assert browser.execute_script("return window.injected") is None
+    browser.get_log("browser")
+
+
+def test_dark_mode_is_dark_and_readable(browser, report):
+    lightness = """
+        const style = getComputedStyle(document.body);
+        const mean = colour => colour.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0) / 3;
+        return [mean(style.backgroundColor), mean(style.color)];
+    """
+    open_report(browser, report, colours="dark")
+    paper, ink = browser.execute_script(lightness)
+    assert paper < 60 < 180 < ink
+    open_report(browser, report)
+    paper, ink = browser.execute_script(lightness)
+    assert ink < 60 < 180 < paper
