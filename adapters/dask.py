@@ -545,8 +545,8 @@ class _Collection:
             computed = client.compute(
                 [self.parts[number] for number in block],
                 workers=[worker],
-                # Where the worker is lost: what it shares with other work must not wait for it.
-                allow_other_workers=True,
+                # Strictly: an idle worker may steal what is only preferred elsewhere, rows and all.
+                allow_other_workers=False,
             )
             for number, future in zip(block, computed, strict=True):
                 futures[number] = future

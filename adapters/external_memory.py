@@ -13,9 +13,10 @@ teach nothing are left out), K causes and s = 3 draws of horizons:
 - while the events are boosted, gradients, weights and row numbers, about (16 K + 16) h bytes;
 - one batch of people, stacked, and a few pages of the binned rows.
 
-With 5 horizons, of which about 3.5 rows a person are kept, and two causes this is about 0.5 kB a
-person whatever the number of features; in memory the estimator needs four times as much at ten
-features, and more with more. On disk are (n_features + 1) (h s + 1) bytes a person and model.
+So memory does grow with people, if not with features. Measured with 5 horizons, two causes, ten
+features and batches of 100 000: 842 MiB for 500 000 people, of which about 250 are Python and its
+packages; the estimator in memory takes 2458 MiB for twice as many. On disk are about
+(n_features + 1) (h s + 1) bytes a person and model.
 """
 
 from __future__ import annotations

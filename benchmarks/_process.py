@@ -42,9 +42,10 @@ def run_limited(
 ) -> Outcome:
     """Run ``command`` and end it, with its children, where it passes a limit."""
     begin, peak, cpu = time.perf_counter(), 0.0, 0.0
-    with tempfile.TemporaryFile() as errors:
+    # Some libraries leave files where they run.
+    with tempfile.TemporaryFile() as errors, tempfile.TemporaryDirectory() as folder:
         started = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=errors, env=environment
+            command, stdout=subprocess.DEVNULL, stderr=errors, env=environment, cwd=folder
         )
         process = psutil.Process(started.pid)
         verdict = None

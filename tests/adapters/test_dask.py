@@ -1,0 +1,314 @@
+"""Training on a Dask cluster: four processes, and as many of them as a test wants."""
+
+from __future__ import annotations
+
+import _thread
+import itertools
+import os
+import threading
+import time
+import warnings
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import Client, LocalCluster
+from sklearn.base import clone
+
+from survival_objectives import SurvivalBoost
+from survival_objectives.adapters import _dask_worker
+from survival_objectives.adapters._dask_checkpoint import read_checkpoint
+from survival_objectives.adapters.dask import DaskSurvivalBoost, WorkerLostError
+from survival_objectives.datasets import integrated_squared_error, make_competing_risks
+
+N_WORKERS = 4
+TIMES = np.linspace(0.1, 3.0, 20)
+SETTINGS = {"n_estimators": 20, "learning_rate": 0.2, "n_jobs": 1, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def client():
+    patience = {"distributed.deploy.lost-worker-timeout": "300s"}  # On a busy machine.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with (
+            dask.config.set(patience),
+            LocalCluster(
+                n_workers=N_WORKERS,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=":0",
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            yield client
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_competing_risks(1200, n_causes=2, n_features=4, random_state=0)
+
+
+def on_workers(client, data, n_workers, n_partitions=4):
+    """People in memory of the first workers, which are then the ones that train."""
+    workers = sorted(client.nthreads())[:n_workers]
+    frames = [dd.from_pandas(part, npartitions=n_partitions) for part in (data.X, data.y)]
+    blocks = np.array_split(np.arange(n_partitions), n_workers)
+    placed = []
+    for frame in frames:
+        parts = [
+            client.persist(frame.partitions[int(number)], workers=[worker])
+            for worker, block in zip(workers, blocks, strict=True)
+            for number in block
+        ]
+        placed.append(dd.concat(parts))
+    return placed
+
+
+def same_model(model, other, X):
+    curves = [each.predict_cumulative_incidence(X, TIMES) for each in (model, other)]
+    return np.array_equal(*curves)
+
+
+def error_to_truth(model, data):
+    test = data.draw(500, random_state=1)
+    curves = model.predict_cumulative_incidence(test.X, TIMES)
+    return integrated_squared_error(test.true.cumulative_incidence(test.X, TIMES), curves, TIMES)
+
+
+@pytest.fixture(scope="module")
+def usual_error(data):
+    """What a model may err: the worst seed of one machine, and three times their spread."""
+    errors = []
+    for seed in range(4):
+        model = SurvivalBoost("xgboost", **{**SETTINGS, "random_state": seed})
+        errors.append(error_to_truth(model.fit(data.X, data.y), data))
+    return max(errors) + 3 * np.std(errors)
+
+
+# ------------------------------------------------------------------------------------------ parity
+@pytest.mark.parametrize(
+    "settings", [{}, {"early_stopping_rounds": 5}, {"censoring": "kaplan-meier"}]
+)
+def test_one_worker_trains_the_model_of_one_machine_bit_for_bit(client, data, settings):
+    X, y = on_workers(client, data, 1)
+    model = DaskSurvivalBoost(**SETTINGS, **settings).fit(X, y)
+    local = SurvivalBoost("xgboost", **SETTINGS, **settings).fit(data.X, data.y)
+
+    assert same_model(model.to_local(), local, data.X)
+    assert model.n_floored_ == local.n_floored_
+    assert model.history_ == local.history_
+
+
+def test_a_warm_start_goes_on_as_on_one_machine(client, data):
+    X, y = on_workers(client, data, 1)
+    model = DaskSurvivalBoost(**SETTINGS, warm_start=True).fit(X, y)
+    local = SurvivalBoost("xgboost", **SETTINGS, warm_start=True).fit(data.X, data.y)
+    for each, arguments in ((model, (X, y)), (local, (data.X, data.y))):
+        each.set_params(n_estimators=30).fit(*arguments)
+    assert model.n_estimators_ == 30
+    assert same_model(model.to_local(), local, data.X)
+
+
+@pytest.mark.parametrize("n_workers", [2, 4])
+def test_more_workers_are_as_near_to_the_truth_as_one_machine(client, data, usual_error, n_workers):
+    X, y = on_workers(client, data, n_workers)
+    model = DaskSurvivalBoost(**SETTINGS).fit(X, y)
+    assert error_to_truth(model, data) < usual_error
+
+
+def test_all_workers_count_everybody(client, data):
+    """The population that workers agree on has the Kaplan-Meier curve and quantiles of all."""
+    X, y = on_workers(client, data, 4)
+    model = DaskSurvivalBoost(**SETTINGS).fit(X, y)
+    local = SurvivalBoost("xgboost", **SETTINGS).fit(data.X, data.y)
+
+    assert model._t_max == local._t_max
+    np.testing.assert_allclose(model._censoring_curve.values, local._censoring_curve.values)
+    np.testing.assert_allclose(model._start, local._start, atol=0.1)
+
+
+def test_the_same_seed_and_workers_give_the_same_model(client, data):
+    X, y = dd.from_pandas(data.X, npartitions=2), dd.from_pandas(data.y, npartitions=2)
+    first, second = (DaskSurvivalBoost(**SETTINGS).fit(X, y) for _ in range(2))
+    assert same_model(first.to_local(), second.to_local(), data.X)
+
+
+# ----------------------------------------------------------------------------------- awkward data
+def test_workers_without_a_cause_and_empty_or_skewed_partitions(client, data, usual_error):
+    """Sorted by event: workers have no cause 1, no cause 2 or nobody censored; one is empty."""
+    people = pd.concat([data.X, data.y], axis=1).sort_values(["event", "duration"])
+    cuts = [0, 0, 700, 710, 1000, 1200]
+    pieces = [people.iloc[a:b] for a, b in itertools.pairwise(cuts)]
+    parts = [dask.delayed(lambda part: part)(piece) for piece in pieces]
+    frame = dd.from_delayed(parts, meta=people.iloc[:0])
+    model = DaskSurvivalBoost(**SETTINGS).fit(frame, ("event", "duration"))
+    assert model.event_ids_.tolist() == [0, 1, 2]
+    assert list(model.feature_names_in_) == list(data.X.columns)
+    assert error_to_truth(model, data) < usual_error
+
+    model.set_params(early_stopping_rounds=10).fit(frame, ("event", "duration"))
+    assert len(model.history_) >= model.n_estimators_
+
+
+def test_arrays_with_unknown_chunks_weights_and_split_columns(client, data):
+    values, y = data.X.to_numpy(), data.y[["event", "duration"]].to_numpy()
+    keep = da.from_array(np.ones(len(values), bool), chunks=600)
+    X = da.from_array(values, chunks=(600, 2))[keep]
+    y = da.from_array(y, chunks=(600, 2))[keep]
+    weight = da.from_array(np.where(values[:, 0] > 0, 1.0, 0.0), chunks=600)[keep]
+    assert np.isnan(X.shape[0])
+
+    model = DaskSurvivalBoost(**SETTINGS).fit(X, y, sample_weight=weight)
+    curves = model.predict_survival_function(X, TIMES)
+
+    assert isinstance(curves, da.Array)
+    assert curves.compute().shape == (1200, 20)
+
+
+def test_held_out_people_on_the_cluster(client, data):
+    other = data.draw(400, random_state=1)
+    X, y = on_workers(client, data, 2)
+    eval_set = dd.from_pandas(other.X, npartitions=1), dd.from_pandas(other.y, npartitions=1)
+    model = DaskSurvivalBoost(**SETTINGS, early_stopping_rounds=15).fit(X, y, eval_set=eval_set)
+    losses = [record.loss for record in model.history_]
+    assert losses[-1] < losses[0]
+    assert model.n_estimators_ == np.argmin(losses) + 1
+
+
+def test_categories_and_missing_values(client, data):
+    X = data.X.copy()
+    X["kind"] = pd.Categorical(np.where(X["x0"] > 0, "a", "b"), categories=["b", "a", "c"])
+    X.loc[::7, "x1"] = np.nan
+    frame, y = dd.from_pandas(X, npartitions=2), dd.from_pandas(data.y, npartitions=2)
+    model = DaskSurvivalBoost(**SETTINGS).fit(frame, y)
+    assert model._schema.categories[4].tolist() == ["b", "a", "c"]
+    assert np.isfinite(model.predict(frame).compute()).all()
+
+    with pytest.raises(ValueError, match=r"categorize\(columns=\['kind'\]\)"):
+        model.fit(frame.assign(kind=frame["kind"].cat.as_unknown()), y)
+
+
+# -------------------------------------------------------------------------------------- prediction
+def test_predictions_are_lazy_and_those_of_the_local_model(client, data, tmp_path):
+    X, y = on_workers(client, data, 2)
+    model = DaskSurvivalBoost(**SETTINGS).fit(X, y)
+    local = model.to_local()
+    assert type(local) is SurvivalBoost
+    for method, arguments in (
+        ("predict_cumulative_incidence", (TIMES,)),
+        ("predict_survival_function", (TIMES,)),
+        ("predict_proba", (1.0,)),
+        ("predict", ()),
+        ("predict_quantile", (0.25,)),
+        ("predict_restricted_mean_time", (2.0,)),
+        ("shap_values", (1.0,)),
+    ):
+        lazy = getattr(model, method)(X, *arguments)
+        assert isinstance(lazy, da.Array), method
+        # Small partitions are predicted by XGBoost in float32, large ones off the trees.
+        expected = getattr(local, method)(data.X, *arguments)
+        assert lazy.ndim == expected.ndim
+        np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-5, atol=1e-6)
+    frame = model.predict_survival_function(X, TIMES, as_frame=True)
+    assert isinstance(frame, dd.DataFrame)
+    pd.testing.assert_index_equal(frame.compute().index, data.X.index)
+    assert model.score(X, y) == pytest.approx(local.score(data.X, data.y))
+
+    model.save(tmp_path / "model")
+    loaded = DaskSurvivalBoost.load(tmp_path / "model")
+    assert same_model(loaded.to_local(), SurvivalBoost.load(tmp_path / "model"), data.X)
+    with pytest.raises(ValueError, match="lacks the columns"):
+        model.predict(X.rename(columns={"x0": "age"}))
+
+
+def test_it_is_an_estimator_with_the_parameters_of_survival_boost():
+    model = DaskSurvivalBoost(n_horizons=3, checkpoint_folder="here")
+    assert clone(model).get_params() == model.get_params()
+    assert set(SurvivalBoost().get_params()) < set(model.get_params())
+    assert "n_horizons=3" in repr(model)
+    with pytest.raises(TypeError, match="n_horizon"):
+        DaskSurvivalBoost(n_horizon=3)
+
+
+# ------------------------------------------------------------------------------------------ faults
+LONG = {**SETTINGS, "n_estimators": 200, "checkpoint_every": 20}
+
+
+def at_first_checkpoint(folder, action):
+    def wait():
+        while not list(folder.glob("chunk-*/checkpoint.json")):
+            time.sleep(0.01)
+        action()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+def busy(client):
+    states = client.run(lambda: (len(_dask_worker._running), len(_dask_worker._trackers)))
+    return {worker: state for worker, state in states.items() if state != (0, 0)}
+
+
+def test_a_killed_worker_and_an_interrupted_client(client, data, tmp_path):
+    """Both end the training soon and leave nothing behind; resumed, it is as if uninterrupted."""
+    # Two partitions are trained on by the first two workers.
+    X, y = dd.from_pandas(data.X, npartitions=2), dd.from_pandas(data.y, npartitions=2)
+    whole = DaskSurvivalBoost(**LONG, checkpoint_folder=str(tmp_path / "whole")).fit(X, y)
+
+    folder = tmp_path / "interrupted"
+    model = DaskSurvivalBoost(**LONG, checkpoint_folder=str(folder))
+    thread = at_first_checkpoint(folder, _thread.interrupt_main)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    thread.join()
+    assert not hasattr(model, "booster_")
+    assert not busy(client)
+    assert not any(client.processing().values())
+
+    victim, pid = sorted(client.run(os.getpid).items())[1]
+    folder = tmp_path / "killed"
+    model = DaskSurvivalBoost(**LONG, checkpoint_folder=str(folder))
+    thread = at_first_checkpoint(folder, lambda: os.kill(pid, 9))
+    with pytest.raises(WorkerLostError, match=victim):
+        model.fit(X, y)
+    thread.join()
+    assert not busy(client)
+
+    _, state = read_checkpoint(str(folder))
+    assert state.n_chunks * 10 < 200
+    client.wait_for_workers(N_WORKERS, timeout=300)
+    model.fit(X, y, resume=True)
+    assert same_model(model.to_local(), whole.to_local(), data.X)
+
+    with pytest.raises(ValueError, match="written with max_depth=4, not 2"):
+        clone(model).set_params(max_depth=2).fit(X, y, resume=True)
+    with pytest.raises(ValueError, match="2 partitions; here are 1"):
+        model.fit(X.repartition(npartitions=1), y.repartition(npartitions=1), resume=True)
+
+
+# ---------------------------------------------------------------------------------------- mistakes
+def test_mistakes_are_named_before_any_training(client, data):
+    X, y = dd.from_pandas(data.X, npartitions=2), dd.from_pandas(data.y, npartitions=2)
+    model = DaskSurvivalBoost(**SETTINGS)
+    with pytest.raises(TypeError, match="`X` is a DataFrame; pass a dask DataFrame"):
+        model.fit(data.X, y)
+    with pytest.raises(TypeError, match="`y` must be a Dask collection"):
+        model.fit(X, data.y)
+    with pytest.raises(ValueError, match="`y` has 3 partitions, but `X` has 2"):
+        model.fit(X, dd.from_pandas(data.y, npartitions=3))
+    with pytest.raises(ValueError, match="has no column 'died'"):
+        model.fit(X, ("died", "duration"))
+    with pytest.raises(ValueError, match="on Dask it is 'xgboost'"):
+        DaskSurvivalBoost("lightgbm").fit(X, y)
+    with pytest.raises(ValueError, match="needs the `checkpoint_folder`"):
+        model.fit(X, y, resume=True)
+    with pytest.raises(ValueError, match="All 1200 people are censored"):
+        model.fit(X, y.assign(event=0))
+    with pytest.raises(ValueError, match=r"Partition \d: `duration` is -1"):
+        model.fit(X, y.assign(duration=-1.0))
+    assert not busy(client)
