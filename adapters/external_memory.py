@@ -538,6 +538,7 @@ def _stacker(stacker: TimeStacker, seed: Sequence[int]) -> TimeStacker:
         horizon_max=stacker.horizon_max,
         random_state=np.random.default_rng(seed),
         event_times=stacker.event_times,
+        time_unit=stacker.time_unit,
     )
 
 

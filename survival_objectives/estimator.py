@@ -40,13 +40,20 @@ from survival_objectives.metrics import integrated_brier_score
 from survival_objectives.persistence import ENGINES
 from survival_objectives.population import Alone, Population, Reduction
 from survival_objectives.stacking import (
+    UNIT_ROUNDING,
     HorizonSampler,
     TimeStacker,
     check_causes_seen,
     event_role,
     stacked_matrix,
 )
-from survival_objectives.trees import Forest, monotone_incidence
+from survival_objectives.trees import (
+    Forest,
+    WindowPieces,
+    averaged_incidence,
+    monotone_incidence,
+    time_unit,
+)
 from survival_objectives.validation import (
     Features,
     SurvivalTarget,
@@ -109,6 +116,10 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         Whether censoring may depend on the features, or is the same for everybody.
     monotone : bool, default=True
         Whether survival never rises and no incidence ever falls in time.
+    time_smoothing : float, default=0.2
+        Monotone curves are averages over the times from (1 - ``time_smoothing``) t to
+        (1 + ``time_smoothing``) t, as trees leave open where between two of their thresholds on
+        time something happens. With 0 they are step functions.
     early_stopping_rounds : int, optional
         Stop once the held-out IPCW log-loss has not improved for so many rounds, and keep the best.
     validation_fraction : float, default=0.1
@@ -189,6 +200,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         refresh_every: int | None = None,
         censoring: str = "boosted",
         monotone: bool = True,
+        time_smoothing: float = 0.2,
         early_stopping_rounds: int | None = None,
         validation_fraction: float = 0.1,
         min_censoring_survival: float = 0.05,
@@ -211,6 +223,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         self.refresh_every = refresh_every
         self.censoring = censoring
         self.monotone = monotone
+        self.time_smoothing = time_smoothing
         self.early_stopping_rounds = early_stopping_rounds
         self.validation_fraction = validation_fraction
         self.min_censoring_survival = min_censoring_survival
@@ -293,6 +306,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
                 check_positive_int(getattr(self, name), name)
         check_fraction(self.learning_rate, "learning_rate", zero=False)
         check_fraction(self.max_features, "max_features", zero=False)
+        check_fraction(self.time_smoothing, "time_smoothing", one=False)
         check_fraction(self.validation_fraction, "validation_fraction", zero=False, one=False)
         check_fraction(self.min_censoring_survival, "min_censoring_survival", zero=False)
         check_choice(self.censoring, "censoring", ("boosted", "kaplan-meier"))
@@ -379,6 +393,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.times_ = self._time_grid(t_max)
+        self._time_unit = time_unit(everybody.target.duration, t_max)
 
     def _latest_horizon(self, everybody: Population) -> float:
         target = everybody.target
@@ -423,6 +438,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             horizon_max=self._t_max,
             random_state=self._reduction.stream(train_stream),
             event_times=everybody.event_times(self._t_max),
+            time_unit=self._time_unit,
         )
         kaplan_meier = KaplanMeierCensoring().fit(everybody.target, sample_weight=everybody.weight)
         if not goes_on:
@@ -567,7 +583,13 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     ) -> HeldOut | None:
         if people is None:
             return None
-        stacker = TimeStacker(8, "mixture", horizon_max=self._t_max, random_state=stream)
+        stacker = TimeStacker(
+            8,
+            "mixture",
+            horizon_max=self._t_max,
+            random_state=stream,
+            time_unit=self._time_unit,
+        )
         return held_out_rows(
             people.features,
             people.target,
@@ -581,22 +603,42 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     def _curves(self, features: Features, times: FloatArray) -> FloatArray:
         """Event-free probability and incidences, (n_samples, K + 1, n_times)."""
         forest = self._forest()
-        steps = forest.interval(times)
         curves = np.empty((features.n_samples, len(self.event_ids_), len(times)))
-        for people in self._parts(features.n_samples):
+        centre, radius = self._windows(times)
+        for people in self._parts(features.n_samples, len(times)):
             proba = self._step_probabilities(features.values[people], forest)
-            curves[people] = proba[:, steps].transpose(2, 0, 1)
+            if radius.any():
+                incidence = averaged_incidence(proba[1:], forest.breaks, centre, radius)
+                curves[people, 1:] = incidence.transpose(2, 0, 1)
+                curves[people, 0] = np.maximum(1 - incidence.sum(axis=0), 0).T
+            else:
+                curves[people] = proba[:, forest.interval(centre)].transpose(2, 0, 1)
         if self.monotone:
             at_start = times <= 0
             curves[:, :, at_start] = 0.0
             curves[:, 0, at_start] = 1.0
         return curves
 
-    def _parts(self, n_samples: int) -> Iterator[slice]:
+    def _windows(self, times: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Centres and radii of the windows (14) that answer for these times.
+
+        They end at the latest horizon, and get narrower towards it: later there is nothing to
+        average. Where people are observed once a day, say, the state of a day lasts all day, and
+        the middle of the day answers for it. Curves that are not monotone are the engine's own.
+        """
+        if not self.monotone:
+            return times, np.zeros(len(times))
+        centre = np.minimum(times, self._t_max)
+        if self._time_unit:
+            centre = (np.floor(centre / self._time_unit + UNIT_ROUNDING) + 0.5) * self._time_unit
+        radius = np.minimum(self.time_smoothing * centre, self._t_max - centre)
+        return centre, np.maximum(radius, 0.0)
+
+    def _parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
         """People whose curves fit into memory together."""
         forest = self._forest()
         size = _PREDICTION_SIZE if forest.is_readable else _ENGINE_ROWS
-        n_people = max(1, size // (forest.n_steps * len(self.event_ids_)))
+        n_people = max(1, size // (max(forest.n_steps, n_times) * len(self.event_ids_)))
         for first in range(0, n_samples, n_people):
             yield slice(first, min(first + n_people, n_samples))
 
@@ -709,19 +751,50 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     def predict_quantile(self, X: Any, quantile: float = 0.5) -> FloatArray:
         """First time by which an event has happened with this probability; inf where never.
 
-        The default is the median. Exact: it is one of the breaks of the curve.
+        The default is the median.
         """
         check_is_fitted(self, "booster_")
         quantile = check_fraction(quantile, "quantile", zero=False, one=False)
         features = check_features(X, like=self._schema)
-        inside = np.maximum(self._forest().representatives(), np.finfo(np.float32).tiny)
-        begins = np.concatenate([[0.0], inside[1:], [np.inf]])
+        edges = self._edges(self._t_max)
         found = np.empty(features.n_samples)
-        for people in self._parts(features.n_samples):
-            survival = self._curves(_rows(features, people), inside.astype(np.float64))[:, 0]
-            reached = 1 - survival >= quantile
-            found[people] = begins[np.where(reached.any(1), reached.argmax(1), len(inside))]
+        for people in self._parts(features.n_samples, len(edges)):
+            # At time 0 itself everybody is event-free.
+            at: FloatArray = np.concatenate([[np.finfo(np.float32).tiny], edges[1:]])
+            event = 1 - self._curves(_rows(features, people), at)[:, 0]
+            reached = event >= quantile
+            first = reached.argmax(axis=1)
+            time = edges[first]
+            if self._is_continuous:
+                row, last = np.arange(len(event)), np.maximum(first - 1, 0)
+                after, before = event[row, first], event[row, last]
+                share = np.ones(len(event))
+                np.divide(quantile - before, after - before, out=share, where=after > before)
+                time = self._pieces(edges).inside(last, first, share)
+            found[people] = np.where(reached.any(axis=1), time, np.inf)
         return found
+
+    @property
+    def _is_continuous(self) -> bool:
+        """Whether curves move at all times, rather than in steps."""
+        return bool(self.monotone and self.time_smoothing > 0 and not self._time_unit)
+
+    def _pieces(self, edges: FloatArray) -> WindowPieces:
+        return WindowPieces(edges, self._t_max / (1 + self.time_smoothing), self._t_max)
+
+    def _edges(self, horizon: float) -> FloatArray:
+        """Times up to a horizon between which curves are constant or, if continuous, simple."""
+        if self._is_continuous:
+            breaks = self._forest().breaks
+            edges = [breaks / (1 + self.time_smoothing), breaks / (1 - self.time_smoothing)]
+            # Close to the latest horizon windows begin at 2 t - t_max.
+            narrower = self._t_max / (1 + self.time_smoothing)
+            times = np.concatenate([*edges, (breaks + self._t_max) / 2, [narrower, self._t_max]])
+        elif self.monotone and self._time_unit:
+            times = np.arange(horizon // self._time_unit + 1) * self._time_unit
+        else:
+            times = self._forest().representatives()[1:].astype(np.float64)
+        return np.unique(np.concatenate([[0.0], times[(times > 0) & (times < horizon)], [horizon]]))
 
     def predict_restricted_mean_time(
         self, X: Any, horizon: float | None = None, *, cause: int | None = None
@@ -745,14 +818,14 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             check_choice(cause, "cause", self.event_ids_[1:].tolist())
             index = int(np.searchsorted(self.event_ids_, cause))
         features = check_features(X, like=self._schema)
-        breaks = self._forest().breaks
-        edges = np.concatenate([[0.0], breaks[(breaks > 0) & (breaks < horizon)], [horizon]])
-        middles = (edges[:-1] + edges[1:]) / 2
+        edges = self._edges(horizon)
+        if self._is_continuous:
+            times, weight = edges, self._pieces(edges).integral_weights()
+        else:
+            times, weight = (edges[:-1] + edges[1:]) / 2, np.diff(edges)
         area = np.empty(features.n_samples)
-        for people in self._parts(features.n_samples):
-            curves = self._curves(_rows(features, people), middles)
-            # Curves are constant between breaks, so this sum is the integral.
-            area[people] = curves[:, index] @ np.diff(edges)
+        for people in self._parts(features.n_samples, len(times)):
+            area[people] = self._curves(_rows(features, people), times)[:, index] @ weight
         return area
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -103,6 +103,7 @@ def _metadata(model: Any) -> dict[str, Any]:
             for column, levels in schema.categories.items()
         },
         "t_max": model._t_max,
+        "time_unit": model._time_unit,
         "start": model._start.tolist(),
         "censoring_curve": _curve_content(model._censoring_curve),
         "censoring_start": _curve_content(model._censoring_start),
@@ -177,6 +178,7 @@ def _restore(cls: Any, path: Path, content: dict[str, Any]) -> Any:
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
     model._t_max = content["t_max"]
+    model._time_unit = content["time_unit"]
     model.times_ = cls._time_grid(model._t_max)
     model._start = np.array(content["start"], dtype=np.float64)
     model._censoring_curve = _curve(content["censoring_curve"])

@@ -47,6 +47,9 @@ __all__ = ["HorizonSampler", "Role", "Stack", "TimeStacker", "censoring_role", "
 HorizonSampler = Callable[[np.random.Generator, int, int, SurvivalTarget], npt.ArrayLike]
 SAMPLERS = ("uniform", "stratified", "events", "mixture")
 
+#: What may be missing from a whole number of units by rounding.
+UNIT_ROUNDING = 2e-3
+
 # Rows of the stacked matrix that are copied at a time.
 _BLOCK = 4096
 
@@ -100,6 +103,9 @@ class TimeStacker:
         event-free.
     random_state : int, Generator, RandomState or None
         Seed. The same integer gives the same horizons.
+    time_unit : float, default=0.0
+        Unit of which all durations are whole multiples, such as a day. The state of a day lasts all
+        day, so horizons are then drawn evenly within their day. 0: time is continuous.
     event_times : array, optional
         Sorted times of the events that "events" and "mixture" follow. Default: those of the people
         who are drawn for.
@@ -124,8 +130,10 @@ class TimeStacker:
         hard_zero_fraction: float = 0.0,
         random_state: Any = None,
         event_times: npt.NDArray[np.float64] | None = None,
+        time_unit: float = 0.0,
     ) -> None:
         self.event_times = event_times
+        self.time_unit = time_unit
         self.n_horizons = check_positive_int(n_horizons, "n_horizons")
         if not callable(sampler):
             check_choice(sampler, "horizon_sampler", SAMPLERS)
@@ -152,6 +160,10 @@ class TimeStacker:
             msg = "All durations are 0, so there is no horizon to look at."
             raise ValueError(msg)
         horizon = self._sample(target, t_max)
+        if self.time_unit:
+            # Draws from event times would all fall on the beginning of a day.
+            day = np.floor(horizon / self.time_unit + UNIT_ROUNDING)
+            horizon = (day + self.generator.random(horizon.shape)) * self.time_unit
         n_zeros = round(self.hard_zero_fraction * horizon.size)
         if n_zeros:
             horizon.flat[self.generator.choice(horizon.size, n_zeros, replace=False)] = 0

@@ -235,12 +235,15 @@ def test_it_is_an_estimator_with_the_parameters_of_survival_boost():
 
 
 # ------------------------------------------------------------------------------------------ faults
-LONG = {**SETTINGS, "n_estimators": 200, "checkpoint_every": 20}
+LONG = {**SETTINGS, "n_estimators": 200, "checkpoint_every": 20, "timeout": 60}
 
 
 def at_first_checkpoint(folder, action):
     def wait():
+        latest = time.monotonic() + 120
         while not list(folder.glob("chunk-*/checkpoint.json")):
+            if time.monotonic() > latest:
+                return
             time.sleep(0.01)
         action()
 

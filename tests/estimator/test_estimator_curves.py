@@ -1,7 +1,8 @@
-"""Curves are exact: equal to the engine's own predict before the monotone step, (12)-(13) after."""
+"""Curves are exact: equal to the engine's own predict before the monotone step, (12)-(14) after."""
 
 from __future__ import annotations
 
+import copy
 import tracemalloc
 
 import numpy as np
@@ -15,7 +16,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import estimator
 from survival_objectives.losses import probabilities
-from survival_objectives.trees import Forest, Tree, monotone_incidence
+from survival_objectives.trees import (
+    Forest,
+    Tree,
+    averaged_incidence,
+    monotone_incidence,
+    time_unit,
+)
 
 # What each engine is asked to grow, besides its defaults.
 CASES = [
@@ -216,6 +223,76 @@ def test_monotone_incidence_is_formula_13(incidence):
     monotone = (np.diff(incidence, axis=1) >= 0).all()
     if monotone:
         assert_allclose(result, incidence, atol=1e-15)
+
+
+@given(
+    hnp.arrays(np.float64, st.tuples(st.just(2), st.just(5), st.just(3)), elements=st.floats(0, 1)),
+    st.lists(st.floats(0.01, 10), min_size=4, max_size=4, unique=True),
+    st.lists(st.floats(0, 12), min_size=1, max_size=5),
+    st.floats(0, 3),
+)
+def test_averaged_incidence_is_formula_14(incidence, breaks, times, radius):
+    incidence, breaks = np.sort(incidence, axis=1), np.sort(breaks)
+    times = np.array(times)
+    radii = np.minimum(radius, times)
+    result = averaged_incidence(incidence, breaks, times, radii)
+    edges = np.concatenate([[0.0], breaks, [np.inf]])
+    for column, (time, r) in enumerate(zip(times, radii, strict=True)):
+        if r < 1e-3:
+            continue
+        overlap = np.minimum(edges[1:], time + r) - np.maximum(edges[:-1], time - r)
+        expected = np.einsum("ksn,s->kn", incidence, np.maximum(overlap, 0)) / (2 * r)
+        assert_allclose(result[:, column], expected, atol=1e-9)
+    at_once = averaged_incidence(incidence, breaks, times, np.zeros(len(times)))
+    assert_array_equal(at_once, incidence[:, np.searchsorted(breaks, times, side="right")])
+
+
+@pytest.mark.parametrize(
+    ("times", "unit"),
+    [
+        ([1.0, 2.0, 7.0], 1.0),
+        ([30.0, 60.0, 90.0], 30.0),
+        (np.arange(1, 40) * 0.1, 0.1),
+        ([1.0, 2.5, 3.1], 0.0),
+        (np.linspace(0.3, 7.123, 50) ** 1.5, 0.0),
+        ([0.001, 100.0], 0.0),  # Too fine to matter.
+        ([0.0, 0.0], 0.0),
+    ],
+)
+def test_time_unit(times, unit):
+    times = np.asarray(times, np.float32).astype(np.float64)
+    assert time_unit(times, float(times.max())) == pytest.approx(unit, rel=1e-3)
+
+
+def test_days_are_predicted_as_days(engine):
+    """Durations in whole days: constant within a day, and no lag behind what was seen by then."""
+    people = simulated(1500, random_state=5)
+    days = np.ceil(people.y["duration"] * 5)
+    model = boost(engine, n_estimators=100).fit(people.X, (people.y["event"], days))
+    curves = model.predict_cumulative_incidence(people.X, [4.0, 4.5, 4.99, 5.0])
+    assert_array_equal(curves[:, :, 0], curves[:, :, 1])
+    assert_array_equal(curves[:, :, 0], curves[:, :, 2])
+    assert (curves[:, 0, 3] < curves[:, 0, 0]).mean() > 0.9
+    first_days = np.arange(2.0, 10.0)
+    true = people.true.cumulative_incidence(people.X, first_days / 5)[:, 0]
+    lag = (model.predict_survival_function(people.X, first_days) - true).mean()
+    # Read as if time were continuous, the model is half a day late.
+    model._time_unit = 0.0
+    late = (model.predict_survival_function(people.X, first_days) - true).mean()
+    assert abs(lag) < 0.02
+    assert late > lag + 0.01
+
+
+def test_smoothed_curves_stay_close_to_the_steps(engine, fitted, data):
+    model = fitted(engine)
+    steps = copy.copy(model).set_params(time_smoothing=0.0)
+    times = np.linspace(0.05, model.times_[-1], 400)
+    smooth = model.predict_survival_function(data.X, times)
+    rough = steps.predict_survival_function(data.X, times)
+    assert 0 < np.abs(smooth - rough).mean() < 0.02
+    assert_array_equal(smooth[:, -1], rough[:, -1])
+    # Jumps are spread.
+    assert np.diff(smooth).min() > np.diff(rough).min() / 2
 
 
 @st.composite

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -24,6 +26,18 @@ def test_quantile_is_the_first_time_that_reaches_it(engine, fitted, data, quanti
     assert_allclose(found[finite], by_grid[finite], atol=grid[1] - grid[0] + 1e-6)
     assert (found[finite] <= by_grid[finite] + 1e-6).all()
     # Exactly there, not only near it.
+    inner = np.flatnonzero(finite & (found > 0))
+    if len(inner):
+        survival = model.predict_survival_function(data.X.iloc[inner], found[inner])
+        assert_allclose(1 - np.diag(survival), quantile, atol=1e-9)
+
+
+@pytest.mark.parametrize("quantile", [0.25, 0.5])
+def test_quantile_of_step_functions_is_a_step(engine, fitted, data, quantile):
+    model = fitted(engine)
+    model = copy.copy(model).set_params(time_smoothing=0.0)
+    found = model.predict_quantile(data.X, quantile)
+    finite = np.isfinite(found)
     for person in np.flatnonzero(finite & (found > 0))[:20]:
         before, at = model.predict_survival_function(
             data.X[person : person + 1],
@@ -44,8 +58,8 @@ def test_restricted_mean_time_is_the_integral(engine, fitted, data, horizon):
     end = model.times_[-1] if horizon is None else horizon
     breaks = model._forest().breaks
     n_cells = 200_000
-    # A fine grid up to the last break, where the curves become flat.
-    edges = np.linspace(0, min(end, breaks[-1] * 1.01), n_cells + 1)
+    # A fine grid up to the latest horizon, where the curves become flat.
+    edges = np.linspace(0, min(end, model.times_[-1]), n_cells + 1)
     middles = (edges[1:] + edges[:-1]) / 2
     X = data.X[:4]
     curves = model.predict_cumulative_incidence(X, middles)
