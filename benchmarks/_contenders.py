@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parent
 PARENT = "ours"
 ENGINES = ("lightgbm", "xgboost", "catboost")
 OURS = tuple(f"ours-{engine}" for engine in ENGINES)
-OURS_DEFAULT = OURS[0]
+OURS_DEFAULT = "ours-xgboost"
 
 
 @dataclass(frozen=True)

@@ -566,7 +566,7 @@ def _wins(tables: Mapping[str, pd.DataFrame]) -> str:
     judged = {name: tables[name] for name in _JUDGED if not tables[name].empty}
     everyone = {
         ours: [row for name, table in judged.items() for row in comparisons(table, name, ours)]
-        for ours in (*OURS, f"{OURS_DEFAULT} tuned")
+        for ours in (*OURS, f"{OURS[0]} tuned")
     }
     parts = [
         "## What we win, tie and lose",
@@ -581,14 +581,14 @@ def _wins(tables: Mapping[str, pd.DataFrame]) -> str:
         parts.append("There are no pairs to compare yet.")
         return "\n\n".join(parts)
     for title, wanted in (("What we lose", "lose"), ("What we tie", "tie")):
-        parts.append(f"### {title}: quality, SurvivalBoost on LightGBM")
+        parts.append(f"### {title}: quality, SurvivalBoost on XGBoost")
         listed = _listed(everyone[OURS_DEFAULT], wanted)
         parts.append(listed or "None of the comparisons with more than one run.")
-    parts.append("### Every comparison of SurvivalBoost on LightGBM")
+    parts.append("### Every comparison of SurvivalBoost on XGBoost")
     for suite in judged:
         rows = [row for row in everyone[OURS_DEFAULT] if row["suite"] == suite]
         parts.append(_verdict_table(suite, rows))
-    tuned = everyone[f"{OURS_DEFAULT} tuned"]
+    tuned = everyone[f"{OURS[0]} tuned"]
     if tuned:
         parts.append("### The same, both tuned")
         parts.append(_verdict_table("survival", tuned))

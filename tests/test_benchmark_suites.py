@@ -435,7 +435,7 @@ def test_tables_mark_the_best_and_those_within_a_standard_error() -> None:
 
 def test_the_report_counts_wins_and_losses(tmp_path: Path) -> None:
     store = Store("competing", tmp_path)
-    errors = {"ours-lightgbm": 3.0, "hazardous": 6.0, "cox": 1.5}
+    errors = {"ours-xgboost": 3.0, "hazardous": 6.0, "cox": 1.5}
     for name, error in errors.items():
         for seed in range(3):
             job = small_job(contender=name, seed=seed)
@@ -445,7 +445,7 @@ def test_the_report_counts_wins_and_losses(tmp_path: Path) -> None:
             store.append({**record, **made})
     text = _report.write_report(tmp_path, tmp_path / "RESULTS.md").read_text()
     wins = text.split("## What we win, tie and lose")[1].split("\n## ")[0]
-    assert "| **SurvivalBoost, LightGBM** | 1 | 0 | 1 | 0 | 1 | 0 | 1 | 0 |" in wins
+    assert "| **SurvivalBoost, XGBoost** | 1 | 0 | 1 | 0 | 1 | 0 | 1 | 0 |" in wins
     lost = wins.split("### What we lose")[1].split("###")[0]
     assert "simulated, base case, error to the truth × 1000: Cox, cause-specific, -69." in lost
     assert "hazardous" not in lost

@@ -126,6 +126,18 @@ def test_comparison_is_that_of_the_committed_runs() -> None:
         assert f"| {' | '.join(row)} |" in README
 
 
+def test_table_of_results_is_that_of_the_report() -> None:
+    report = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    table = README.split("| | METABRIC, Brier |")[1].split("\n\n")[0]
+    rows = [line.strip("|").split(" | ") for line in table.splitlines()[2:]]
+    assert len(rows) > 10
+    for data, first in {"METABRIC": 1, "SUPPORT": 3}.items():
+        section = report.split(f"### {data}, defaults")[1]
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            assert f"| {' | '.join([cells[0], *cells[first : first + 2]])} |" in section
+
+
 def test_links_lead_to_files() -> None:
     for document in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md"):
         path = ROOT / document
