@@ -757,20 +757,21 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         quantile = check_fraction(quantile, "quantile", zero=False, one=False)
         features = check_features(X, like=self._schema)
         edges = self._edges(self._t_max)
+        pieces = self._pieces(edges) if self._is_continuous else None
+        # At time 0 itself everybody is event-free.
+        at: FloatArray = np.concatenate([[np.finfo(np.float32).tiny], edges[1:]])
         found = np.empty(features.n_samples)
         for people in self._parts(features.n_samples, len(edges)):
-            # At time 0 itself everybody is event-free.
-            at: FloatArray = np.concatenate([[np.finfo(np.float32).tiny], edges[1:]])
             event = 1 - self._curves(_rows(features, people), at)[:, 0]
             reached = event >= quantile
             first = reached.argmax(axis=1)
             time = edges[first]
-            if self._is_continuous:
+            if pieces is not None:
                 row, last = np.arange(len(event)), np.maximum(first - 1, 0)
                 after, before = event[row, first], event[row, last]
                 share = np.ones(len(event))
                 np.divide(quantile - before, after - before, out=share, where=after > before)
-                time = self._pieces(edges).inside(last, first, share)
+                time = pieces.inside(last, first, share)
             found[people] = np.where(reached.any(axis=1), time, np.inf)
         return found
 
@@ -779,8 +780,13 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         """Whether curves move at all times, rather than in steps."""
         return bool(self.monotone and self.time_smoothing > 0 and not self._time_unit)
 
+    @property
+    def _narrower(self) -> float:
+        """The time from which on windows end at the latest horizon."""
+        return self._t_max / (1 + self.time_smoothing)
+
     def _pieces(self, edges: FloatArray) -> WindowPieces:
-        return WindowPieces(edges, self._t_max / (1 + self.time_smoothing), self._t_max)
+        return WindowPieces(edges, self._narrower, self._t_max)
 
     def _edges(self, horizon: float) -> FloatArray:
         """Times up to a horizon between which curves are constant or, if continuous, simple."""
@@ -788,8 +794,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             breaks = self._forest().breaks
             edges = [breaks / (1 + self.time_smoothing), breaks / (1 - self.time_smoothing)]
             # Close to the latest horizon windows begin at 2 t - t_max.
-            narrower = self._t_max / (1 + self.time_smoothing)
-            times = np.concatenate([*edges, (breaks + self._t_max) / 2, [narrower, self._t_max]])
+            late = [(breaks + self._t_max) / 2, [self._narrower, self._t_max]]
+            times = np.concatenate([*edges, *late])
         elif self.monotone and self._time_unit:
             times = np.arange(horizon // self._time_unit + 1) * self._time_unit
         else:
