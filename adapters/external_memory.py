@@ -6,17 +6,19 @@ rows in files (`xgboost.ExtMemQuantileDMatrix`). Everything else is as in `Survi
 loop, weights, censoring model and trees.
 
 What stays in memory, with h stacked rows a person and model (at most ``n_horizons``; rows that
-teach nothing are left out), K causes and s = 3 draws of horizons:
+teach nothing are left out) and K causes:
 
 - 20 bytes a person for the outcome, and 8 for a sample weight;
-- XGBoost's margins, 8 K h s bytes of the events (value and start) and 8 h s of the censoring;
-- while the events are boosted, gradients, weights and row numbers, about (16 K + 16) h bytes;
+- of the people who are boosted on, XGBoost's margins, 8 K h s bytes of the events (value and start)
+  and 8 h s of the censoring, where s = 3 draws of horizons are kept;
+- while the events are boosted, gradients, weights and row numbers, about (16 K + 16) h bytes of
+  these people;
 - one batch of people, stacked, and a few pages of the binned rows.
 
-So memory does grow with people, if not with features. Measured with 5 horizons, two causes, ten
-features and batches of 100 000: 842 MiB for 500 000 people, of which about 250 are Python and its
-packages; the estimator in memory takes 2458 MiB for twice as many. On disk are about
-(n_features + 1) (h s + 1) bytes a person and model.
+By default everybody is boosted on, so that all of this but the last grows with people, if not with
+features. With ``people_per_turn`` the rounds between two refreshes take other people in turn, with
+one draw of horizons (s = 1): then only the first line grows. ``benchmarks/distributed.py`` measures
+both. On disk are about (n_features + 1) (h s + 1) bytes a person boosted on, and model.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -107,6 +109,7 @@ class ParquetBatches:
         self.files = _files([paths] if isinstance(paths, str | Path) else list(paths))
         self.event, self.duration, self.sample_weight = event, duration, sample_weight
         self.batch_size = check_positive_int(batch_size, "batch_size")
+        self._n_batches: dict[int, int] = {}  # By file, once it was read.
         given = self._parquet.read_schema(self.files[0]).names
         outcome = [name for name in (event, duration, sample_weight) if name is not None]
         kept = [name for name in given if name not in outcome and name != "__index_level_0__"]
@@ -118,15 +121,31 @@ class ParquetBatches:
 
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
         """Features, outcomes and weights, batch by batch."""
+        for _, batch in self.chosen(None):
+            yield batch
+
+    def chosen(self, numbers: frozenset[int] | None) -> Iterator[tuple[int, tuple[Any, Any, Any]]]:
+        """Batches of these numbers (None: all); files without any of them are not opened again."""
         wanted = [*self.features, self.event, self.duration]
         if self.sample_weight is not None:
             wanted.append(self.sample_weight)
-        for path in self.files:
-            with self._parquet.ParquetFile(path) as file:
-                for batch in file.iter_batches(self.batch_size, columns=wanted):
-                    frame = batch.to_pandas()
-                    weight = None if self.sample_weight is None else frame[self.sample_weight]
-                    yield frame[self.features], (frame[self.event], frame[self.duration]), weight
+        first = 0
+        for place, path in enumerate(self.files):
+            n_batches = self._n_batches.get(place)
+            inside = range(first, first + (n_batches or 0))
+            if n_batches is None or numbers is None or not numbers.isdisjoint(inside):
+                n_batches = 0
+                with self._parquet.ParquetFile(path) as file:
+                    for batch in file.iter_batches(self.batch_size, columns=wanted):
+                        if numbers is None or first + n_batches in numbers:
+                            yield first + n_batches, self._batch(batch.to_pandas())
+                        n_batches += 1
+                self._n_batches[place] = n_batches
+            first += n_batches
+
+    def _batch(self, frame: pd.DataFrame) -> tuple[Any, Any, Any]:
+        weight = None if self.sample_weight is None else frame[self.sample_weight]
+        return frame[self.features], (frame[self.event], frame[self.duration]), weight
 
 
 def _files(paths: Sequence[Any]) -> list[Path]:
@@ -148,6 +167,7 @@ def fit_external(
     batches: Iterable[Any],
     *,
     eval_set: Any = None,
+    people_per_turn: int | None = None,
     cache_folder: Any = None,
 ) -> SurvivalBoost:
     """Train ``model`` on batches of people that are never in memory together.
@@ -157,10 +177,17 @@ def fit_external(
     model : SurvivalBoost
         With ``engine="xgboost"``; its parameters are used, and it is fitted.
     batches : iterable of (X, y) or (X, y, sample_weight)
-        For instance `ParquetBatches`. It is iterated over about ten times and must give the same
-        people every time, in the types that ``SurvivalBoost.fit`` takes.
+        For instance `ParquetBatches`. It is iterated over again and again, about ten times or, with
+        ``people_per_turn``, about eight times a refresh, and must give the same people every time,
+        in the types that ``SurvivalBoost.fit`` takes. With a method ``chosen(numbers)`` like
+        that of `ParquetBatches`, only the batches that are needed are read.
     eval_set : pair (X, y), optional
         Held-out people, in memory. Early stopping needs them here.
+    people_per_turn : int, optional
+        The rounds between two refreshes are boosted on at most so many people, those of some
+        batches, and the next rounds on others, until it is the first ones' turn again. This bounds
+        memory and time whatever the number of people. Trees then err like those of so few people,
+        of which only the average is better: make it 100 000 or more. Default: everybody, always.
     cache_folder : path, optional
         Where XGBoost keeps the binned rows while it trains; a local disk is best. Default: the
         system's folder for temporary files. Emptied when training ends, however it ends.
@@ -172,18 +199,21 @@ def fit_external(
     """
     model._check_parameters()
     _check_external(model, batches, eval_set)
+    if people_per_turn is not None:
+        check_positive_int(people_per_turn, "people_per_turn")
     source, target, weight = _read_outcomes(batches)
+    turns = _turns(source.sizes, people_per_turn)
     everybody = counted(target, weight)
     people = _People(source.schema, target, weight)
     held_out = None if eval_set is None else model._checked_eval_set(eval_set, people)
     with tempfile.TemporaryDirectory(prefix="survival-boost-", dir=cache_folder) as folder:
         trainer = _ExternalBoost(**model.get_params())
         trainer._source, trainer._cache = source, itertools.count()
-        trainer._folder = folder
+        trainer._folder, trainer._turns = folder, turns
         generator = check_random_state(model.random_state)
         trainer._begin(source.schema, everybody)
         trainer._train(people, everybody, held_out, generator, goes_on=False)
-        hand_over(trainer, model, {"_source", "_cache", "_folder"})
+        hand_over(trainer, model, {"_source", "_cache", "_folder", "_turns"})
     return model
 
 
@@ -211,35 +241,72 @@ def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
 # ----------------------------------------------------------------------------------------- batches
 @dataclass(frozen=True)
 class _Source:
-    """Features of the people, batch by batch, and how many people each batch has."""
+    """Features of the people, batch by batch.
+
+    Attributes
+    ----------
+    batches, schema
+        Where they come from, and their columns.
+    numbers, sizes : list of int
+        Which batches have people who count, and how many.
+    """
 
     batches: Iterable[Any]
     schema: Features
+    numbers: list[int]
     sizes: list[int]
 
-    def __iter__(self) -> Iterator[Features]:
-        found = 0
-        for features, *_ in _people(self.batches, self.schema):
-            if found == len(self.sizes) or features.n_samples != self.sizes[found]:
-                msg = f"`batches` gave other people when it was read again (batch {found})."
+    def features(self, places: Sequence[int]) -> Iterator[Features]:
+        """People of the batches at these places of ``numbers``."""
+        expected = [(self.numbers[place], self.sizes[place]) for place in places]
+        given = _people(self.batches, self.schema, frozenset(number for number, _ in expected))
+        for known, found in itertools.zip_longest(expected, given):
+            if known is None or found is None or (found[0], found[1].n_samples) != known:
+                number = found[0] if known is None else known[0]
+                msg = f"`batches` gave other people when it was read again (batch {number})."
                 raise ValueError(msg)
-            found += 1
-            yield features
-        if found < len(self.sizes):
-            msg = f"`batches` gave {found} batches when it was read again, not {len(self.sizes)}."
-            raise ValueError(msg)
+            yield found[1]
 
-    def slices(self) -> list[slice]:
-        """Where each batch stands among everybody."""
+    def slices(self, places: Sequence[int] | None = None) -> list[slice]:
+        """Where the people of each batch stand among everybody."""
         ends = np.cumsum([0, *self.sizes])
-        return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+        every = range(len(self.sizes)) if places is None else places
+        return [slice(int(ends[place]), int(ends[place + 1])) for place in every]
+
+
+def _turns(sizes: Sequence[int], people_per_turn: int | None) -> list[list[int]]:
+    """Places of the batches of each turn.
+
+    Neighbours take different turns, as files are often sorted by something that matters.
+
+    >>> _turns([5, 5, 5, 5, 3], 10)
+    [[0, 3], [1, 4], [2]]
+    >>> _turns([5, 5], None)
+    [[0, 1]]
+    """
+    limit = sum(sizes) if people_per_turn is None else people_per_turn
+    if max(sizes) > limit:
+        msg = (
+            f"`people_per_turn` is {limit}, but a batch has {max(sizes)} people. Raise it, or make "
+            "smaller batches (`batch_size` of `ParquetBatches`)."
+        )
+        raise ValueError(msg)
+    n_turns = -(-sum(sizes) // limit)
+    while max(sum(sizes[first::n_turns]) for first in range(n_turns)) > limit:
+        n_turns += 1
+    return [list(range(first, len(sizes), n_turns)) for first in range(n_turns)]
 
 
 def _people(
-    batches: Iterable[Any], like: Features | None
-) -> Iterator[tuple[Features, SurvivalTarget | None, FloatArray | None]]:
-    """Checked people of every batch who count; outcomes only where nothing is known yet."""
-    for number, batch in enumerate(batches):
+    batches: Iterable[Any], like: Features | None, numbers: frozenset[int] | None = None
+) -> Iterator[tuple[int, Features, SurvivalTarget | None, FloatArray | None]]:
+    """Checked people of the batches who count; outcomes only where nothing is known yet."""
+    if hasattr(batches, "chosen"):
+        numbered = batches.chosen(numbers)
+    else:
+        every = enumerate(batches)
+        numbered = every if numbers is None else (one for one in every if one[0] in numbers)
+    for number, batch in numbered:
         try:
             X, y, *rest = batch
             people = _batch_people(X, y, rest[0] if rest else None, like)
@@ -247,7 +314,7 @@ def _people(
             msg = f"Batch {number}: {error}"
             raise type(error)(msg) from None
         if people is not None:
-            yield people
+            yield number, *people
 
 
 def _batch_people(
@@ -275,16 +342,18 @@ def _read_outcomes(batches: Iterable[Any]) -> tuple[_Source, SurvivalTarget, Flo
     schema: Features | None = None
     labels, durations = [], []
     weights: list[FloatArray | None] = []
+    numbers: list[int] = []
     sizes: list[int] = []
-    for features, target, weight in _people(batches, None):
+    for number, features, target, weight in _people(batches, None):
         assert target is not None
-        schema = features.schema if schema is None else _with_levels(schema, features, len(sizes))
+        schema = features.schema if schema is None else _with_levels(schema, features, number)
         if weights and (weight is None) != (weights[0] is None):
-            msg = f"Batch {len(sizes)}: either all batches have weights or none has."
+            msg = f"Batch {number}: either all batches have weights or none has."
             raise ValueError(msg)
         labels.append(target.event_ids[target.event])
         durations.append(time_feature(target.duration))
         weights.append(weight)
+        numbers.append(number)
         sizes.append(features.n_samples)
     if schema is None:
         msg = "`batches` has no people."
@@ -293,7 +362,7 @@ def _read_outcomes(batches: Iterable[Any]) -> tuple[_Source, SurvivalTarget, Flo
     total = None
     if weights[0] is not None:
         total = np.concatenate([weight for weight in weights if weight is not None])
-    return _Source(batches, schema, sizes), known, total
+    return _Source(batches, schema, numbers, sizes), known, total
 
 
 def _with_levels(schema: Features, features: Features, number: int) -> Features:
@@ -321,11 +390,12 @@ class _Booster(_boosting_xgboost.Booster):
     def __init__(self, settings: Any, model: Any = None, cache: Any = None) -> None:
         super().__init__(settings, model)
         self._cache = cache
+        self._bins: Any = None
 
     def add_batches(self, rows: Rows) -> int:
         options: dict[str, Any] = {}
-        if self._matrices:
-            options["ref"] = self._matrices[0]
+        if self._bins is not None or self._matrices:
+            options["ref"] = self._bins or self._matrices[0]
         max_bin = self._settings.engine_params.get("max_bin")
         if max_bin is not None:
             options["max_bin"] = max_bin
@@ -345,6 +415,13 @@ class _Booster(_boosting_xgboost.Booster):
         )
         self._matrices.append(matrix)
         return len(self._matrices) - 1
+
+    def release(self) -> None:
+        """Forget all rows, on disk too; one made-up row keeps the bins for those to come."""
+        if self._bins is None and self._matrices:
+            row = np.zeros((1, self._settings.schema.n_features + 1), np.float32)
+            self._bins = self._matrix(xgb.QuantileDMatrix, row, ref=self._matrices[0])
+        self._matrices.clear()
 
 
 class _Reader(xgb.DataIter):  # type: ignore[misc, name-defined]
@@ -379,16 +456,42 @@ class _BatchedStack:
 
 @dataclass
 class _BatchedLoop(BoostingLoop):
-    """The loop, with weights computed batch by batch from horizons that are drawn again."""
+    """The loop, with weights computed batch by batch from horizons that are drawn again.
+
+    Where people take turns, each chunk of rounds has rows of its own, and the last ones are
+    forgotten first. The models see the people of a turn for the first time then, or have not seen
+    them for long, which is no matter: their margins are sums over all trees.
+    """
 
     source: _Source | None = None
     seed: int = 0
+    turns: list[list[int]] = field(default_factory=list)
+    _turn: int = 0
     _n_drawn: int = 0
+
+    def _prepare(self, n_chunks: int) -> None:
+        if len(self.turns) == 1:
+            super()._prepare(n_chunks)
+
+    def _stack(self, chunk: int) -> Any:
+        if len(self.turns) == 1:
+            return super()._stack(chunk)
+        boosters: Any = [one for one in (self.events, self.censoring) if one is not None]
+        for booster in boosters:
+            booster.release()
+        self._turn = chunk % len(self.turns)
+        stack = self._new_stack()
+        self._add_exits()
+        return stack
+
+    def _features(self) -> Iterator[Features]:
+        assert self.source is not None
+        return self.source.features(self.turns[self._turn])
 
     def _outcomes(self) -> Iterator[tuple[SurvivalTarget, FloatArray | None]]:
         assert self.source is not None
         target, weight = self.target, self.sample_weight
-        for rows in self.source.slices():
+        for rows in self.source.slices(self.turns[self._turn]):
             part = replace(target, event=target.event[rows], duration=target.duration[rows])
             yield part, None if weight is None else weight[rows]
 
@@ -416,13 +519,11 @@ class _BatchedLoop(BoostingLoop):
         return _BatchedStack(number, SimpleNamespace(target=target), event_key, censoring_key)
 
     def _event_rows(self, number: int) -> Iterator[tuple[Float32Array, FloatArray]]:
-        assert self.source is not None
-        for features, (_, _, role, _) in zip(self.source, self._roles(number), strict=True):
+        for features, (_, _, role, _) in zip(self._features(), self._roles(number), strict=True):
             yield role.matrix(features), np.tile(self.start, (role.n_rows, 1))
 
     def _censoring_rows(self, number: int) -> Iterator[tuple[Float32Array, FloatArray]]:
-        assert self.source is not None
-        for features, (_, _, _, role) in zip(self.source, self._roles(number), strict=True):
+        for features, (_, _, _, role) in zip(self._features(), self._roles(number), strict=True):
             yield role.matrix(features), self.censoring_start(role.horizon)[:, None]
 
     def _add_exits(self) -> None:
@@ -433,15 +534,13 @@ class _BatchedLoop(BoostingLoop):
         self._censoring_exits = boosters[1].add_batches(self._happened_rows)
 
     def _censored_rows(self) -> Iterator[tuple[Float32Array, FloatArray]]:
-        assert self.source is not None
-        for features, (target, _) in zip(self.source, self._outcomes(), strict=True):
+        for features, (target, _) in zip(self._features(), self._outcomes(), strict=True):
             people = np.flatnonzero(target.event == 0)
             rows = stacked_matrix(features, people, time_feature(target.duration[people]))
             yield rows, np.tile(self.start, (len(rows), 1))
 
     def _happened_rows(self) -> Iterator[tuple[Float32Array, FloatArray]]:
-        assert self.source is not None
-        for features, (target, _) in zip(self.source, self._outcomes(), strict=True):
+        for features, (target, _) in zip(self._features(), self._outcomes(), strict=True):
             people = np.flatnonzero(target.event > 0)
             times = target.duration[people]
             rows = stacked_matrix(features, people, time_feature(times, left=True))
@@ -548,6 +647,7 @@ class _ExternalBoost(SurvivalBoost):
     _source: _Source
     _cache: Iterator[int]
     _folder: str
+    _turns: list[list[int]]
 
     def _adapter(self) -> Any:
         def prefix() -> str:
@@ -559,7 +659,7 @@ class _ExternalBoost(SurvivalBoost):
         stacker = arguments[3]
         seed = int(stacker.generator.integers(2**62))
         loop = _BatchedLoop(*arguments)
-        loop.source, loop.seed = self._source, seed
+        loop.source, loop.seed, loop.turns = self._source, seed, self._turns
         return loop
 
     def _state_weights(

@@ -19,6 +19,7 @@ PACKAGES = (
     "lightgbm",
     "catboost",
     "numba",
+    "dask",
     "numpy",
     "scikit-learn",
     "scikit-survival",

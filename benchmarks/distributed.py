@@ -1,7 +1,8 @@
 """Training on a Dask cluster and from disk, next to the estimator in memory.
 
     python -m benchmarks.distributed scale     # Dask with 2 workers, in memory: 5 000 000 people
-    python -m benchmarks.distributed external  # XGBoost's external memory: a tenth of them, all
+    python -m benchmarks.distributed external  # XGBoost's external memory: a tenth of them, all;
+                                               # with everybody in every round, and in turns
     python -m benchmarks.distributed overhead  # CPU of Dask against one process: 1 000 000 people
 
 Simulated people with 10 features, 2 causes and censoring that depends on the features, written to
@@ -19,7 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,8 @@ BATCH = 100_000
 N_TEST = 5_000
 TIMES = np.linspace(0.05, 3.0, 60)
 N_WORKERS = 2
+# People who are boosted on between two refreshes, where they take turns.
+TURN = 500_000
 
 
 def simulated() -> Any:
@@ -73,12 +77,17 @@ def run_memory(paths: list[Path], settings: dict[str, Any]) -> tuple[SurvivalBoo
     return model.fit(frame.drop(columns=["event", "duration"]), y), {}
 
 
-def run_external(paths: list[Path], settings: dict[str, Any]) -> tuple[SurvivalBoost, Any]:
+def run_external(
+    paths: list[Path], settings: dict[str, Any], people_per_turn: int | None = None
+) -> tuple[SurvivalBoost, Any]:
     from survival_objectives.adapters.external_memory import ParquetBatches, fit_external
 
     model = SurvivalBoost("xgboost", n_jobs=1, **settings)
     with tempfile.TemporaryDirectory(dir=paths[0].parent) as folder:
-        return fit_external(model, ParquetBatches(paths), cache_folder=folder), {}
+        fit_external(
+            model, ParquetBatches(paths), people_per_turn=people_per_turn, cache_folder=folder
+        )
+    return model, {}
 
 
 def run_dask(paths: list[Path], settings: dict[str, Any]) -> tuple[SurvivalBoost, Any]:
@@ -100,7 +109,12 @@ def run_dask(paths: list[Path], settings: dict[str, Any]) -> tuple[SurvivalBoost
         return model.to_local(), {"workers": workers}
 
 
-ARMS = {"memory": run_memory, "external": run_external, "dask": run_dask}
+ARMS: dict[str, Callable[[list[Path], dict[str, Any]], tuple[SurvivalBoost, Any]]] = {
+    "memory": run_memory,
+    "dask": run_dask,
+    "external": run_external,
+    "external in turns": partial(run_external, people_per_turn=TURN),
+}
 
 
 def run_arm(arm: str, folder: Path, n_people: int, batch: int, settings: dict[str, Any]) -> Any:
@@ -145,12 +159,14 @@ def scale(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def external(options: argparse.Namespace) -> dict[str, Any]:
-    small, large = run_arms(
-        [("external", options.people // 10), ("external", options.people)], options
-    )
-    per_person = (large["peak_mib"] - small["peak_mib"]) * 2**20
-    per_person /= large["people"] - small["people"]
-    return {"rows": [small, large], "bytes_per_person": round(per_person)}
+    """How memory grows while people grow tenfold."""
+    rows, growth = [], {}
+    for arm in ("external", "external in turns"):
+        small, large = run_arms([(arm, options.people // 10), (arm, options.people)], options)
+        rows += [small, large]
+        grown = (large["peak_mib"] - small["peak_mib"]) * 2**20
+        growth[arm] = round(grown / (large["people"] - small["people"]))
+    return {"rows": rows, "people_per_turn": TURN, "bytes_per_person": growth}
 
 
 def overhead(options: argparse.Namespace) -> dict[str, Any]:
@@ -181,7 +197,7 @@ COMMANDS = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=[*COMMANDS, "arm"])
     parser.add_argument("--arm", choices=list(ARMS))
@@ -196,15 +212,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="of the files",
     )
     parser.add_argument("--no-write", action="store_true", help="only print")
-    options = parser.parse_args(arguments)
-    settings = {
+    return parser.parse_args(arguments)
+
+
+def settings(options: argparse.Namespace) -> dict[str, Any]:
+    return {
         "n_estimators": options.rounds,
         "learning_rate": options.learning_rate,
         "random_state": 0,
     }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parsed(arguments)
     if options.command == "arm":
         folder = Path(options.folder)
-        print(json.dumps(run_arm(options.arm, folder, options.people, options.batch, settings)))
+        row = run_arm(options.arm, folder, options.people, options.batch, settings(options))
+        print(json.dumps(row))
         return
     run, n_people = COMMANDS[options.command]
     options.people = options.people or n_people

@@ -197,8 +197,7 @@ class BoostingLoop:
         """Train; with held-out people, stop when their loss has stopped falling."""
         settings = self.settings
         n_chunks = -(-settings.n_rounds // settings.refresh_every)
-        self._stacks = [self._new_stack() for _ in range(min(settings.n_stacks, n_chunks))]
-        self._add_exits()
+        self._prepare(n_chunks)
         first_round = self.events.n_rounds
         held_margin = None
         if held_out is not None:
@@ -216,7 +215,7 @@ class BoostingLoop:
         for chunk in range(first_chunk, n_chunks):
             if self._should_stop():
                 break
-            stack = self._stacks[chunk % len(self._stacks)]
+            stack = self._stack(chunk)
             done = self.events.n_rounds - first_round
             n_rounds = min(settings.refresh_every, settings.n_rounds - done)
             if self.censoring is not None and self.events.n_rounds > 0:
@@ -233,6 +232,15 @@ class BoostingLoop:
             self.best_round = self._best_so_far()
 
     # ------------------------------------------------------------------------------------- rows
+    def _prepare(self, n_chunks: int) -> None:
+        n_stacks = min(self.settings.n_stacks, n_chunks)
+        self._stacks = [self._new_stack() for _ in range(n_stacks)]
+        self._add_exits()
+
+    def _stack(self, chunk: int) -> _StackedRoles:
+        """The rows that a chunk of rounds is boosted on."""
+        return self._stacks[chunk % len(self._stacks)]
+
     def _new_stack(self) -> _StackedRoles:
         stack = self.stacker.draw(self.target)
         events = event_role(self.target, stack)

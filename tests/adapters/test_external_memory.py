@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost as xgb
+from hypothesis import given
+from hypothesis import strategies as st
 
 from survival_objectives import SurvivalBoost
 from survival_objectives.adapters import external_memory
@@ -97,10 +99,12 @@ def test_early_stopping_on_held_out_people(data):
     assert model.n_estimators_ == np.argmin(losses) + 1 < 200
 
 
-def test_no_more_than_a_batch_is_in_memory_and_the_rest_on_disk(data, tmp_path, monkeypatch):
-    """What grows with people are a few numbers a row; benchmarks/distributed.py measures them."""
+@pytest.fixture
+def watch(monkeypatch, tmp_path):
+    """Sizes of the batches that XGBoost is given; by refresh, the files of rows it keeps."""
     sizes, files = [], []
     read = external_memory._Reader.next
+    advance_censoring = external_memory._BatchedLoop._advance_censoring
 
     def watched(self, input_data):
         def recorded(**batch):
@@ -109,26 +113,101 @@ def test_no_more_than_a_batch_is_in_memory_and_the_rest_on_disk(data, tmp_path, 
 
         return read(self, recorded)
 
+    def advance(self, stack, n_rounds):
+        # One matrix may have several files; their names begin with its own.
+        names = {path.name.split(".")[0] for path in tmp_path.rglob("rows-*")}
+        files.append(names)
+        return advance_censoring(self, stack, n_rounds)
+
+    monkeypatch.setattr(external_memory._Reader, "next", watched)
+    monkeypatch.setattr(external_memory._BatchedLoop, "_advance_censoring", advance)
+    return sizes, files
+
+
+def in_batches(data, size):
+    return [(data.X.iloc[a : a + size], data.y.iloc[a : a + size]) for a in range(0, 2000, size)]
+
+
+def test_no_more_than_a_batch_is_in_memory_and_the_rest_on_disk(data, tmp_path, watch, monkeypatch):
+    """What grows with people are a few numbers a row; benchmarks/distributed.py measures them."""
+
     def in_memory(*arguments, **options):
         msg = "A matrix of all rows was made."
         raise AssertionError(msg)
 
-    def advance(self, stack, n_rounds):
-        files.extend(path.name for path in tmp_path.rglob("rows-*"))
-        return advance_censoring(self, stack, n_rounds)
-
-    advance_censoring = external_memory._BatchedLoop._advance_censoring
-    monkeypatch.setattr(external_memory._Reader, "next", watched)
-    monkeypatch.setattr(external_memory._BatchedLoop, "_advance_censoring", advance)
     monkeypatch.setattr(xgb, "QuantileDMatrix", in_memory)
     monkeypatch.setattr(xgb, "DMatrix", in_memory)
-    batches = [(data.X.iloc[a : a + 200], data.y.iloc[a : a + 200]) for a in range(0, 2000, 200)]
-    fit_external(boost(n_horizons=3), batches, cache_folder=tmp_path)
+    fit_external(boost(n_horizons=3), in_batches(data, 200), cache_folder=tmp_path)
 
+    sizes, files = watch
     assert max(sizes) <= 3 * 200
     # Three draws of horizons and the exits, for both models.
-    assert len(set(files)) == 8
+    assert {len(names) for names in files} == {8}
     assert not list(tmp_path.iterdir())
+
+
+# ------------------------------------------------------------------------------------------- turns
+def test_people_who_take_turns_are_all_learnt_from():
+    """Nearly as near to the truth as everybody in every round, and nearer than a turn alone."""
+    data = make_competing_risks(6000, n_causes=2, n_features=4, random_state=0)
+    batches = [(data.X.iloc[a : a + 400], data.y.iloc[a : a + 400]) for a in range(0, 6000, 400)]
+    every, turns = (
+        fit_external(boost(refresh_every=3), batches, people_per_turn=limit)
+        for limit in (None, 1200)
+    )
+    alone = boost(refresh_every=3).fit(data.X.iloc[:1200], data.y.iloc[:1200])
+    errors = [error_to_truth(model, data) for model in (every, turns, alone)]
+    assert errors[1] < 1.3 * errors[0]
+    assert errors[1] < 0.8 * errors[2]
+    assert turns.refreshed_rounds_ == list(range(3, 30, 3))
+
+
+def test_only_the_people_of_one_turn_are_kept(data, tmp_path, watch):
+    """Each refresh has other rows, two matrices a model, whatever the number of people."""
+    model = boost(n_horizons=3)
+    fit_external(model, in_batches(data, 200), people_per_turn=400, cache_folder=tmp_path)
+    _, files = watch
+    assert [len(names) for names in files] == [4, 4]
+    assert not files[0] & files[1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_single_turn_is_everybody_and_turns_are_reproducible(data):
+    batches = in_batches(data, 500)
+    everybody, single = (
+        fit_external(boost(), batches, people_per_turn=limit) for limit in (None, 2000)
+    )
+    assert bytes(everybody.booster_.save_raw()) == bytes(single.booster_.save_raw())
+    first, second = (fit_external(boost(), batches, people_per_turn=500) for _ in range(2))
+    assert bytes(first.booster_.save_raw()) == bytes(second.booster_.save_raw())
+    assert bytes(first.booster_.save_raw()) != bytes(single.booster_.save_raw())
+
+
+@given(
+    sizes=st.lists(st.integers(1, 50), min_size=1, max_size=30),
+    people_per_turn=st.one_of(st.none(), st.integers(50, 400)),
+)
+def test_every_batch_has_its_turn_and_no_turn_is_too_large(sizes, people_per_turn):
+    turns = external_memory._turns(sizes, people_per_turn)
+    assert sorted(place for turn in turns for place in turn) == list(range(len(sizes)))
+    assert all(sum(sizes[place] for place in turn) <= (people_per_turn or 1500) for turn in turns)
+    assert people_per_turn is not None or len(turns) == 1
+
+
+def test_files_without_a_chosen_batch_are_not_opened(folder, monkeypatch):
+    batches = ParquetBatches(folder, batch_size=300)
+    every = dict(batches.chosen(None))
+    assert list(every) == list(range(8))  # 300 + 300 + 300 + 100 in each file.
+
+    opened = []
+    open_file = batches._parquet.ParquetFile
+    monkeypatch.setattr(
+        batches._parquet, "ParquetFile", lambda path: opened.append(path.name) or open_file(path)
+    )
+    (number, (X, y, _)), *rest = batches.chosen(frozenset({5}))
+    assert (number, rest, opened) == (5, [], ["part-1.parquet"])
+    pd.testing.assert_frame_equal(X, every[5][0])
+    pd.testing.assert_series_equal(y[1], every[5][1][1])
 
 
 def test_mistakes_are_named(data, folder, tmp_path):
@@ -139,6 +218,10 @@ def test_mistakes_are_named(data, folder, tmp_path):
         fit_external(boost(early_stopping_rounds=5), batches)
     with pytest.raises(TypeError, match="can be read only once"):
         fit_external(boost(), iter(batches))
+    with pytest.raises(ValueError, match="`people_per_turn` is 500, but a batch has 2000 people"):
+        fit_external(boost(), batches, people_per_turn=500)
+    with pytest.raises(ValueError, match="`people_per_turn`"):
+        fit_external(boost(), batches, people_per_turn=0)
     with pytest.raises(ValueError, match="`batches` has no people"):
         fit_external(boost(), [])
     with pytest.raises(ValueError, match="Batch 1: columns or their kinds differ"):
