@@ -11,9 +11,10 @@ __all__ = ["CONTENDERS", "OURS", "OURS_DEFAULT", "Contender", "contender"]
 FOLDER = Path(__file__).parent
 #: The environment that this project itself is installed in.
 PARENT = "ours"
-ENGINES = ("lightgbm", "xgboost", "catboost")
+ENGINES = ("xgboost", "lightgbm", "catboost")
 OURS = tuple(f"ours-{engine}" for engine in ENGINES)
-OURS_DEFAULT = "ours-xgboost"
+#: On the default engine.
+OURS_DEFAULT = OURS[0]
 
 
 @dataclass(frozen=True)

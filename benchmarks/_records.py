@@ -94,13 +94,23 @@ def code_fingerprint(sources: Iterable[str], worker: str, settings: dict[str, An
 
 def _source_digest(source: str) -> bytes:
     if source == "package":
-        # What only reports or draws does not move results.
-        apart = {"cli", "plots.py", "datasets", "baselines.py", "metrics"}
+        # What only reports or draws does not move results, nor does training in other places.
+        apart = {
+            "cli",
+            "report",
+            "plots.py",
+            "assessment.py",
+            "datasets",
+            "baselines.py",
+            "metrics",
+        }
+        apart |= {"dask.py", "external_memory.py"}
         files = [
             path
             for folder in (ROOT / "survival_objectives", ROOT / "adapters")
             for path in folder.rglob("*.py")
             if not apart & set(path.relative_to(folder).parts)
+            and not path.name.startswith("_dask_")
         ]
     else:
         files = [ROOT / "survival_objectives" / source]

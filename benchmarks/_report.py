@@ -566,7 +566,7 @@ def _wins(tables: Mapping[str, pd.DataFrame]) -> str:
     judged = {name: tables[name] for name in _JUDGED if not tables[name].empty}
     everyone = {
         ours: [row for name, table in judged.items() for row in comparisons(table, name, ours)]
-        for ours in (*OURS, f"{OURS[0]} tuned")
+        for ours in (*OURS, f"{OURS_DEFAULT} tuned")
     }
     parts = [
         "## What we win, tie and lose",
@@ -588,7 +588,7 @@ def _wins(tables: Mapping[str, pd.DataFrame]) -> str:
     for suite in judged:
         rows = [row for row in everyone[OURS_DEFAULT] if row["suite"] == suite]
         parts.append(_verdict_table(suite, rows))
-    tuned = everyone[f"{OURS[0]} tuned"]
+    tuned = everyone[f"{OURS_DEFAULT} tuned"]
     if tuned:
         parts.append("### The same, both tuned")
         parts.append(_verdict_table("survival", tuned))

@@ -155,6 +155,8 @@ class Runner:
             return hopeless, {}
         python = None if self.in_process else self.environments.python(one.environment)
         problem = make_problem(job.kind, job.data, job.seed, self.data_folder, self.environments)
+        if problem.event.max() > 1 and not one.competing:
+            return {"status": "unavailable", "reason": "knows one cause only"}, {}
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
             _write(folder, job, one, problem)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks._contenders import ENGINES, OURS, contender
+from benchmarks._contenders import ENGINES, OURS, OURS_DEFAULT, contender
 from survival_objectives import SurvivalBoost
 
 __all__ = ["ABLATIONS", "SIZES", "SUITES", "Job", "Suite", "estimator_defaults", "jobs_of"]
@@ -127,7 +127,7 @@ ONE_CAUSE = (
     "pchazard",
 )
 TUNED = (
-    "ours-lightgbm",
+    OURS_DEFAULT,
     "hazardous",
     "rsf-leaf15",
     "gbs",
@@ -140,11 +140,20 @@ SEARCH = {"cpu_seconds": 30, "max_settings": 30}
 
 def survival(size: str) -> Iterator[Job]:
     if size == "smoke":
-        names = (OURS[0], "marginal", "cox", "discrete-time", "rsf", "gbs", "hazardous", "deephit")
+        names = (
+            OURS_DEFAULT,
+            "marginal",
+            "cox",
+            "discrete-time",
+            "rsf",
+            "gbs",
+            "hazardous",
+            "deephit",
+        )
         for name in names:
             yield _survival_job("simulated", name, 0, _smoke(name))
         search = {"cpu_seconds": 60, "max_settings": 2}
-        yield _survival_job("simulated", f"{OURS[0]} tuned", 0, _smoke(OURS[0]), search)
+        yield _survival_job("simulated", f"{OURS_DEFAULT} tuned", 0, _smoke(OURS_DEFAULT), search)
         return
     is_quick = size == "quick"
     tables = ("METABRIC",) if is_quick else ("METABRIC", "SUPPORT")
@@ -213,12 +222,12 @@ FACTORS: dict[str, dict[float, dict[str, Any]]] = {
 def competing(size: str) -> Iterator[Job]:
     if size == "smoke":
         small = {"n_samples": 200, "n_test": 50, "n_times": 10}
-        for name in (OURS[0], "marginal", "cox", "hazardous", "fine-gray"):
+        for name in (OURS_DEFAULT, "marginal", "cox", "hazardous", "fine-gray"):
             yield _competing_job("base", "base", {**BASE, **small}, name, 0, _smoke(name))
         data = {**BASE, **small, "polar": True}
-        yield _competing_job("polar", "polar", data, OURS[0], 0, _smoke(OURS[0]))
+        yield _competing_job("polar", "polar", data, OURS_DEFAULT, 0, _smoke(OURS_DEFAULT))
         data = {**BASE, **small, "censoring_rate": 0.9}
-        yield _competing_job("censoring", 0.9, data, OURS[0], 0, _smoke(OURS[0]))
+        yield _competing_job("censoring", 0.9, data, OURS_DEFAULT, 0, _smoke(OURS_DEFAULT))
         return
     is_quick = size == "quick"
     base = {**BASE, "n_samples": 4000} if is_quick else {**BASE}
@@ -254,7 +263,7 @@ def competing(size: str) -> Iterator[Job]:
                     for name in (*SEVERAL_CAUSES, "hazardous")
                 ]
                 if data["n_samples"] == 1_000_000:
-                    late += [job for job in jobs if job.contender in (OURS[0], "marginal")]
+                    late += jobs
                 elif is_quick or is_small:
                     yield from jobs
                 else:
@@ -293,7 +302,7 @@ REAL = (*SEVERAL_CAUSES, "fine-gray", "comprisk-forest", "deephit", "hazardous")
 def real(size: str) -> Iterator[Job]:
     is_small = size in ("quick", "smoke")
     tables = ("covid",) if is_small else ("covid", "mgus2", "transplant", "follic", "pbc")
-    names = REAL if size != "smoke" else (OURS[0], "marginal", "cox")
+    names = REAL if size != "smoke" else (OURS_DEFAULT, "marginal", "cox")
     for seed in range({"quick": 2, "smoke": 1}.get(size, 5)):
         for table in tables:
             for name in names:
@@ -319,7 +328,7 @@ def speed(size: str) -> Iterator[Job]:
         data = {**SCALE, "n_samples": 200, "n_test": 20, "n_times": 5}
         for name in (*OURS, *FLOORS):
             yield _speed_job("n", 200, data, name, options=_smoke(name))
-        yield _speed_job("threads", 2, data, OURS[0], threads=2, options=_smoke(OURS[0]))
+        yield _speed_job("threads", 2, data, OURS_DEFAULT, threads=2, options=_smoke(OURS_DEFAULT))
         return
     is_quick = size == "quick"
     sizes = (2000, 10_000) if is_quick else (10_000, 100_000)
@@ -342,7 +351,7 @@ def speed(size: str) -> Iterator[Job]:
     for n_samples in (1_000_000, 5_000_000):
         data = {**SCALE, "n_samples": n_samples}
         # A million takes minutes; the other engines are like this one at the smaller sizes.
-        for name in (*OURS, *FLOORS) if size == "extended" else (OURS[0], FLOORS[0]):
+        for name in (*OURS, *FLOORS) if size == "extended" else (OURS_DEFAULT, FLOORS[0]):
             yield _speed_job("n", n_samples, data, name)
 
 
@@ -391,6 +400,9 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
         name: {"horizon_sampler": name} for name in ("uniform", "stratified", "events", "mixture")
     },
     "monotone": {"monotone": {"monotone": True}, "not monotone": {"monotone": False}},
+    "smoothing in time": {
+        f"window {width:g}": {"time_smoothing": width} for width in (0.0, 0.1, 0.2, 0.4)
+    },
     "weight floor": {
         f"floor {floor:g}": {"min_censoring_survival": floor} for floor in (0.001, 0.01, 0.05, 0.2)
     },
@@ -429,7 +441,7 @@ def ablations(size: str) -> Iterator[Job]:
         elif size == "smoke":
             data |= {"n_samples": 150, "n_test": 30, "n_times": 5}
         for seed in range(n_seeds):
-            yield _ablation_job(case, data, seed, OURS[0], "defaults", {}, "defaults", size)
+            yield _ablation_job(case, data, seed, OURS_DEFAULT, "defaults", {}, "defaults", size)
             for question, variants in ABLATIONS.items():
                 if case != "half censored" and question not in CENSORING_QUESTIONS:
                     continue
@@ -439,7 +451,9 @@ def ablations(size: str) -> Iterator[Job]:
                         defaults.get(name, options) == value for name, value in options.items()
                     ):
                         continue
-                    yield _ablation_job(case, data, seed, OURS[0], variant, options, question, size)
+                    yield _ablation_job(
+                        case, data, seed, OURS_DEFAULT, variant, options, question, size
+                    )
             for variant, options in PLUGIN_ABLATIONS.items():
                 yield _ablation_job(case, data, seed, "plugin", variant, options, "margins", size)
         if size == "smoke":

@@ -77,9 +77,9 @@ def test_every_job_of_a_suite_is_recorded(rehearsal: Path, suite: str) -> None:
 
 
 def test_the_search_tries_the_defaults_first_and_counts(rehearsal: Path) -> None:
-    record = Store("survival", rehearsal).latest()["survival/simulated/ours-lightgbm tuned/0"]
+    record = Store("survival", rehearsal).latest()["survival/simulated/ours-xgboost tuned/0"]
     assert record["extra"]["n_settings"] == 2
-    assert record["extra"]["chosen"]["engine"] == "lightgbm"
+    assert record["extra"]["chosen"]["engine"] == "xgboost"
 
 
 def test_records_name_no_path_of_the_machine(rehearsal: Path) -> None:
@@ -501,13 +501,10 @@ def test_curves_fall_and_sum_to_one(one_cause: Any, name: str) -> None:
     assert (np.diff(curves[:, 0], axis=1) <= 1e-12).all()
 
 
-@pytest.mark.parametrize("name", ["xgboost-cox", "xgboost-aft", "rsf", "gbs"])
-def test_contenders_of_one_cause_refuse_two(one_cause: Any, name: str) -> None:
-    X, event, duration = one_cause
-    one = CONTENDERS[name]
-    two = np.where(np.arange(len(event)) % 2, event * 2, event)
-    with pytest.raises(NotImplementedError, match="one cause only"):
-        work.load(one.worker).fit(X, two, duration, **FIXED, **one.options)
+@pytest.mark.parametrize("name", ["xgboost-cox", "pchazard"])
+def test_contenders_of_one_cause_are_not_given_two(tmp_path: Path, name: str) -> None:
+    (record,) = runner(tmp_path, in_process=True).run([small_job(contender=name)])
+    assert (record["status"], record["reason"]) == ("unavailable", "knows one cause only")
 
 
 def test_the_breslow_baseline_without_trees_is_nelson_aalen(one_cause: Any) -> None:

@@ -1,19 +1,13 @@
-"""SurvivalBoost of this project, by the parameters that its signature has."""
+"""SurvivalBoost of this project."""
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from survival_objectives import SurvivalBoost
 
 
 def fit(X: Any, event: Any, duration: Any, *, seed: int, n_threads: int, **options: Any) -> Any:
-    known = inspect.signature(SurvivalBoost).parameters
-    unknown = [name for name in options if name not in known]
-    if unknown:
-        msg = f"SurvivalBoost has no parameter {unknown[0]!r}"
-        raise NotImplementedError(msg)
     model = SurvivalBoost(random_state=seed, n_jobs=n_threads, **options)
     model.fit(X, (event, duration))
     if model.engine_ != model.engine:

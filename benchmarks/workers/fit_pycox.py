@@ -60,9 +60,6 @@ def fit(
     torch.set_num_threads(n_threads)
     np.random.seed(seed)  # noqa: NPY002 - torchtuples splits batches by it.
     n_causes = int(event.max())
-    if model == "pchazard" and n_causes > 1:
-        msg = "PC-Hazard knows one cause only"
-        raise NotImplementedError(msg)
     centre, spread = X.mean(axis=0), X.std(axis=0)
     spread[spread == 0] = 1
 

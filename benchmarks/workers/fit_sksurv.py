@@ -21,9 +21,6 @@ def fit(
     model: str,
     **options: Any,
 ) -> Any:
-    if event.max() > 1:
-        msg = "scikit-survival's ensembles know one cause only"
-        raise NotImplementedError(msg)
     if model == "forest":
         estimator = RandomSurvivalForest(
             **{"n_estimators": 100, **options}, random_state=seed, n_jobs=n_threads

@@ -20,9 +20,6 @@ def fit(
     n_estimators: int = 100,
     **options: Any,
 ) -> Any:
-    if event.max() > 1:
-        msg = "XGBoost's survival objectives know one cause only"
-        raise NotImplementedError(msg)
     params = {
         "objective": f"survival:{objective}",
         "nthread": n_threads,

@@ -33,9 +33,6 @@ def fit(
     model: str,
     **options: Any,
 ) -> Any:
-    if event.max() > 1:
-        msg = "XGBSE knows one cause only"
-        raise NotImplementedError(msg)
     frame = pd.DataFrame(X, columns=[f"x{column}" for column in range(X.shape[1])])
     # It takes logarithms of durations.
     duration = np.maximum(duration, duration[duration > 0].min() / 2)

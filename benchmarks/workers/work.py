@@ -33,7 +33,7 @@ def main(folder: str | Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = run(folder, job)
-    except (ImportError, NotImplementedError) as error:
+    except ImportError as error:
         result = {"status": "unavailable", "reason": first_line(error)}
     except MemoryError as error:
         result = {"status": "memory", "reason": first_line(error)}
@@ -164,7 +164,7 @@ def search(
             score = integrated_brier(
                 (event[kept], duration[kept]), (event[held], duration[held]), curves, times
             )
-        except (ImportError, NotImplementedError):
+        except ImportError:
             raise
         except Exception:  # A setting that cannot be fitted loses.
             n_failed += 1
