@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 import uuid
@@ -20,7 +21,7 @@ from survival_objectives.adapters._engine import import_engine
 distributed = import_engine("distributed", extra="dask")
 xgb = import_engine("xgboost", extra="dask")
 
-__all__ = ["Training", "WorkerLostError", "in_turn", "settled", "watched"]
+__all__ = ["Training", "WorkerLostError", "in_turn", "released", "settled", "watched"]
 
 logger = logging.getLogger("survival_objectives")
 
@@ -28,8 +29,13 @@ logger = logging.getLogger("survival_objectives")
 _POLL = 1.0
 # Seconds in which the failures that follow from one another arrive, the cause among them.
 _FAILURES = 3.0
-# Seconds after which a worker that does not stop is restarted.
+# Seconds in which results arrive at the client.
+_RESULTS = 600.0
+# Seconds in which a worker answers, whatever it computes: its event loop is never blocked.
+_ANSWER = 30.0
+# Seconds after which a worker that does not stop is restarted, and in which it comes back.
 _GRACE = 30.0
+_RESTART = 60.0
 
 
 class WorkerLostError(RuntimeError):
@@ -40,35 +46,54 @@ class WorkerLostError(RuntimeError):
 def in_turn(client: Any) -> Iterator[None]:
     """Trainings on one cluster take turns: each needs all of its workers at the same time.
 
-    The lease ends by itself where a client is lost.
+    A turn ends by itself where a client is lost, after Dask's lease-timeout of 30 s.
     """
     turn = distributed.Semaphore(1, name="survival-objectives-training", loop=client.loop)
-    with turn:
-        yield
-
-
-def settled(client: Any, futures: Sequence[Any], workers: Sequence[str]) -> None:
-    """Wait for tasks that are bound to workers; cancel all when one fails or a worker is lost."""
     try:
-        _wait(client, futures, set(workers))
-    except BaseException:
+        with turn:
+            yield
+    finally:
+        # What an interrupt leaves behind must not be renewed as long as the client lives.
+        turn.refresh_leases = False
+
+
+@contextmanager
+def released(client: Any, futures: Sequence[Any]) -> Iterator[None]:
+    """Tasks that the cluster forgets at the end, whoever still refers to their futures.
+
+    With a task go those that it was computed from. They are bound to the same worker, and have
+    the same keys whenever the same collection is used: if a traceback kept them alive, the next
+    training would wait for ever for a worker that is gone.
+    """
+    try:
+        yield
+    finally:
         client.cancel(list(futures), force=True)
-        raise
 
 
 def watched(client: Any, futures: Sequence[Any], workers: Sequence[str]) -> list[Any]:
-    """Results of tasks that are bound to workers, which are small."""
-    settled(client, futures, workers)
-    return list(client.gather(list(futures)))
+    """Results of tasks that are bound to workers, which are small; the tasks are released."""
+    with released(client, futures):
+        settled(client, futures, workers)
+        try:
+            results: list[Any] = client.sync(
+                lambda: client.gather(list(futures), asynchronous=True), callback_timeout=_RESULTS
+            )
+        except TimeoutError:
+            # Of a worker that was lost just now, Dask would wait for the results for ever.
+            settled(client, futures, workers)
+            raise
+    return results
 
 
-def _wait(client: Any, futures: Sequence[Any], workers: set[str]) -> None:
+def settled(client: Any, futures: Sequence[Any], workers: Sequence[str]) -> None:
+    """Wait for tasks that are bound to workers, until one fails or a worker is lost."""
     pending = list(futures)
     failed_since = None
     while pending:
         with suppress(TimeoutError):
             distributed.wait(pending, timeout=_POLL, return_when="FIRST_COMPLETED")
-        lost = workers - set(client.nthreads())
+        lost = set(workers) - set(client.nthreads())
         if lost:
             msg = (
                 f"Lost the worker {', '.join(sorted(lost))} during training, and stopped the "
@@ -109,36 +134,59 @@ class Training:
         self._timeout = timeout
 
     def __enter__(self) -> Training:
-        begun = self._client.run(
-            start_tracker,
-            self.name,
-            len(self._workers),
-            self._timeout,
-            workers=[self._workers[0]],
-        )
-        self.tracker: dict[str, Any] = begun[self._workers[0]]
+        first = self._workers[0]
+        arguments = (self.name, len(self._workers), self._timeout)
+        try:
+            begun = self._client.sync(
+                lambda: self._client.run(
+                    start_tracker, *arguments, workers=[first], asynchronous=True
+                ),
+                callback_timeout=self._timeout + _ANSWER,
+            )
+        except BaseException:
+            self._asked(free_tracker, [first])
+            raise
+        self.tracker: dict[str, Any] = begun[first]
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._run(free_tracker, self._workers[:1])
+        """End the tracker and, after a failure, the workers' part in the training.
+
+        Takes at most ``_ANSWER`` seconds, after a failure ``_GRACE + _ANSWER + _RESTART`` more.
+        """
+        self._asked(free_tracker, self._workers[:1])
         if exception[0] is not None:
             self._stop()
 
-    def _run(self, function: Any, workers: Sequence[str]) -> dict[str, Any]:
-        alive = [worker for worker in workers if worker in self._client.nthreads()]
-        if not alive:
-            return {}
-        # A worker may be lost at this very moment.
-        answers = self._client.run(function, self.name, workers=alive, on_error="return")
-        return {worker: answer for worker, answer in answers.items() if answer is True}
+    def _asked(self, function: Any, workers: Sequence[str]) -> dict[str, Any]:
+        """What the workers answer that are not lost: True also if they do not within `_ANSWER`."""
+        known = self._client.nthreads()
+        here = [worker for worker in workers if worker in known]
+
+        async def answer(worker: str) -> Any:
+            asking = self._client.run(
+                function, self.name, workers=[worker], on_error="ignore", asynchronous=True
+            )
+            try:
+                # There is no answer of a worker that is lost at this very moment.
+                return (await asyncio.wait_for(asking, _ANSWER)).get(worker)
+            except TimeoutError:
+                return True
+
+        async def answers() -> list[Any]:
+            return await asyncio.gather(*map(answer, here))
+
+        return dict(zip(here, self._client.sync(answers), strict=True))
 
     def _stop(self) -> None:
         """Wait until no worker has a thread in this training; restart those that do not stop."""
         deadline = time.monotonic() + _GRACE
-        while busy := self._run(is_running, self._workers):
+        while busy := [
+            worker for worker, answer in self._asked(is_running, self._workers).items() if answer
+        ]:
             if time.monotonic() > deadline:
-                logger.warning("Restarting workers that do not stop training: %s.", list(busy))
+                logger.warning("Restarting workers that do not stop training: %s.", busy)
                 with suppress(Exception):  # Without a nanny there is nobody to restart them.
-                    self._client.restart_workers(list(busy), raise_for_error=False)
+                    self._client.restart_workers(busy, timeout=_RESTART, raise_for_error=False)
                 return
             time.sleep(_POLL / 5)

@@ -7,6 +7,8 @@ know about everybody goes through `Together`.
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -188,27 +190,40 @@ _trackers: dict[str, Any] = {}
 _running: set[str] = set()
 
 
-def start_tracker(
+async def start_tracker(
     training: str, n_workers: int, timeout: int, dask_worker: Any = None
 ) -> dict[str, Any]:
-    """Start what introduces the workers to each other; returns how to reach it."""
+    """Start what introduces the workers to each other; returns how to reach it.
+
+    At most ``timeout`` seconds, in a thread: Dask calls this in the worker's event loop, which
+    answers for the worker.
+    """
     host = distributed.comm.get_address_host(dask_worker.address)
-    tracker = tracker_module.RabitTracker(
-        n_workers=n_workers, host_ip=host, sortby="task", timeout=timeout
-    )
-    tracker.start()
-    _trackers[training] = tracker
-    arguments: dict[str, Any] = tracker.worker_args()
-    return arguments
+
+    def start() -> dict[str, Any]:
+        tracker = tracker_module.RabitTracker(
+            n_workers=n_workers, host_ip=host, sortby="task", timeout=timeout
+        )
+        tracker.start()
+        _trackers[training] = tracker
+        arguments: dict[str, Any] = tracker.worker_args()
+        return arguments
+
+    return await asyncio.to_thread(start)
 
 
 def free_tracker(training: str) -> None:
-    """End the tracker; workers that wait for it give up."""
+    """End the tracker, without waiting for that; workers that wait for it give up."""
     tracker = _trackers.pop(training, None)
     if tracker is not None:
-        # It complains where workers left without saying goodbye, which is why it is freed.
-        with suppress(Exception):
-            tracker.free()
+        # XGBoost waits up to twice the timeout for whom the tracker is just talking to.
+        threading.Thread(target=_free, args=(tracker,), daemon=True).start()
+
+
+def _free(tracker: Any) -> None:
+    # It complains where workers left without saying goodbye, which is why it is freed.
+    with suppress(Exception):
+        tracker.free()
 
 
 def is_running(training: str) -> bool:

@@ -31,8 +31,8 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,7 @@ from survival_objectives.adapters._dask_cluster import (
     Training,
     WorkerLostError,
     in_turn,
+    released,
     settled,
     watched,
 )
@@ -224,12 +225,8 @@ class DaskSurvivalBoost(SurvivalBoost):
             groups = people.placed(client, workers)
         else:
             groups = _regrouped(found[0], people.n_partitions, client)
-        parts = people.loaded(client, groups)
-        try:
+        with people.loaded(client, groups) as parts:
             model = self._trained(client, groups, parts, people.schema, held_out, found, goes_on)
-        except BaseException:
-            client.cancel(parts, force=True)
-            raise
         self._take(model)
 
     def _trained(
@@ -252,14 +249,16 @@ class DaskSurvivalBoost(SurvivalBoost):
             for worker, block in groups.items()
             if sum(n_samples[number] for number in block)
         }
-        held_parts = self._held_out_parts(client, held_out, list(groups), event_ids)
         parameters = {**self._plain_parameters(), "checkpoint_every": self._checkpoint_every()}
         checkpoint = Checkpoint(parameters, self._seed(), list(groups.values()), n_samples)
         state = None
         if found is not None:
             found[0].check_resumes(checkpoint)
             checkpoint, state = found
-        with Training(client, list(groups), self.timeout) as training:
+        with (
+            self._held_out_parts(client, held_out, list(groups), event_ids) as held_parts,
+            Training(client, list(groups), self.timeout) as training,
+        ):
             plan = self._plan(training, schema, event_ids, checkpoint, state, goes_on)
             tasks = [
                 client.submit(
@@ -285,7 +284,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         reading = client.submit(
             read_checkpoint, self.checkpoint_folder, workers=workers[:1], pure=False
         )
-        found: tuple[Checkpoint, LoopState] | None = reading.result()
+        found: tuple[Checkpoint, LoopState] | None = watched(client, [reading], workers[:1])[0]
         return found
 
     def _plain_parameters(self) -> dict[str, Any]:
@@ -306,23 +305,26 @@ class DaskSurvivalBoost(SurvivalBoost):
         return int(check_random_state(self.random_state).integers(2**63))
 
     @staticmethod
+    @contextmanager
     def _held_out_parts(
         client: Any,
         held_out: _Collection | None,
         workers: list[str],
         event_ids: npt.NDArray[np.int64],
-    ) -> list[list[Any]] | None:
+    ) -> Iterator[list[list[Any]] | None]:
         if held_out is None:
-            return None
+            yield None
+            return
         groups = _blocks(held_out.n_partitions, workers)
-        parts = held_out.loaded(client, groups)
-        summaries = watched(client, client.map(summary, parts, pure=False), list(groups))
-        try:
-            _event_ids([labels for _, labels in summaries], sum(n for n, _ in summaries), event_ids)
-        except ValueError as error:
-            msg = f"`eval_set`: {error}"
-            raise ValueError(msg) from None
-        return [[parts[number] for number in groups.get(worker, [])] for worker in workers]
+        with held_out.loaded(client, groups) as parts:
+            summaries = watched(client, client.map(summary, parts, pure=False), list(groups))
+            labels, n_people = [seen for _, seen in summaries], sum(n for n, _ in summaries)
+            try:
+                _event_ids(labels, n_people, event_ids)
+            except ValueError as error:
+                msg = f"`eval_set`: {error}"
+                raise ValueError(msg) from None
+            yield [[parts[number] for number in groups.get(worker, [])] for worker in workers]
 
     def _plan(
         self,
@@ -538,20 +540,23 @@ class _Collection:
             groups.setdefault(holder[0], []).append(number)
         return groups
 
-    def loaded(self, client: Any, groups: dict[str, list[int]]) -> list[Any]:
-        """Futures of the checked people, each on its worker."""
+    @contextmanager
+    def loaded(self, client: Any, groups: dict[str, list[int]]) -> Iterator[list[Any]]:
+        """Futures of the checked people, each on its worker until the end of the context."""
         futures: list[Any] = [None] * self.n_partitions
-        for worker, block in groups.items():
-            computed = client.compute(
-                [self.parts[number] for number in block],
-                workers=[worker],
-                # Strictly: an idle worker may steal what is only preferred elsewhere, rows and all.
-                allow_other_workers=False,
-            )
-            for number, future in zip(block, computed, strict=True):
-                futures[number] = future
-        settled(client, futures, list(groups))
-        return futures
+        with released(client, futures):
+            for worker, block in groups.items():
+                computed = client.compute(
+                    [self.parts[number] for number in block],
+                    workers=[worker],
+                    # Strictly: an idle worker may steal what is only preferred elsewhere, rows
+                    # and all.
+                    allow_other_workers=False,
+                )
+                for number, future in zip(block, computed, strict=True):
+                    futures[number] = future
+            settled(client, futures, list(groups))
+            yield futures
 
 
 def _is_collection(X: Any) -> bool:
