@@ -68,7 +68,8 @@ def released(client: Any, futures: Sequence[Any]) -> Iterator[None]:
     try:
         yield
     finally:
-        client.cancel(list(futures), force=True)
+        # None stands for a task that an interrupt came before.
+        client.cancel([future for future in futures if future is not None], force=True)
 
 
 def watched(client: Any, futures: Sequence[Any], workers: Sequence[str]) -> list[Any]:
