@@ -40,7 +40,7 @@ class Booster:
         self.reference = settings.n_causes == 1
         self._n_margins = 1 if self.reference else settings.n_causes + 1
         self._values: list[Float32Array] = []
-        self._pools: dict[int, Any] = {}  # Rows that are trained on, in bins.
+        self._pools: dict[int, Any] = {}  # Targets and rows that are trained on, in bins.
         self._rows: dict[int, Any] = {}  # All rows, as predictions read them.
         self._margins: list[FloatArray] = []
         self._chunks: list[Any] = [] if model is None else [model]
@@ -92,11 +92,7 @@ class Booster:
     def boost(
         self, key: int, target: npt.NDArray[np.int32], weight: FloatArray, n_rounds: int
     ) -> None:
-        if key not in self._pools:
-            self._pools[key] = catboost.Pool(label=target, **self._columns(self._values[key]))
-            if not self._settings.schema.categories:
-                self._pools[key].quantize()
-        pool = self._pools[key]
+        pool = self._pool(key, target)
         pool.set_weight(weight)
         pool.set_baseline(self._margins[key])
         # CatBoost multiplies its regularisation by the mean weight of a row; it is meant in people.
@@ -108,6 +104,16 @@ class Booster:
             if other not in self._rows:
                 self._rows[other] = catboost.Pool(**self._columns(values))
             self._margins[other] += self._raw(chunk, self._rows[other])
+
+    def _pool(self, key: int, target: npt.NDArray[np.int32]) -> Any:
+        known, pool = self._pools.get(key, (None, None))
+        # The labels of a pool cannot be replaced.
+        if known is None or not np.array_equal(known, target):
+            pool = catboost.Pool(label=target, **self._columns(self._values[key]))
+            if not self._settings.schema.categories:
+                pool.quantize()
+            self._pools[key] = target, pool
+        return pool
 
     def _raw(self, chunk: Any, rows: Any, **trees: int) -> FloatArray:
         margin = chunk.predict(

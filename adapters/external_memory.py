@@ -40,7 +40,7 @@ from scipy.special import expit
 from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters._fitted import hand_over
-from survival_objectives.boosting import BoostingLoop
+from survival_objectives.boosting import BoostingLoop, Imputation
 from survival_objectives.censoring import time_feature
 from survival_objectives.estimator import SurvivalBoost, _People
 from survival_objectives.losses import pointwise_log_loss, probabilities
@@ -49,7 +49,9 @@ from survival_objectives.stacking import (
     Role,
     TimeStacker,
     censoring_role,
-    event_role,
+    conditional_incidence,
+    drawn_states,
+    lost_rows,
     stacked_matrix,
 )
 from survival_objectives.validation import (
@@ -498,7 +500,7 @@ class _BatchedLoop(BoostingLoop):
     def _roles(self, number: int) -> Iterator[tuple[SurvivalTarget, FloatArray | None, Role, Role]]:
         for batch, (target, weight) in enumerate(self._outcomes()):
             stack = _stacker(self.stacker, [self.seed, number, batch]).draw(target)
-            yield target, weight, event_role(target, stack), censoring_role(target, stack)
+            yield target, weight, self._event_role(target, stack), censoring_role(target, stack)
 
     def _new_stack(self) -> Any:
         number = self._n_drawn
@@ -527,11 +529,11 @@ class _BatchedLoop(BoostingLoop):
             yield role.matrix(features), self.censoring_start(role.horizon)[:, None]
 
     def _add_exits(self) -> None:
-        if self.censoring is None:
-            return
         boosters: Any = self.events, self.censoring
-        self._event_exits = boosters[0].add_batches(self._censored_rows)
-        self._censoring_exits = boosters[1].add_batches(self._happened_rows)
+        if self.censoring is not None or self.imputation is not None:
+            self._event_exits = boosters[0].add_batches(self._censored_rows)
+        if self.censoring is not None:
+            self._censoring_exits = boosters[1].add_batches(self._happened_rows)
 
     def _censored_rows(self) -> Iterator[tuple[Float32Array, FloatArray]]:
         for features, (target, _) in zip(self._features(), self._outcomes(), strict=True):
@@ -545,6 +547,30 @@ class _BatchedLoop(BoostingLoop):
             times = target.duration[people]
             rows = stacked_matrix(features, people, time_feature(times, left=True))
             yield rows, self.censoring_start(times, left=True)[:, None]
+
+    def _completed(self, stack: Any, imputation: Imputation, chunk: int) -> tuple[Any, Any]:
+        targets, weights = [], []
+        knows_enough = self._knows_enough(imputation)
+        if knows_enough:
+            margin = _Taken(self.events.margin(stack.event_key))
+            exits = _Taken(self.events.margin(self._event_exits))
+        generator = np.random.default_rng([imputation.seed, chunk])
+        for target, weight, role, _ in self._roles(stack.number):
+            lost = lost_rows(target, role)
+            person = role.person[lost]
+            if knows_enough:
+                censored = np.flatnonzero(target.event == 0)
+                at_horizon = self._states_of(margin.next(role.n_rows)[lost])
+                at_exit = self._states_of(exits.next(len(censored)))
+                at_exit = at_exit[np.searchsorted(censored, person)]
+            else:
+                at_horizon = imputation.marginal(role.horizon[lost])
+                at_exit = imputation.marginal(target.duration[person])
+            state = role.target.astype(np.int8)
+            state[lost] = drawn_states(conditional_incidence(at_horizon, at_exit), generator)
+            targets.append(state)
+            weights.append(self._person_weight(role, weight).astype(np.float32))
+        return np.concatenate(targets), np.concatenate(weights)
 
     def _event_weight(self, stack: Any) -> FloatArray:
         weights, n_floored = [], 0
@@ -582,8 +608,8 @@ class _BatchedLoop(BoostingLoop):
         targets, weights = [], []
         for target, weight, events, role in self._roles(stack.number):
             censored = np.flatnonzero(target.event == 0)
-            at_horizon = self._event_free_of(margin.next(events.n_rows)[events.stayed])
-            at_exit = self._event_free_of(exits.next(len(censored)))
+            at_horizon = self._states_of(margin.next(events.n_rows)[events.stayed])[:, 0]
+            at_exit = self._states_of(exits.next(len(censored)))[:, 0]
             own, _ = role.weights(
                 at_horizon,
                 at_exit[np.searchsorted(censored, role.leaver)],
@@ -599,13 +625,13 @@ class _BatchedLoop(BoostingLoop):
         self.censoring.boost(stack.censoring_key, censored_by_then, every_weight, n_rounds)
         self.refreshed_rounds.append(self.events.n_rounds)
 
-    def _event_free_of(self, margin: FloatArray) -> FloatArray:
-        return probabilities(margin, reference=self.events.reference)[:, 0]
+    def _states_of(self, margin: FloatArray) -> FloatArray:
+        return probabilities(margin, reference=self.events.reference)
 
-    def _latest_loss(self, stack: Any, weight: FloatArray) -> float:
+    def _latest_loss(self, stack: Any, target: Any, weight: FloatArray) -> float:
         if self.history:
             return self.history[-1].loss
-        margin, target = np.asarray(self.events.margin(stack.event_key)), stack.events.target
+        margin = np.asarray(self.events.margin(stack.event_key))
         total = 0.0
         for begin in range(0, len(target), _SLICE):
             rows = slice(begin, begin + _SLICE)

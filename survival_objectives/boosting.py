@@ -7,6 +7,11 @@ Between chunks the two models weigh each other: survival of the event model make
 of the censoring model, which advances by a chunk on the same stack and makes the weights (10) of
 the next chunk of events.
 
+Instead of weighing, the loop can fill in what censored people would have come to (`Imputation`): a
+state is drawn for each of their later horizons, anew for every chunk, first from everybody's
+Aalen-Johansen curve, then from what the event model itself has learnt. There is no censoring model
+then, and no weight that grows as 1/G.
+
 Weights are divided by the number of horizons, so that a person weighs about 1 in every round: rows
 of one person are not independent, and leaf regularisation should count people.
 """
@@ -28,14 +33,27 @@ from survival_objectives.marginal import StepFunction
 from survival_objectives.population import Alone, Reduction
 from survival_objectives.stacking import (
     Role,
+    Stack,
     TimeStacker,
     censoring_role,
+    complete_role,
+    conditional_incidence,
+    drawn_states,
     event_role,
+    lost_rows,
     stacked_matrix,
 )
 from survival_objectives.validation import Features, SurvivalTarget
 
-__all__ = ["BoostingLoop", "CycledBooster", "HeldOut", "LoopSettings", "LoopState", "RoundRecord"]
+__all__ = [
+    "BoostingLoop",
+    "CycledBooster",
+    "HeldOut",
+    "Imputation",
+    "LoopSettings",
+    "LoopState",
+    "RoundRecord",
+]
 
 logger = logging.getLogger("survival_objectives")
 
@@ -87,6 +105,25 @@ class LoopSettings:
     min_censoring_survival: float
     min_event_survival: float
     early_stopping_rounds: int | None
+
+
+@dataclass(frozen=True)
+class Imputation:
+    """How states are filled in for people who were censored before the horizon.
+
+    Attributes
+    ----------
+    marginal : StepFunction
+        Everybody's Aalen-Johansen curves, (n_steps, K + 1).
+    n_marginal_rounds : int
+        Rounds before which they are filled in by it: the model has not learnt enough by then.
+    seed : int
+        Of the draws.
+    """
+
+    marginal: StepFunction
+    n_marginal_rounds: int
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -166,6 +203,8 @@ class BoostingLoop:
     settings : LoopSettings
     kaplan_meier : KaplanMeierCensoring
         Everybody's censoring.
+    imputation : Imputation, optional
+        Fill in states instead of weighing by censoring; ``censoring`` is None then.
     reduction : Reduction
         Sums over all parts of the people, where others train on the rest.
     state : LoopState, optional
@@ -182,6 +221,7 @@ class BoostingLoop:
     censoring_start: StepFunction
     settings: LoopSettings
     kaplan_meier: KaplanMeierCensoring
+    imputation: Imputation | None = None
     reduction: Reduction = field(default_factory=Alone)
     state: LoopState | None = None
     on_chunk: Callable[[int, float], None] | None = None
@@ -218,14 +258,12 @@ class BoostingLoop:
             stack = self._stack(chunk)
             done = self.events.n_rounds - first_round
             n_rounds = min(settings.refresh_every, settings.n_rounds - done)
-            if self.censoring is not None and self.events.n_rounds > 0:
-                self._advance_censoring(stack, n_rounds)
-            weight = self._event_weight(stack)
-            self.events.boost(stack.event_key, stack.events.target, weight, n_rounds)
+            target, weight = self._lesson(stack, chunk, n_rounds)
+            self.events.boost(stack.event_key, target, weight, n_rounds)
             if held_out is not None and held_margin is not None:
                 held_margin = self._evaluate(held_out, held_margin, n_rounds)
             if self.on_chunk is not None:
-                self.on_chunk(n_rounds, self._latest_loss(stack, weight))
+                self.on_chunk(n_rounds, self._latest_loss(stack, target, weight))
             if self._checkpoint_is_due(chunk + 1):
                 self._checkpoint(chunk + 1)
         if self.history and settings.early_stopping_rounds is not None:
@@ -243,7 +281,7 @@ class BoostingLoop:
 
     def _new_stack(self) -> _StackedRoles:
         stack = self.stacker.draw(self.target)
-        events = event_role(self.target, stack)
+        events = self._event_role(self.target, stack)
         if not self._anywhere(events.stayed):
             msg = "Nobody is event-free at any horizon, so there is one class only to learn."
             raise ValueError(msg)
@@ -257,9 +295,13 @@ class BoostingLoop:
             )
         return _StackedRoles(events, censorings, event_key, censoring_key)
 
+    def _event_role(self, target: SurvivalTarget, stack: Stack) -> Role:
+        make = event_role if self.imputation is None else complete_role
+        return make(target, stack)
+
     def _add_exits(self) -> None:
-        """Register everybody at the time they left, where the other model's weights need them."""
-        if self.censoring is None:
+        """Register people at the time they left, where they are weighed or filled in by it."""
+        if self.censoring is None and self.imputation is None:
             return
         censored = np.flatnonzero(self.target.event == 0)
         happened = np.flatnonzero(self.target.event > 0)
@@ -269,13 +311,57 @@ class BoostingLoop:
         self._position[happened] = np.arange(len(happened))
         rows = stacked_matrix(self.features, censored, time_feature(times[censored]))
         self._event_exits = self.events.add(rows, np.tile(self.start, (len(rows), 1)))
+        if self.censoring is None:
+            return
         # An event at t is seen when censoring comes no earlier: G just before t.
         rows = stacked_matrix(self.features, happened, time_feature(times[happened], left=True))
         start = self.censoring_start(times[happened], left=True)[:, None]
         self._censoring_exits = self.censoring.add(rows, start)
         self._happened_at_0 = times[happened] <= 0
 
-    # ---------------------------------------------------------------------------------- weights
+    # ---------------------------------------------------------------------- targets and weights
+    def _lesson(
+        self, stack: _StackedRoles, chunk: int, n_rounds: int
+    ) -> tuple[npt.NDArray[np.int32], FloatArray]:
+        """Targets and weights of the event model's rows for the rounds to come."""
+        if self.imputation is not None:
+            return self._completed(stack, self.imputation, chunk)
+        if self.censoring is not None and self.events.n_rounds > 0:
+            self._advance_censoring(stack, n_rounds)
+        return stack.events.target, self._event_weight(stack)
+
+    def _completed(
+        self, stack: _StackedRoles, imputation: Imputation, chunk: int
+    ) -> tuple[npt.NDArray[np.int32], FloatArray]:
+        role = stack.events
+        lost = lost_rows(self.target, role)
+        person = role.person[lost]
+        if self._knows_enough(imputation):
+            at_horizon = self._states(stack.event_key)[lost]
+            at_exit = self._states(self._event_exits)[self._position[person]]
+        else:
+            at_horizon = imputation.marginal(role.horizon[lost])
+            at_exit = imputation.marginal(self.target.duration[person])
+        # By chunk, so that a training that is resumed draws what it would have drawn.
+        generator = np.random.default_rng([imputation.seed, chunk])
+        target = role.target.copy()
+        target[lost] = drawn_states(conditional_incidence(at_horizon, at_exit), generator)
+        return target, self._person_weight(role, self.sample_weight)
+
+    def _person_weight(self, role: Role, sample_weight: FloatArray | None) -> FloatArray:
+        """Weights of rows where nobody is weighed up for others."""
+        weight = np.full(role.n_rows, 1 / self.stacker.n_horizons)
+        if sample_weight is not None:
+            weight *= sample_weight[role.person]
+        return weight
+
+    def _knows_enough(self, imputation: Imputation) -> bool:
+        """Whether the event model itself fills in; its rounds are noted as refreshed."""
+        if self.events.n_rounds < imputation.n_marginal_rounds:
+            return False
+        self.refreshed_rounds.append(self.events.n_rounds)
+        return True
+
     def _event_weight(self, stack: _StackedRoles) -> FloatArray:
         role = stack.events
         if self.censoring is None or self.censoring.n_rounds == 0:
@@ -317,8 +403,11 @@ class BoostingLoop:
         )
         self.refreshed_rounds.append(self.events.n_rounds)
 
+    def _states(self, key: int) -> FloatArray:
+        return probabilities(self.events.margin(key), reference=self.events.reference)
+
     def _event_free(self, key: int) -> FloatArray:
-        return probabilities(self.events.margin(key), reference=self.events.reference)[:, 0]
+        return self._states(key)[:, 0]
 
     def _anywhere(self, flags: npt.NDArray[Any]) -> bool:
         """Whether a flag is set in any part of the people."""
@@ -386,12 +475,14 @@ class BoostingLoop:
         total, weights = self.reduction.sum([losses.sum(), np.sum(weight, dtype=np.float64)])
         return float(total / weights)
 
-    def _latest_loss(self, stack: _StackedRoles, weight: FloatArray) -> float:
+    def _latest_loss(
+        self, stack: _StackedRoles, target: npt.NDArray[np.int32], weight: FloatArray
+    ) -> float:
         """Held-out loss or, where nobody is held out, that of the rows just trained on."""
         if self.history:
             return self.history[-1].loss
         margin = self.events.margin(stack.event_key)
-        return self._loss(margin, stack.events.target, weight)
+        return self._loss(margin, target, weight)
 
     def _best_so_far(self) -> int:
         return min(self.history, key=lambda record: record.loss).round

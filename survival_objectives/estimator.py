@@ -23,6 +23,7 @@ from survival_objectives import persistence
 from survival_objectives.boosting import (
     BoostingLoop,
     HeldOut,
+    Imputation,
     LoopSettings,
     coarse_censoring_curve,
     held_out_rows,
@@ -35,7 +36,7 @@ from survival_objectives.censoring import (
     time_feature,
 )
 from survival_objectives.losses import probabilities
-from survival_objectives.marginal import StepFunction
+from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics import integrated_brier_score
 from survival_objectives.persistence import ENGINES
 from survival_objectives.population import Alone, Population, Reduction
@@ -84,6 +85,9 @@ _REFRESH_EVERY = {"lightgbm": 10, "xgboost": 10, "catboost": 20}
 _HORIZON_QUANTILE = 0.99
 # Draws of horizons that are boosted on in turn.
 _N_STACKS = 3
+# Rounds, times the learning rate, after which the model fills in for censored people: it has all
+# but exp(-5) of its way behind it.
+_MARGINAL_ROUNDS = 5.0
 
 
 class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
@@ -309,7 +313,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         check_fraction(self.time_smoothing, "time_smoothing", one=False)
         check_fraction(self.validation_fraction, "validation_fraction", zero=False, one=False)
         check_fraction(self.min_censoring_survival, "min_censoring_survival", zero=False)
-        check_choice(self.censoring, "censoring", ("boosted", "kaplan-meier"))
+        check_choice(self.censoring, "censoring", ("boosted", "kaplan-meier", "imputed"))
         TimeStacker(self.n_horizons, self.horizon_sampler, horizon_max=self.horizon_max)
         for name, types, wanted in (
             ("monotone", (bool, np.bool_), "True or False"),
@@ -459,6 +463,14 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
                 people, everybody, stacker, kaplan_meier, reference=events.reference
             )
         n_rounds = self.n_estimators - events.n_rounds
+        imputation = None
+        if self.censoring == "imputed":
+            n_marginal = min(_MARGINAL_ROUNDS / self.learning_rate, self.n_estimators / 2)
+            imputation = Imputation(
+                aalen_johansen(everybody.target, everybody.weight),
+                n_marginal_rounds=int(np.ceil(n_marginal)),
+                seed=int(stacker.generator.integers(2**62)),
+            )
         refresh_every = self.refresh_every or _REFRESH_EVERY[self.engine_]
         loop = self._new_loop(
             features,
@@ -478,6 +490,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
                 early_stopping_rounds=self.early_stopping_rounds,
             ),
             kaplan_meier,
+            imputation,
             self._reduction,
         )
         with _Progress(n_rounds, "loss" if held_out is None else "held-out loss") as progress:

@@ -15,6 +15,13 @@ Ties: an event at t comes before a censoring at t. An event at t_i is therefore 
 which has probability G(t_i-), and a censoring at t_i is seen when the event time exceeds t_i, which
 has probability S(t_i).
 
+Instead of weighing the others up, censored people can also be given an outcome (`complete_role`).
+A person who left at c, event-free, is in state k at a horizon z > c with probability
+
+    q_k = (1 - S(z|x) / S(c|x)) (F_k(z|x) - F_k(c|x))+ / sum_l (F_l(z|x) - F_l(c|x))+           (15)
+
+where F are the incidences of whoever fills in. A state is drawn from it, and all weights are 1.
+
 Rows of weight 0 teach nothing whatever the weights become, and the engines spend almost as much
 time on them as on others, so each model gets only its own rows (`Role`).
 
@@ -42,7 +49,18 @@ from survival_objectives.validation import (
     check_random_state,
 )
 
-__all__ = ["HorizonSampler", "Role", "Stack", "TimeStacker", "censoring_role", "event_role"]
+__all__ = [
+    "HorizonSampler",
+    "Role",
+    "Stack",
+    "TimeStacker",
+    "censoring_role",
+    "complete_role",
+    "conditional_incidence",
+    "drawn_states",
+    "event_role",
+    "lost_rows",
+]
 
 HorizonSampler = Callable[[np.random.Generator, int, int, SurvivalTarget], npt.ArrayLike]
 SAMPLERS = ("uniform", "stratified", "events", "mixture")
@@ -315,6 +333,64 @@ def censoring_role(target: SurvivalTarget, stack: Stack) -> Role:
     """Rows, targets and leavers of the censoring model, equation (11)."""
     censored = target.event == 0
     return _role(stack, target, left_by=censored, code=censored.astype(np.int32))
+
+
+def complete_role(target: SurvivalTarget, stack: Stack) -> Role:
+    """All rows, for models that are given outcomes of censored people.
+
+    Where somebody was censored by the horizon (`lost_rows`), the target 0 holds the place of the
+    state to be filled in.
+    """
+    return _role(stack, target, left_by=np.ones(target.n_samples, bool), code=target.event)
+
+
+def lost_rows(target: SurvivalTarget, role: Role) -> npt.NDArray[np.int64]:
+    """Rows of a complete role at whose horizon the person had been censored."""
+    return np.flatnonzero(~role.stayed & (target.event[role.person] == 0))
+
+
+def conditional_incidence(
+    at_horizon: npt.NDArray[np.float64], at_exit: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    r"""Probability of each cause by the horizon of somebody event-free at exit, equation (15).
+
+    Increments of a cause that would be negative count as 0, as those of a model may be that is
+    monotone in its event-free curve only.
+
+    Parameters
+    ----------
+    at_horizon, at_exit : arrays of shape (n_rows, K + 1)
+        Probabilities of the states at the horizon and at the earlier time of censoring.
+
+    Returns
+    -------
+    array of shape (n_rows, K)
+
+    Examples
+    --------
+    >>> conditional_incidence(np.array([[0.4, 0.4, 0.2]]), np.array([[0.8, 0.1, 0.1]]))
+    array([[0.375, 0.125]])
+    """
+    increment = np.maximum(at_horizon[:, 1:] - at_exit[:, 1:], 0)
+    total = increment.sum(axis=1)
+    # Somebody who could not be event-free any more was; nothing is known of what comes next.
+    still = np.divide(
+        at_horizon[:, 0], at_exit[:, 0], out=np.ones(len(total)), where=at_exit[:, 0] > 0
+    )
+    by_then = np.clip(1 - still, 0, 1)
+    scale = np.divide(by_then, total, out=np.zeros(len(total)), where=total > 0)
+    incidence: npt.NDArray[np.float64] = increment * scale[:, None]
+    return incidence
+
+
+def drawn_states(
+    incidence: npt.NDArray[np.float64], generator: np.random.Generator
+) -> npt.NDArray[np.int32]:
+    """A state a row: cause k with the probability in column k - 1, else 0."""
+    reached = np.cumsum(incidence, axis=1)
+    # Those who are beyond all causes stay event-free, which is state 0.
+    place = (generator.random(len(incidence))[:, None] >= reached).sum(axis=1) + 1
+    return np.where(place > incidence.shape[1], 0, place).astype(np.int32)
 
 
 def _role(
