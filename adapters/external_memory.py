@@ -689,7 +689,11 @@ class _ExternalBoost(SurvivalBoost):
         return loop
 
     def _state_weights(
-        self, people: _People, stacker: TimeStacker, kaplan_meier: Any
+        self,
+        people: _People,
+        stacker: TimeStacker,
+        kaplan_meier: Any,
+        imputation: Imputation | None,
     ) -> FloatArray:
         total = np.zeros(people.target.n_causes + 1)
         for rows in self._source.slices():
@@ -702,5 +706,5 @@ class _ExternalBoost(SurvivalBoost):
                 ),
                 None if people.weight is None else people.weight[rows],
             )
-            total += super()._state_weights(part, stacker, kaplan_meier)
+            total += super()._state_weights(part, stacker, kaplan_meier, imputation)
         return total

@@ -1,6 +1,6 @@
 """How the defaults of SurvivalBoost were chosen: one setting at a time, on unreported data.
 
-    python -m benchmarks.defaults_study --engine lightgbm [--data FOLDER] [--only NAME ...]
+    python -m benchmarks.defaults_study --engine xgboost [--data FOLDER] [--only NAME ...]
 
 Simulated truths (seeds and shapes other than those of the reported benchmarks) are judged by the
 integrated squared error to the true curves; real data (GBSG of FOLDER or SURVIVAL_DATA_DIR,
@@ -88,7 +88,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "floor 0.02": {"min_censoring_survival": 0.02},
     "floor 0.1": {"min_censoring_survival": 0.1},
     "floor 0.2": {"min_censoring_survival": 0.2},
+    "boosted": {"censoring": "boosted"},
     "kaplan-meier": {"censoring": "kaplan-meier"},
+    "imputed": {"censoring": "imputed"},
     "refresh every 5": {"refresh_every": 5},
     "refresh every 20": {"refresh_every": 20},
     "leaf people 1": {"min_leaf_people": 1.0},
@@ -169,7 +171,7 @@ def real_problems(folder: str | None) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--engine", default="lightgbm")
+    parser.add_argument("--engine", default="xgboost")
     parser.add_argument("--data", default=os.environ.get("SURVIVAL_DATA_DIR"))
     parser.add_argument("--only", nargs="*", help="names of settings")
     parser.add_argument("--base", default="{}", help="JSON of parameters common to all settings")

@@ -85,6 +85,9 @@ _REFRESH_EVERY = {"lightgbm": 10, "xgboost": 10, "catboost": 20}
 _HORIZON_QUANTILE = 0.99
 # Draws of horizons that are boosted on in turn.
 _N_STACKS = 3
+_METHODS = ("boosted", "kaplan-meier", "imputed")
+# The share of censored people from which on they are imputed (benchmarks/defaults_study.py).
+_MANY_CENSORED = 2 / 3
 # Rounds, times the learning rate, after which the model fills in for censored people: it has all
 # but exp(-5) of its way behind it.
 _MARGINAL_ROUNDS = 5.0
@@ -116,8 +119,16 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     refresh_every : int, optional
         Rounds between two refreshes of horizons and censoring weights. Default: 10, and 20 for
         CatBoost, where every refresh begins a new model.
-    censoring : {"boosted", "kaplan-meier"}, default="boosted"
-        Whether censoring may depend on the features, or is the same for everybody.
+    censoring : {"auto", "boosted", "kaplan-meier", "imputed"}, default="auto"
+        How people count who were censored before the horizon.
+
+        - "boosted": others stand for them, weighed by a boosted model of censoring that trains in
+          turn with the model of the events, as in the paper;
+        - "kaplan-meier": the same with one curve of censoring for everybody;
+        - "imputed": a state is drawn for them at every refresh, first from everybody's
+          Aalen-Johansen curve, then from the model itself. No weight is large, so that it holds
+          where few are seen to the end, or where the features tell who is;
+        - "auto": "imputed" where more than two thirds are censored, else "boosted".
     monotone : bool, default=True
         Whether survival never rises and no incidence ever falls in time.
     time_smoothing : float, default=0.2
@@ -165,8 +176,10 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     booster_ : object
         The engine's own model.
     censoring_ : CensoringModel
-        The boosted model of censoring at the end of training or, with Kaplan-Meier weights, that
-        curve on a fixed grid of times.
+        The boosted model of censoring at the end of training or, where there is none, the
+        Kaplan-Meier curve of censoring on a fixed grid of times.
+    censoring_method_ : {"boosted", "kaplan-meier", "imputed"}
+        How censored people counted.
     engine_ : str
         The engine that trained.
     n_estimators_ : int
@@ -202,7 +215,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         n_horizons: int = 5,
         horizon_sampler: str | HorizonSampler = "mixture",
         refresh_every: int | None = None,
-        censoring: str = "boosted",
+        censoring: str = "auto",
         monotone: bool = True,
         time_smoothing: float = 0.2,
         early_stopping_rounds: int | None = None,
@@ -244,6 +257,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     booster_: Any
     n_estimators_: int
     censoring_: CensoringModel
+    censoring_method_: str
     _censoring_booster: Any
     # How a part of the people learns about the others, where they train on several machines.
     _reduction: Reduction = Alone()
@@ -313,7 +327,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         check_fraction(self.time_smoothing, "time_smoothing", one=False)
         check_fraction(self.validation_fraction, "validation_fraction", zero=False, one=False)
         check_fraction(self.min_censoring_survival, "min_censoring_survival", zero=False)
-        check_choice(self.censoring, "censoring", ("boosted", "kaplan-meier", "imputed"))
+        check_choice(self.censoring, "censoring", ("auto", *_METHODS))
         TimeStacker(self.n_horizons, self.horizon_sampler, horizon_max=self.horizon_max)
         for name, types, wanted in (
             ("monotone", (bool, np.bool_), "True or False"),
@@ -398,6 +412,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             del self.feature_names_in_
         self.times_ = self._time_grid(t_max)
         self._time_unit = time_unit(everybody.target.duration, t_max)
+        is_many = everybody.censored_share > _MANY_CENSORED
+        self.censoring_method_ = "imputed" if is_many else "boosted"
 
     def _latest_horizon(self, everybody: Population) -> float:
         target = everybody.target
@@ -431,6 +447,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         goes_on: bool,
     ) -> None:
         features, target, weight = people.features, people.target, people.weight
+        if self.censoring != "auto":
+            self.censoring_method_ = self.censoring
         train_stream, held_stream = generator.spawn(2)
         seed = int(generator.integers(2**30))
         if goes_on:
@@ -450,7 +468,15 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
                 everybody.target, everybody.weight, self._t_max
             )
             self._censoring_start = censoring_log_odds(self._censoring_curve, everybody.n_samples)
-        boosted = self.censoring == "boosted" and everybody.has_censored
+        boosted = self.censoring_method_ == "boosted" and everybody.has_censored
+        imputation = None
+        if self.censoring_method_ == "imputed" and everybody.has_censored:
+            n_marginal = min(_MARGINAL_ROUNDS / self.learning_rate, self.n_estimators / 2)
+            imputation = Imputation(
+                aalen_johansen(everybody.target, everybody.weight),
+                n_marginal_rounds=int(np.ceil(n_marginal)),
+                seed=int(stacker.generator.integers(2**62)),
+            )
         adapter = self._adapter()
         censoring = None
         if boosted:
@@ -460,17 +486,9 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         events = adapter.Booster(settings, self.booster_ if goes_on else None)
         if not goes_on:
             self._start = self._best_constant(
-                people, everybody, stacker, kaplan_meier, reference=events.reference
+                people, everybody, stacker, kaplan_meier, imputation, reference=events.reference
             )
         n_rounds = self.n_estimators - events.n_rounds
-        imputation = None
-        if self.censoring == "imputed":
-            n_marginal = min(_MARGINAL_ROUNDS / self.learning_rate, self.n_estimators / 2)
-            imputation = Imputation(
-                aalen_johansen(everybody.target, everybody.weight),
-                n_marginal_rounds=int(np.ceil(n_marginal)),
-                seed=int(stacker.generator.integers(2**62)),
-            )
         refresh_every = self.refresh_every or _REFRESH_EVERY[self.engine_]
         loop = self._new_loop(
             features,
@@ -564,21 +582,32 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         everybody: Population,
         stacker: TimeStacker,
         kaplan_meier: KaplanMeierCensoring,
+        imputation: Imputation | None,
         *,
         reference: bool,
     ) -> FloatArray:
         """Margins of the constant with the lowest loss, from a stack of its own."""
-        share = self._reduction.sum(self._state_weights(people, stacker, kaplan_meier))
+        weights = self._state_weights(people, stacker, kaplan_meier, imputation)
+        share = self._reduction.sum(weights)
         log_share = np.log(np.maximum(share / share.sum(), 0.5 / everybody.n_samples))
         margins: FloatArray = log_share[1:] - log_share[0] if reference else log_share
         return margins
 
     def _state_weights(
-        self, people: _People, stacker: TimeStacker, kaplan_meier: KaplanMeierCensoring
+        self,
+        people: _People,
+        stacker: TimeStacker,
+        kaplan_meier: KaplanMeierCensoring,
+        imputation: Imputation | None,
     ) -> FloatArray:
         """Total weight of the rows in each state, on a new stack."""
-        target = people.target
-        role = event_role(target, stacker.draw(target))
+        target, stack = people.target, stacker.draw(people.target)
+        if imputation is not None:
+            states = imputation.marginal(stack.horizon)
+            weight = None if people.weight is None else people.weight[stack.person]
+            totals: FloatArray = np.average(states, axis=0, weights=weight) * stack.n_rows
+            return totals
+        role = event_role(target, stack)
         weights, _ = role.weights(
             kaplan_meier.survival(role.horizon[role.stayed]),
             kaplan_meier.survival(target.duration[role.leaver], left=True),
@@ -596,10 +625,16 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     ) -> HeldOut | None:
         if people is None:
             return None
+        t_max = self._t_max
+        if self.censoring_method_ == "imputed":
+            # Where hardly anybody is seen any more, a loss with weights would say little.
+            curve = kaplan_meier.curve_
+            seen = curve.times[curve.values >= self.min_censoring_survival]
+            t_max = min(t_max, float(seen[-1])) if len(seen) and seen[-1] > 0 else t_max
         stacker = TimeStacker(
             8,
             "mixture",
-            horizon_max=self._t_max,
+            horizon_max=t_max,
             random_state=stream,
             time_unit=self._time_unit,
         )

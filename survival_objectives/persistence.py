@@ -105,6 +105,7 @@ def _metadata(model: Any) -> dict[str, Any]:
         "t_max": model._t_max,
         "time_unit": model._time_unit,
         "start": model._start.tolist(),
+        "censoring_method": model.censoring_method_,
         "censoring_curve": _curve_content(model._censoring_curve),
         "censoring_start": _curve_content(model._censoring_start),
         "n_estimators": model.n_estimators_,
@@ -181,6 +182,7 @@ def _restore(cls: Any, path: Path, content: dict[str, Any]) -> Any:
     model._time_unit = content["time_unit"]
     model.times_ = cls._time_grid(model._t_max)
     model._start = np.array(content["start"], dtype=np.float64)
+    model.censoring_method_ = content["censoring_method"]
     model._censoring_curve = _curve(content["censoring_curve"])
     model._censoring_start = _curve(content["censoring_start"])
     model.n_estimators_ = content["n_estimators"]

@@ -62,6 +62,11 @@ class Population:
         """Whether anybody was censored."""
         return bool((self.target.event == 0).any())
 
+    @property
+    def censored_share(self) -> float:
+        """Weight of the people who were censored, as a share of all."""
+        return float(np.average(self.target.event == 0, weights=self.weight))
+
     def quantile(self, share: float) -> float:
         """Time by which this share of people has left, as `numpy.quantile` defines it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -120,6 +121,12 @@ def _calibration(study: Study, calibrations: Sequence[Calibration]) -> list[str]
     return found
 
 
+def _biased(model: Any) -> str:
+    if model.censoring_method_ == "imputed":
+        return "scores at late times. The curves were trained without weights."
+    return 'the late part of the curves. `censoring="imputed"` or a lower `horizon_max` avoids it.'
+
+
 def _weights(study: Study, weights: Weighing) -> list[str]:
     found = []
     worst = int(weights.floored.argmax())
@@ -127,8 +134,7 @@ def _weights(study: Study, weights: Weighing) -> list[str]:
         found.append(
             f"At {number(float(weights.times[worst]), 3)}, "
             f"{percent(float(weights.floored[worst]))} of the weights are at the limit set by "
-            "`min_censoring_survival`, which biases the late part of the curves. A "
-            "lower `horizon_max` avoids it."
+            f"`min_censoring_survival`, which biases {_biased(study.model)}"
         )
     ratio = weights.effective / np.maximum(weights.known, 1e-9)
     uneven = np.flatnonzero(ratio < _UNEVEN)

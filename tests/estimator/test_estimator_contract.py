@@ -25,7 +25,7 @@ def test_signature_is_the_one_of_the_contract():
     assert set(promised.split()) <= set(parameters)
     defaults = {
         "engine": "xgboost",
-        "censoring": "boosted",
+        "censoring": "auto",
         "monotone": True,
         "early_stopping_rounds": None,
         "validation_fraction": 0.1,
