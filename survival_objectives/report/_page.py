@@ -90,6 +90,7 @@ def page(
         "weights": _weights(weights, duration_name),
         "weight_rows": _weight_rows(study, weights),
         "floored": _floored(study),
+        "imputed": study.model.censoring_method_ == "imputed",
         "floor": number(weights.floor),
         "how": _how(study),
         "parameters": sorted((key, repr(value)) for key, value in study.model.get_params().items()),
@@ -459,13 +460,20 @@ def _weight_rows(study: Study, weights: facts.Weighing) -> list[tuple[str, ...]]
 
 def _floored(study: Study) -> str:
     n_floored = getattr(study.model, "n_floored_", None)
-    if n_floored is None:
+    if n_floored is None or study.model.censoring_method_ == "imputed":
         return ""
     n_rows = study.target.n_samples * study.model.n_horizons
     return f"{count(n_floored)} of at most {count(n_rows)} rows"
 
 
 # -------------------------------------------------------------------------------- how it was made
+_CENSORED = {
+    "boosted": "others stand for them in training, weighed by their features",
+    "kaplan-meier": "others stand for them in training, weighed by one curve for everybody",
+    "imputed": "in training their later states were drawn from what the model had learnt",
+}
+
+
 def _how(study: Study) -> list[tuple[str, str]]:
     model, assessment = study.model, study.assessment
     if assessment.n_splits > 1:
@@ -481,6 +489,7 @@ def _how(study: Study) -> list[tuple[str, str]]:
         versions.append(f"lifelines {metadata.version('lifelines')}")
     return [
         ("Engine", f"{model.engine_}, {count(model.n_estimators_)} rounds"),
+        ("Censored people", _CENSORED[model.censoring_method_]),
         ("Seed of the model", repr(model.random_state)),
         ("Assessment", held_out),
         *([("Seed of the folds", str(assessment.seed))] if assessment.seed is not None else []),

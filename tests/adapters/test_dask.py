@@ -92,7 +92,8 @@ def usual_error(data):
 
 # ------------------------------------------------------------------------------------------ parity
 @pytest.mark.parametrize(
-    "settings", [{}, {"early_stopping_rounds": 5}, {"censoring": "kaplan-meier"}]
+    "settings",
+    [{}, {"early_stopping_rounds": 5}, {"censoring": "kaplan-meier"}, {"censoring": "imputed"}],
 )
 def test_one_worker_trains_the_model_of_one_machine_bit_for_bit(client, data, settings):
     X, y = on_workers(client, data, 1)

@@ -1,0 +1,204 @@
+"""Censored people who are filled in rather than weighed for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from estimator_data import boost, same_booster, simulated
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from survival_objectives import SurvivalBoost
+from survival_objectives.adapters.external_memory import fit_external
+from survival_objectives.datasets import integrated_squared_error
+from survival_objectives.losses import probabilities
+from survival_objectives.marginal import aalen_johansen
+from survival_objectives.stacking import (
+    Stack,
+    complete_role,
+    conditional_incidence,
+    drawn_states,
+    lost_rows,
+)
+from survival_objectives.validation import check_survival_target
+
+
+# ------------------------------------------------------------------------------------------- rows
+def test_all_rows_are_kept_and_those_censored_by_the_horizon_are_lost():
+    target = check_survival_target(([0, 1, 2, 0], [1.0, 2.0, 3.0, 4.0]))
+    stack = Stack(np.tile(np.arange(4), 2), np.repeat([2.0, 4.0], 4).astype(np.float32))
+    role = complete_role(target, stack)
+    assert role.n_rows == 8
+    assert role.target.tolist() == [0, 1, 0, 0, 0, 1, 2, 0]
+    # A person who is censored at the horizon itself has left by then.
+    assert lost_rows(target, role).tolist() == [0, 4, 7]
+
+
+@st.composite
+def states_at_two_times(draw):
+    """Probabilities of the states, later and earlier, (n_rows, K + 1) each."""
+    n_causes = draw(st.integers(1, 4))
+    numbers = st.lists(st.floats(0.01, 1), min_size=n_causes + 1, max_size=n_causes + 1)
+    rows = draw(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=5))
+    return tuple(
+        np.array([np.array(pair[side]) / np.sum(pair[side]) for pair in rows]) for side in (0, 1)
+    )
+
+
+@given(states_at_two_times())
+def test_conditional_incidence_is_equation_15(states):
+    later, earlier = states
+    incidence = conditional_incidence(later, earlier)
+    for row, (at_horizon, at_exit) in enumerate(zip(later, earlier, strict=True)):
+        rises = [max(a - b, 0) for a, b in zip(at_horizon[1:], at_exit[1:], strict=True)]
+        by_then = max(1 - at_horizon[0] / at_exit[0], 0)
+        expected = [by_then * rise / sum(rises) if sum(rises) else 0 for rise in rises]
+        assert_allclose(incidence[row], expected, atol=1e-12)
+
+
+def test_where_all_incidences_rise_it_is_their_rise_among_the_event_free():
+    at_exit, at_horizon = np.array([[0.6, 0.3, 0.1]]), np.array([[0.2, 0.5, 0.3]])
+    expected = (at_horizon - at_exit)[:, 1:] / 0.6
+    assert_allclose(conditional_incidence(at_horizon, at_exit), expected)
+
+
+def test_people_who_could_not_have_been_event_free_stay_so():
+    nobody_left = np.array([[0.0, 1.0]])
+    assert conditional_incidence(nobody_left, nobody_left).tolist() == [[0.0]]
+
+
+def test_states_are_drawn_as_often_as_they_are_likely():
+    incidence = np.tile([0.5, 0.2], (40_000, 1))
+    states = drawn_states(incidence, np.random.default_rng(0))
+    shares = np.bincount(states, minlength=3) / 40_000
+    assert_allclose(shares, [0.3, 0.5, 0.2], atol=4 * 0.0025)
+    assert drawn_states(
+        np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.random.default_rng(1)
+    ).tolist() == [0, 1, 2]
+    assert drawn_states(np.empty((0, 2)), np.random.default_rng(0)).shape == (0,)
+
+
+# ------------------------------------------------------------------------------------------ models
+def error_to_truth(model, people):
+    test = people.draw(500, random_state=1)
+    times = np.linspace(0, np.quantile(people.y["duration"], 0.95), 21)[1:]
+    truth = test.true.cumulative_incidence(test.X, times)
+    return integrated_squared_error(truth, model.predict_cumulative_incidence(test.X, times), times)
+
+
+def few_events():
+    """3000 people, of whom 85 % are censored, which depends on their features."""
+    return simulated(3000, censoring_rate=0.85)
+
+
+def test_without_features_it_is_the_aalen_johansen_curve(engine):
+    """Filling in from the model itself leaves the curve that censoring is independent of alone."""
+    people = simulated(3000, censoring="independent", censoring_rate=0.7)
+    X = pd.DataFrame({"constant": np.zeros(3000)})
+    model = boost(engine, n_estimators=200, censoring="imputed").fit(X, people.y)
+    times = np.quantile(people.y["duration"], [0.3, 0.6, 0.9])
+    marginal = aalen_johansen(check_survival_target(people.y))(times)
+    curves = model.predict_cumulative_incidence(X[:1], times)[0]
+    assert_allclose(curves.T, marginal, atol=0.03)
+
+
+def test_few_events_are_nearer_to_the_truth_than_with_weights(engine):
+    """Where features tell who is censored, hardly anybody stands for those who are."""
+    people = few_events()
+    settings = {"n_estimators": 60, "learning_rate": 0.1}
+    imputed = boost(engine, **settings).fit(people.X, people.y)
+    weighed = boost(engine, censoring="boosted", **settings).fit(people.X, people.y)
+    assert imputed.censoring_method_ == "imputed"
+    assert error_to_truth(imputed, people) < 0.5 * error_to_truth(weighed, people)
+    assert imputed.n_floored_ == 0 < weighed.n_floored_
+
+
+def test_auto_follows_the_share_of_censored_people_by_weight(data):
+    few = boost("xgboost").fit(data.X, data.y)
+    assert (few.censoring, few.censoring_method_) == ("auto", "boosted")
+    weight = np.where(data.y["event"] == 0, 10.0, 1.0)
+    many = boost("xgboost").fit(data.X, data.y, sample_weight=weight)
+    assert many.censoring_method_ == "imputed"
+
+
+def test_with_nobody_censored_there_is_nothing_to_fill_in(engine, data):
+    seen = data.y["event"] > 0
+    X, y = data.X[seen], data.y[seen]
+    models = [boost(engine, censoring=how).fit(X, y) for how in ("imputed", "boosted")]
+    assert same_booster(*models)
+
+
+def test_the_model_fills_in_after_the_rounds_of_the_marginal_curve(engine, data):
+    model = boost(engine, n_estimators=40, censoring="imputed", refresh_every=5, learning_rate=0.2)
+    assert model.fit(data.X, data.y).refreshed_rounds_ == [*range(20, 40, 5)]
+    model.set_params(learning_rate=0.5)  # It learns in 10 rounds what it is going to.
+    assert model.fit(data.X, data.y).refreshed_rounds_ == [*range(10, 40, 5)]
+
+
+def test_the_same_seed_gives_the_same_model_and_weights_of_people_count(engine, data):
+    first, second = (boost(engine, censoring="imputed").fit(data.X, data.y) for _ in range(2))
+    assert same_booster(first, second)
+    weight = np.where(data.y["event"] == 1, 5.0, 1.0)
+    other = boost(engine, censoring="imputed").fit(data.X, data.y, sample_weight=weight)
+    mean = [m.predict_cumulative_incidence(data.X, [1.0])[:, 1].mean() for m in (first, other)]
+    assert mean[1] > 1.2 * mean[0]
+
+
+def test_early_stopping_warm_start_and_files(engine, data, tmp_path):
+    other = simulated(200, random_state=1)
+    model = boost(engine, n_estimators=100, censoring="imputed", early_stopping_rounds=10)
+    model.fit(data.X, data.y, eval_set=(other.X, other.y))
+    losses = [record.loss for record in model.history_]
+    assert model.n_estimators_ == np.argmin(losses) + 1
+
+    model = boost(engine, censoring="imputed", warm_start=True).fit(data.X, data.y)
+    model.set_params(n_estimators=30).fit(data.X, data.y)
+    assert (model.n_estimators_, model.censoring_method_) == (30, "imputed")
+    model.save(tmp_path / "model")
+    assert not list((tmp_path / "model").glob("censoring*"))
+    loaded = SurvivalBoost.load(tmp_path / "model")
+    assert loaded.censoring_method_ == "imputed"
+    np.testing.assert_array_equal(
+        loaded.predict_survival_function(data.X), model.predict_survival_function(data.X)
+    )
+
+
+def test_new_targets_reach_the_engine(engine, data):
+    """A booster that kept the targets of an earlier chunk would go on learning those."""
+    model = boost(engine, learning_rate=0.2).fit(data.X, data.y)
+    booster = model._adapter().Booster(model._tree_settings(2, 0))
+    rows = np.column_stack([data.X.to_numpy(), np.ones(300)]).astype(np.float32)
+    key = booster.add(rows, np.zeros((300, 2 if booster.reference else 3)))
+    is_high = data.X["x0"].to_numpy() > 0
+    first, second = (np.where(is_high, state, 0).astype(np.int32) for state in (1, 2))
+    first[:5], second[:5] = 2, 1  # CatBoost wants every state to be there.
+
+    def chances():
+        states = probabilities(booster.margin(key), reference=booster.reference)
+        return states[is_high].mean(axis=0)
+
+    booster.boost(key, first, np.ones(300), 20)
+    assert chances()[1] > 0.6
+    booster.boost(key, second, np.ones(300), 60)
+    assert chances()[2] > 0.6
+
+
+@pytest.mark.parametrize("people_per_turn", [None, 600])
+def test_from_disk_it_is_as_near_to_the_truth(people_per_turn):
+    people = few_events()
+    batches = [
+        (people.X.iloc[a : a + 300], people.y.iloc[a : a + 300]) for a in range(0, 3000, 300)
+    ]
+    settings = {"n_estimators": 60, "learning_rate": 0.1, "refresh_every": 5}
+    model = fit_external(boost("xgboost", **settings), batches, people_per_turn=people_per_turn)
+    assert model.censoring_method_ == "imputed"
+    in_memory = [
+        boost("xgboost", **{**settings, "random_state": seed}).fit(people.X, people.y)
+        for seed in range(3)
+    ]
+    errors = [error_to_truth(one, people) for one in in_memory]
+    # A fifth of the people at a time tells less.
+    most = max(errors) + 3 * np.std(errors) if people_per_turn is None else 2 * max(errors)
+    assert error_to_truth(model, people) < most
