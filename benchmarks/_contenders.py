@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CONTENDERS", "OURS", "OURS_DEFAULT", "Contender", "contender"]
+__all__ = ["CONTENDERS", "OURS", "OURS_DEFAULT", "OURS_IMPUTED", "Contender", "contender"]
 
 FOLDER = Path(__file__).parent
 #: The environment that this project itself is installed in.
@@ -15,6 +15,8 @@ ENGINES = ("xgboost", "lightgbm", "catboost")
 OURS = tuple(f"ours-{engine}" for engine in ENGINES)
 #: On the default engine.
 OURS_DEFAULT = OURS[0]
+#: The same with outcomes filled in for censored people, also where few are censored.
+OURS_IMPUTED = "ours-imputed"
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,12 @@ _ENGINE_LABELS = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "catboost": "Cat
 
 _ALL = [
     *(_ours(engine) for engine in ENGINES),
+    replace(
+        _ours(ENGINES[0]),
+        name=OURS_IMPUTED,
+        label=f"SurvivalBoost, {_ENGINE_LABELS[ENGINES[0]]}, imputed",
+        options={"engine": ENGINES[0], "censoring": "imputed"},
+    ),
     Contender(
         "hazardous",
         "hazardous",

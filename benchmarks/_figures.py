@@ -21,6 +21,7 @@ _STYLE = {
     "ours-lightgbm": ("#0072B2", "o"),
     "ours-xgboost": ("#D55E00", "s"),
     "ours-catboost": ("#009E73", "D"),
+    "ours-imputed": ("#8C2D04", "s"),
     "hazardous": ("#000000", "X"),
     "marginal": ("#999999", "_"),
     "cox": ("#E69F00", "^"),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks._contenders import ENGINES, OURS, OURS_DEFAULT, contender
+from benchmarks._contenders import ENGINES, OURS, OURS_DEFAULT, OURS_IMPUTED, contender
 from survival_objectives import SurvivalBoost
 
 __all__ = ["ABLATIONS", "SIZES", "SUITES", "Job", "Suite", "estimator_defaults", "jobs_of"]
@@ -112,6 +112,7 @@ def _smoke(name: str) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------- survival
 ONE_CAUSE = (
     *OURS,
+    OURS_IMPUTED,
     "marginal",
     "cox",
     "discrete-time",
@@ -193,7 +194,7 @@ def _survival_job(
 
 
 # -------------------------------------------------------------------------------------- competing
-SEVERAL_CAUSES = (*OURS, "marginal", "cox", "discrete-time")
+SEVERAL_CAUSES = (*OURS, OURS_IMPUTED, "marginal", "cox", "discrete-time")
 BASE = {"n_samples": 20_000, "n_causes": 3, "n_features": 6, "censoring_rate": 0.5}
 FACTORS: dict[str, dict[float, dict[str, Any]]] = {
     "n": {
@@ -392,6 +393,7 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
     "censoring": {
         "boosted": {"censoring": "boosted"},
         "Kaplan-Meier": {"censoring": "kaplan-meier"},
+        "imputed": {"censoring": "imputed"},
     },
     "horizons a person": {
         f"{n} horizon{'s' if n > 1 else ''}": {"n_horizons": n} for n in (1, 2, 3, 5, 8, 16)
@@ -403,8 +405,10 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
     "smoothing in time": {
         f"window {width:g}": {"time_smoothing": width} for width in (0.0, 0.1, 0.2, 0.4)
     },
+    # Only weights have a floor.
     "weight floor": {
-        f"floor {floor:g}": {"min_censoring_survival": floor} for floor in (0.001, 0.01, 0.05, 0.2)
+        f"boosted, floor {floor:g}": {"censoring": "boosted", "min_censoring_survival": floor}
+        for floor in (0.001, 0.01, 0.05, 0.2)
     },
 }
 #: The same for the plugin, whose margins can be free.
