@@ -17,7 +17,7 @@ teach nothing are left out) and K causes:
 
 By default everybody is boosted on, so that all of this but the last grows with people, if not with
 features. With ``people_per_turn`` the rounds between two refreshes take other people in turn, with
-one draw of horizons (s = 1): then only the first line grows. ``benchmarks/distributed.py`` measures
+one draw of horizons (s = 1) and their features in memory: then only the first line grows. ``benchmarks/distributed.py`` measures
 both. On disk are about (n_features + 1) (h s + 1) bytes a person boosted on, and model.
 """
 
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -49,8 +50,7 @@ from survival_objectives.stacking import (
     Role,
     TimeStacker,
     censoring_role,
-    conditional_incidence,
-    drawn_states,
+    exit_feature,
     lost_rows,
     stacked_matrix,
 )
@@ -70,6 +70,7 @@ __all__ = ["ParquetBatches", "fit_external"]
 
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
+_Part = tuple[Features, SurvivalTarget, FloatArray | None]
 Rows = Callable[[], Iterator[tuple[Float32Array, FloatArray]]]
 
 # Stacked rows for which numbers are computed at a time.
@@ -111,7 +112,6 @@ class ParquetBatches:
         self.files = _files([paths] if isinstance(paths, str | Path) else list(paths))
         self.event, self.duration, self.sample_weight = event, duration, sample_weight
         self.batch_size = check_positive_int(batch_size, "batch_size")
-        self._n_batches: dict[int, int] = {}  # By file, once it was read.
         given = self._parquet.read_schema(self.files[0]).names
         outcome = [name for name in (event, duration, sample_weight) if name is not None]
         kept = [name for name in given if name not in outcome and name != "__index_level_0__"]
@@ -123,31 +123,15 @@ class ParquetBatches:
 
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
         """Features, outcomes and weights, batch by batch."""
-        for _, batch in self.chosen(None):
-            yield batch
-
-    def chosen(self, numbers: frozenset[int] | None) -> Iterator[tuple[int, tuple[Any, Any, Any]]]:
-        """Batches of these numbers (None: all); files without any of them are not opened again."""
         wanted = [*self.features, self.event, self.duration]
         if self.sample_weight is not None:
             wanted.append(self.sample_weight)
-        first = 0
-        for place, path in enumerate(self.files):
-            n_batches = self._n_batches.get(place)
-            inside = range(first, first + (n_batches or 0))
-            if n_batches is None or numbers is None or not numbers.isdisjoint(inside):
-                n_batches = 0
-                with self._parquet.ParquetFile(path) as file:
-                    for batch in file.iter_batches(self.batch_size, columns=wanted):
-                        if numbers is None or first + n_batches in numbers:
-                            yield first + n_batches, self._batch(batch.to_pandas())
-                        n_batches += 1
-                self._n_batches[place] = n_batches
-            first += n_batches
-
-    def _batch(self, frame: pd.DataFrame) -> tuple[Any, Any, Any]:
-        weight = None if self.sample_weight is None else frame[self.sample_weight]
-        return frame[self.features], (frame[self.event], frame[self.duration]), weight
+        for path in self.files:
+            with self._parquet.ParquetFile(path) as file:
+                for batch in file.iter_batches(self.batch_size, columns=wanted):
+                    frame = batch.to_pandas()
+                    weight = None if self.sample_weight is None else frame[self.sample_weight]
+                    yield frame[self.features], (frame[self.event], frame[self.duration]), weight
 
 
 def _files(paths: Sequence[Any]) -> list[Path]:
@@ -179,14 +163,13 @@ def fit_external(
     model : SurvivalBoost
         With ``engine="xgboost"``; its parameters are used, and it is fitted.
     batches : iterable of (X, y) or (X, y, sample_weight)
-        For instance `ParquetBatches`. It is iterated over again and again, about ten times or, with
-        ``people_per_turn``, about eight times a refresh, and must give the same people every time,
-        in the types that ``SurvivalBoost.fit`` takes. With a method ``chosen(numbers)`` like
-        that of `ParquetBatches`, only the batches that are needed are read.
+        For instance `ParquetBatches`. It is iterated over about twenty times or, with
+        ``people_per_turn``, once a refresh, and must give the same people every time, in the types
+        that ``SurvivalBoost.fit`` takes.
     eval_set : pair (X, y), optional
         Held-out people, in memory. Early stopping needs them here.
     people_per_turn : int, optional
-        The rounds between two refreshes are boosted on at most so many people, those of some
+        The rounds between two refreshes are boosted on about so many people, drawn from all
         batches, and the next rounds on others, until it is the first ones' turn again. This bounds
         memory and time whatever the number of people. Trees then err like those of so few people,
         of which only the average is better: make it 100 000 or more. Default: everybody, always.
@@ -204,18 +187,18 @@ def fit_external(
     if people_per_turn is not None:
         check_positive_int(people_per_turn, "people_per_turn")
     source, target, weight = _read_outcomes(batches)
-    turns = _turns(source.sizes, people_per_turn)
+    limit = target.n_samples if people_per_turn is None else people_per_turn
     everybody = counted(target, weight)
     people = _People(source.schema, target, weight)
     held_out = None if eval_set is None else model._checked_eval_set(eval_set, people)
     with tempfile.TemporaryDirectory(prefix="survival-boost-", dir=cache_folder) as folder:
         trainer = _ExternalBoost(**model.get_params())
         trainer._source, trainer._cache = source, itertools.count()
-        trainer._folder, trainer._turns = folder, turns
+        trainer._folder, trainer._n_turns = folder, -(-target.n_samples // limit)
         generator = check_random_state(model.random_state)
         trainer._begin(source.schema, everybody)
         trainer._train(people, everybody, held_out, generator, goes_on=False)
-        hand_over(trainer, model, {"_source", "_cache", "_folder", "_turns"})
+        hand_over(trainer, model, {"_source", "_cache", "_folder", "_n_turns"})
     return model
 
 
@@ -243,72 +226,35 @@ def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
 # ----------------------------------------------------------------------------------------- batches
 @dataclass(frozen=True)
 class _Source:
-    """Features of the people, batch by batch.
-
-    Attributes
-    ----------
-    batches, schema
-        Where they come from, and their columns.
-    numbers, sizes : list of int
-        Which batches have people who count, and how many.
-    """
+    """Features of the people, batch by batch, and how many people each batch has."""
 
     batches: Iterable[Any]
     schema: Features
-    numbers: list[int]
     sizes: list[int]
 
-    def features(self, places: Sequence[int]) -> Iterator[Features]:
-        """People of the batches at these places of ``numbers``."""
-        expected = [(self.numbers[place], self.sizes[place]) for place in places]
-        given = _people(self.batches, self.schema, frozenset(number for number, _ in expected))
-        for known, found in itertools.zip_longest(expected, given):
-            if known is None or found is None or (found[0], found[1].n_samples) != known:
-                number = found[0] if known is None else known[0]
-                msg = f"`batches` gave other people when it was read again (batch {number})."
+    def __iter__(self) -> Iterator[Features]:
+        found = 0
+        for features, *_ in _people(self.batches, self.schema):
+            if found == len(self.sizes) or features.n_samples != self.sizes[found]:
+                msg = f"`batches` gave other people when it was read again (batch {found})."
                 raise ValueError(msg)
-            yield found[1]
+            found += 1
+            yield features
+        if found < len(self.sizes):
+            msg = f"`batches` gave {found} batches when it was read again, not {len(self.sizes)}."
+            raise ValueError(msg)
 
-    def slices(self, places: Sequence[int] | None = None) -> list[slice]:
-        """Where the people of each batch stand among everybody."""
+    def slices(self) -> list[slice]:
+        """Where each batch stands among everybody."""
         ends = np.cumsum([0, *self.sizes])
-        every = range(len(self.sizes)) if places is None else places
-        return [slice(int(ends[place]), int(ends[place + 1])) for place in every]
-
-
-def _turns(sizes: Sequence[int], people_per_turn: int | None) -> list[list[int]]:
-    """Places of the batches of each turn.
-
-    Neighbours take different turns, as files are often sorted by something that matters.
-
-    >>> _turns([5, 5, 5, 5, 3], 10)
-    [[0, 3], [1, 4], [2]]
-    >>> _turns([5, 5], None)
-    [[0, 1]]
-    """
-    limit = sum(sizes) if people_per_turn is None else people_per_turn
-    if max(sizes) > limit:
-        msg = (
-            f"`people_per_turn` is {limit}, but a batch has {max(sizes)} people. Raise it, or make "
-            "smaller batches (`batch_size` of `ParquetBatches`)."
-        )
-        raise ValueError(msg)
-    n_turns = -(-sum(sizes) // limit)
-    while max(sum(sizes[first::n_turns]) for first in range(n_turns)) > limit:
-        n_turns += 1
-    return [list(range(first, len(sizes), n_turns)) for first in range(n_turns)]
+        return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
 
 
 def _people(
-    batches: Iterable[Any], like: Features | None, numbers: frozenset[int] | None = None
-) -> Iterator[tuple[int, Features, SurvivalTarget | None, FloatArray | None]]:
-    """Checked people of the batches who count; outcomes only where nothing is known yet."""
-    if hasattr(batches, "chosen"):
-        numbered = batches.chosen(numbers)
-    else:
-        every = enumerate(batches)
-        numbered = every if numbers is None else (one for one in every if one[0] in numbers)
-    for number, batch in numbered:
+    batches: Iterable[Any], like: Features | None
+) -> Iterator[tuple[Features, SurvivalTarget | None, FloatArray | None]]:
+    """Checked people of every batch who count; outcomes only where nothing is known yet."""
+    for number, batch in enumerate(batches):
         try:
             X, y, *rest = batch
             people = _batch_people(X, y, rest[0] if rest else None, like)
@@ -316,7 +262,7 @@ def _people(
             msg = f"Batch {number}: {error}"
             raise type(error)(msg) from None
         if people is not None:
-            yield number, *people
+            yield people
 
 
 def _batch_people(
@@ -344,18 +290,16 @@ def _read_outcomes(batches: Iterable[Any]) -> tuple[_Source, SurvivalTarget, Flo
     schema: Features | None = None
     labels, durations = [], []
     weights: list[FloatArray | None] = []
-    numbers: list[int] = []
     sizes: list[int] = []
-    for number, features, target, weight in _people(batches, None):
+    for features, target, weight in _people(batches, None):
         assert target is not None
-        schema = features.schema if schema is None else _with_levels(schema, features, number)
+        schema = features.schema if schema is None else _with_levels(schema, features, len(sizes))
         if weights and (weight is None) != (weights[0] is None):
-            msg = f"Batch {number}: either all batches have weights or none has."
+            msg = f"Batch {len(sizes)}: either all batches have weights or none has."
             raise ValueError(msg)
         labels.append(target.event_ids[target.event])
         durations.append(time_feature(target.duration))
         weights.append(weight)
-        numbers.append(number)
         sizes.append(features.n_samples)
     if schema is None:
         msg = "`batches` has no people."
@@ -364,7 +308,7 @@ def _read_outcomes(batches: Iterable[Any]) -> tuple[_Source, SurvivalTarget, Flo
     total = None
     if weights[0] is not None:
         total = np.concatenate([weight for weight in weights if weight is not None])
-    return _Source(batches, schema, numbers, sizes), known, total
+    return _Source(batches, schema, sizes), known, total
 
 
 def _with_levels(schema: Features, features: Features, number: int) -> Features:
@@ -395,6 +339,19 @@ class _Booster(_boosting_xgboost.Booster):
         self._bins: Any = None
 
     def add_batches(self, rows: Rows) -> int:
+        self._matrices.append(self._binned(rows))
+        return len(self._matrices) - 1
+
+    def set_bins(self, rows: Rows) -> None:
+        """Take the bins of these rows for all to come; one made-up row keeps them."""
+        row = np.zeros((1, self._settings.schema.n_features + 1), np.float32)
+        self._bins = self._matrix(xgb.QuantileDMatrix, row, ref=self._binned(rows))
+
+    def release(self) -> None:
+        """Forget all rows, on disk too."""
+        self._matrices.clear()
+
+    def _binned(self, rows: Rows) -> Any:
         options: dict[str, Any] = {}
         if self._bins is not None or self._matrices:
             options["ref"] = self._bins or self._matrices[0]
@@ -406,44 +363,48 @@ class _Booster(_boosting_xgboost.Booster):
         reader = _Reader(
             rows,
             self._cache(),
+            self._n_margins,
             feature_names=column_names(schema),
             feature_types=["c" if column in schema.categories else "q" for column in columns],
         )
-        matrix = xgb.ExtMemQuantileDMatrix(
+        return xgb.ExtMemQuantileDMatrix(
             reader,
             enable_categorical=bool(schema.categories),
             nthread=self._settings.n_jobs,
             **options,
         )
-        self._matrices.append(matrix)
-        return len(self._matrices) - 1
-
-    def release(self) -> None:
-        """Forget all rows, on disk too; one made-up row keeps the bins for those to come."""
-        if self._bins is None and self._matrices:
-            row = np.zeros((1, self._settings.schema.n_features + 1), np.float32)
-            self._bins = self._matrix(xgb.QuantileDMatrix, row, ref=self._matrices[0])
-        self._matrices.clear()
 
 
 class _Reader(xgb.DataIter):  # type: ignore[misc, name-defined]
-    """Batches of stacked rows as XGBoost asks for them."""
+    """Batches of stacked rows as XGBoost asks for them.
 
-    def __init__(self, rows: Rows, prefix: str, **columns: Any) -> None:
+    Where there are no rows at all, as of people who were censored in a turn without any, XGBoost is
+    given a row without values: it makes no empty matrix. Nobody reads its margin.
+    """
+
+    def __init__(self, rows: Rows, prefix: str, n_margins: int, **columns: Any) -> None:
         self._rows, self._columns = rows, columns
         self._batches: Iterator[tuple[Float32Array, FloatArray]] = iter(())
+        self._nobody = (
+            np.full((1, len(columns["feature_names"])), np.nan, np.float32),
+            np.zeros((1, n_margins)),
+        )
         super().__init__(cache_prefix=prefix, release_data=True)
 
     def next(self, input_data: Callable[..., Any]) -> bool:
         for values, start in self._batches:
             if len(values):
+                self._is_empty = False
                 margin = np.asarray(start, np.float32)
                 input_data(data=values, base_margin=margin, **self._columns)
                 return True
+        if self._is_empty:
+            self._batches = iter([self._nobody])
+            return self.next(input_data)
         return False
 
     def reset(self) -> None:
-        self._batches = self._rows()
+        self._batches, self._is_empty = self._rows(), True
 
 
 @dataclass
@@ -460,42 +421,83 @@ class _BatchedStack:
 class _BatchedLoop(BoostingLoop):
     """The loop, with weights computed batch by batch from horizons that are drawn again.
 
-    Where people take turns, each chunk of rounds has rows of its own, and the last ones are
-    forgotten first. The models see the people of a turn for the first time then, or have not seen
-    them for long, which is no matter: their margins are sums over all trees.
+    Where people take turns, their features are in memory for a chunk of rounds, whose rows are
+    forgotten before the next ones are made.
     """
 
     source: _Source | None = None
     seed: int = 0
-    turns: list[list[int]] = field(default_factory=list)
-    _turn: int = 0
+    n_turns: int = 1
     _n_drawn: int = 0
+    _turn: list[_Part] = field(default_factory=list)
 
     def _prepare(self, n_chunks: int) -> None:
-        if len(self.turns) == 1:
+        if self.n_turns == 1:
             super()._prepare(n_chunks)
+        elif self.n_turns > n_chunks:
+            msg = (
+                f"People take {self.n_turns} turns, but there are {n_chunks} refreshes, so that "
+                f"{1 - n_chunks / self.n_turns:.0%} are not learnt from. Raise `people_per_turn` "
+                "or `n_estimators`, or lower `refresh_every`."
+            )
+            warnings.warn(msg, UserWarning, stacklevel=6)
 
     def _stack(self, chunk: int) -> Any:
-        if len(self.turns) == 1:
+        if self.n_turns == 1:
             return super()._stack(chunk)
-        boosters: Any = [one for one in (self.events, self.censoring) if one is not None]
+        boosters: list[Any] = [one for one in (self.events, self.censoring) if one is not None]
         for booster in boosters:
             booster.release()
-        self._turn = chunk % len(self.turns)
+        self._turn = list(self._parts(chunk % self.n_turns))
+        if self._n_drawn == 0:
+            for booster in boosters:
+                booster.set_bins(partial(self._rows_of_every_kind, booster))
         stack = self._new_stack()
         self._add_exits()
         return stack
 
-    def _features(self) -> Iterator[Features]:
+    def _parts(self, turn: int) -> Iterator[_Part]:
+        """People of a turn, from all batches: files are often sorted by something that matters."""
         assert self.source is not None
-        return self.source.features(self.turns[self._turn])
+        outcomes = self._batch_outcomes()
+        for number, (features, (target, weight)) in enumerate(
+            zip(self.source, outcomes, strict=True)
+        ):
+            order = np.random.default_rng([self.seed, number]).permutation(target.n_samples)
+            rows = np.flatnonzero(order % self.n_turns == turn)
+            yield (
+                replace(features, values=features.values[rows]),
+                _taken(target, rows),
+                None if weight is None else weight[rows],
+            )
+
+    def _rows_of_every_kind(self, booster: Any) -> Iterator[tuple[Float32Array, FloatArray]]:
+        """Rows of the first turn and every category: bins are made once, from these."""
+        n_margins = len(self.start) if booster is self.events else 1
+        for rows, _ in self._event_rows(0):
+            yield rows, np.zeros((len(rows), n_margins))
+        schema = self._turn[0][0]
+        n_levels = max(map(len, schema.categories.values()), default=0)
+        levels = np.full((n_levels, schema.n_features + 1), np.nan, np.float32)
+        for column, known in schema.categories.items():
+            levels[: len(known), column] = np.arange(len(known))
+        yield levels, np.zeros((n_levels, n_margins))
+
+    def _features(self) -> Iterable[Features]:
+        """Batch by batch, those of everybody or of a turn."""
+        assert self.source is not None
+        return self.source if self.n_turns == 1 else (part[0] for part in self._turn)
 
     def _outcomes(self) -> Iterator[tuple[SurvivalTarget, FloatArray | None]]:
+        if self.n_turns == 1:
+            return self._batch_outcomes()
+        return ((target, weight) for _, target, weight in self._turn)
+
+    def _batch_outcomes(self) -> Iterator[tuple[SurvivalTarget, FloatArray | None]]:
         assert self.source is not None
-        target, weight = self.target, self.sample_weight
-        for rows in self.source.slices(self.turns[self._turn]):
-            part = replace(target, event=target.event[rows], duration=target.duration[rows])
-            yield part, None if weight is None else weight[rows]
+        weight = self.sample_weight
+        for rows in self.source.slices():
+            yield _taken(self.target, rows), None if weight is None else weight[rows]
 
     def _roles(self, number: int) -> Iterator[tuple[SurvivalTarget, FloatArray | None, Role, Role]]:
         for batch, (target, weight) in enumerate(self._outcomes()):
@@ -538,14 +540,16 @@ class _BatchedLoop(BoostingLoop):
     def _censored_rows(self) -> Iterator[tuple[Float32Array, FloatArray]]:
         for features, (target, _) in zip(self._features(), self._outcomes(), strict=True):
             people = np.flatnonzero(target.event == 0)
-            rows = stacked_matrix(features, people, time_feature(target.duration[people]))
+            times = exit_feature(target.duration[people], self.stacker.time_unit)
+            rows = stacked_matrix(features, people, times)
             yield rows, np.tile(self.start, (len(rows), 1))
 
     def _happened_rows(self) -> Iterator[tuple[Float32Array, FloatArray]]:
         for features, (target, _) in zip(self._features(), self._outcomes(), strict=True):
             people = np.flatnonzero(target.event > 0)
             times = target.duration[people]
-            rows = stacked_matrix(features, people, time_feature(times, left=True))
+            before = exit_feature(times, self.stacker.time_unit, left=True)
+            rows = stacked_matrix(features, people, before)
             yield rows, self.censoring_start(times, left=True)[:, None]
 
     def _completed(self, stack: Any, imputation: Imputation, chunk: int) -> tuple[Any, Any]:
@@ -554,21 +558,16 @@ class _BatchedLoop(BoostingLoop):
         if knows_enough:
             margin = _Taken(self.events.margin(stack.event_key))
             exits = _Taken(self.events.margin(self._event_exits))
-        generator = np.random.default_rng([imputation.seed, chunk])
+        generator = self._draws(imputation, chunk)
         for target, weight, role, _ in self._roles(stack.number):
-            lost = lost_rows(target, role)
-            person = role.person[lost]
+            states = None
             if knows_enough:
-                censored = np.flatnonzero(target.event == 0)
-                at_horizon = self._states_of(margin.next(role.n_rows)[lost])
+                lost, censored = lost_rows(target, role), np.flatnonzero(target.event == 0)
                 at_exit = self._states_of(exits.next(len(censored)))
-                at_exit = at_exit[np.searchsorted(censored, person)]
-            else:
-                at_horizon = imputation.marginal(role.horizon[lost])
-                at_exit = imputation.marginal(target.duration[person])
-            state = role.target.astype(np.int8)
-            state[lost] = drawn_states(conditional_incidence(at_horizon, at_exit), generator)
-            targets.append(state)
+                at_exit = at_exit[np.searchsorted(censored, role.person[lost])]
+                states = self._states_of(margin.next(role.n_rows)[lost]), at_exit
+            filled = self._filled_in(imputation, target, role, states, generator)
+            targets.append(filled.astype(np.int8))
             weights.append(self._person_weight(role, weight).astype(np.float32))
         return np.concatenate(targets), np.concatenate(weights)
 
@@ -642,6 +641,10 @@ class _BatchedLoop(BoostingLoop):
         return total / float(weight.sum(dtype=np.float64))
 
 
+def _taken(target: SurvivalTarget, rows: Any) -> SurvivalTarget:
+    return replace(target, event=target.event[rows], duration=target.duration[rows])
+
+
 class _Taken:
     """Rows of an array, a batch at a time, as float64."""
 
@@ -673,7 +676,7 @@ class _ExternalBoost(SurvivalBoost):
     _source: _Source
     _cache: Iterator[int]
     _folder: str
-    _turns: list[list[int]]
+    _n_turns: int
 
     def _adapter(self) -> Any:
         def prefix() -> str:
@@ -685,7 +688,7 @@ class _ExternalBoost(SurvivalBoost):
         stacker = arguments[3]
         seed = int(stacker.generator.integers(2**62))
         loop = _BatchedLoop(*arguments)
-        loop.source, loop.seed, loop.turns = self._source, seed, self._turns
+        loop.source, loop.seed, loop.n_turns = self._source, seed, self._n_turns
         return loop
 
     def _state_weights(
@@ -699,11 +702,7 @@ class _ExternalBoost(SurvivalBoost):
         for rows in self._source.slices():
             part = _People(
                 people.features,
-                replace(
-                    people.target,
-                    event=people.target.event[rows],
-                    duration=people.target.duration[rows],
-                ),
+                _taken(people.target, rows),
                 None if people.weight is None else people.weight[rows],
             )
             total += super()._state_weights(part, stacker, kaplan_meier, imputation)

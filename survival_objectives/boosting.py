@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from survival_objectives.censoring import KaplanMeierCensoring, time_feature
+from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.losses import pointwise_log_loss, probabilities
 from survival_objectives.marginal import StepFunction
 from survival_objectives.population import Alone, Reduction
@@ -40,6 +40,7 @@ from survival_objectives.stacking import (
     conditional_incidence,
     drawn_states,
     event_role,
+    exit_feature,
     lost_rows,
     stacked_matrix,
 )
@@ -116,7 +117,7 @@ class Imputation:
     marginal : StepFunction
         Everybody's Aalen-Johansen curves, (n_steps, K + 1).
     n_marginal_rounds : int
-        Rounds before which they are filled in by it: the model has not learnt enough by then.
+        Rounds during which these curves fill in; after them the model has learnt enough to do so.
     seed : int
         Of the draws.
     """
@@ -305,16 +306,17 @@ class BoostingLoop:
             return
         censored = np.flatnonzero(self.target.event == 0)
         happened = np.flatnonzero(self.target.event > 0)
-        times = self.target.duration
+        times, unit = self.target.duration, self.stacker.time_unit
         self._position = np.empty(self.target.n_samples, np.int64)
         self._position[censored] = np.arange(len(censored))
         self._position[happened] = np.arange(len(happened))
-        rows = stacked_matrix(self.features, censored, time_feature(times[censored]))
+        rows = stacked_matrix(self.features, censored, exit_feature(times[censored], unit))
         self._event_exits = self.events.add(rows, np.tile(self.start, (len(rows), 1)))
         if self.censoring is None:
             return
         # An event at t is seen when censoring comes no earlier: G just before t.
-        rows = stacked_matrix(self.features, happened, time_feature(times[happened], left=True))
+        before = exit_feature(times[happened], unit, left=True)
+        rows = stacked_matrix(self.features, happened, before)
         start = self.censoring_start(times[happened], left=True)[:, None]
         self._censoring_exits = self.censoring.add(rows, start)
         self._happened_at_0 = times[happened] <= 0
@@ -335,18 +337,39 @@ class BoostingLoop:
     ) -> tuple[npt.NDArray[np.int32], FloatArray]:
         role = stack.events
         lost = lost_rows(self.target, role)
-        person = role.person[lost]
+        states = None
         if self._knows_enough(imputation):
-            at_horizon = self._states(stack.event_key)[lost]
-            at_exit = self._states(self._event_exits)[self._position[person]]
-        else:
-            at_horizon = imputation.marginal(role.horizon[lost])
-            at_exit = imputation.marginal(self.target.duration[person])
-        # By chunk, so that a training that is resumed draws what it would have drawn.
-        generator = np.random.default_rng([imputation.seed, chunk])
-        target = role.target.copy()
-        target[lost] = drawn_states(conditional_incidence(at_horizon, at_exit), generator)
+            at_exit = self._states(self._event_exits)[self._position[role.person[lost]]]
+            states = self._states(stack.event_key)[lost], at_exit
+        generator = self._draws(imputation, chunk)
+        target = self._filled_in(imputation, self.target, role, states, generator)
         return target, self._person_weight(role, self.sample_weight)
+
+    @staticmethod
+    def _draws(imputation: Imputation, chunk: int) -> np.random.Generator:
+        # By chunk, so that a training that is resumed draws what it would have drawn.
+        return np.random.default_rng([imputation.seed, chunk])
+
+    @staticmethod
+    def _filled_in(
+        imputation: Imputation,
+        target: SurvivalTarget,
+        role: Role,
+        states: tuple[FloatArray, FloatArray] | None,
+        generator: np.random.Generator,
+    ) -> npt.NDArray[np.int32]:
+        """Targets with a state drawn for every lost row, equation (15).
+
+        ``states`` are the model's at the horizon and at the exit of the lost rows; without them the
+        marginal curve fills in.
+        """
+        lost = lost_rows(target, role)
+        if states is None:
+            exits = target.duration[role.person[lost]]
+            states = imputation.marginal(role.horizon[lost]), imputation.marginal(exits)
+        filled = role.target.copy()
+        filled[lost] = drawn_states(conditional_incidence(*states), generator)
+        return filled
 
     def _person_weight(self, role: Role, sample_weight: FloatArray | None) -> FloatArray:
         """Weights of rows where nobody is weighed up for others."""
@@ -485,13 +508,22 @@ class BoostingLoop:
         return self._loss(margin, target, weight)
 
     def _best_so_far(self) -> int:
-        return min(self.history, key=lambda record: record.loss).round
+        """The best round; the first ones count only while there are no others.
+
+        Filled in by the marginal curve, a model learns that all are alike, which it has to unlearn.
+        """
+        first = 0 if self.imputation is None else self.imputation.n_marginal_rounds
+        judged = [record for record in self.history if record.round > first] or self.history
+        return min(judged, key=lambda record: record.loss).round
 
     def _should_stop(self) -> bool:
         patience = self.settings.early_stopping_rounds
         if patience is None or not self.history:
             return False
-        return self.history[-1].round - self._best_so_far() >= patience
+        last = self.history[-1].round
+        if self.imputation is not None and last <= self.imputation.n_marginal_rounds:
+            return False
+        return last - self._best_so_far() >= patience
 
 
 def coarse_censoring_curve(

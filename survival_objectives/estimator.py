@@ -86,7 +86,7 @@ _HORIZON_QUANTILE = 0.99
 # Draws of horizons that are boosted on in turn.
 _N_STACKS = 3
 _METHODS = ("boosted", "kaplan-meier", "imputed")
-# The share of censored people from which on they are imputed (benchmarks/defaults_study.py).
+# The share of censored people above which they are imputed (benchmarks/imputation_study.py).
 _MANY_CENSORED = 2 / 3
 # Rounds, times the learning rate, after which the model fills in for censored people: it has all
 # but exp(-5) of its way behind it.
@@ -117,8 +117,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     horizon_sampler : str or callable, default="mixture"
         Where horizons fall; see `survival_objectives.stacking.TimeStacker`.
     refresh_every : int, optional
-        Rounds between two refreshes of horizons and censoring weights. Default: 10, and 20 for
-        CatBoost, where every refresh begins a new model.
+        Rounds between two refreshes of horizons and of weights or drawn states. Default: 10, and 20
+        for CatBoost, where every refresh begins a new model.
     censoring : {"auto", "boosted", "kaplan-meier", "imputed"}, default="auto"
         How people count who were censored before the horizon.
 
@@ -187,7 +187,10 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     history_ : list of RoundRecord
         Held-out loss after every round, where people were held out.
     n_floored_ : int
-        Rows of the last stack whose weight the floor limits.
+        Rows of the last stack whose weight the floor limits; 0 where people are imputed.
+    refreshed_rounds_ : list of int
+        Rounds after which the censoring model advanced or, where people are imputed, the model
+        itself filled in.
     feature_names_in_, n_features_in_
         As in scikit-learn.
 
@@ -412,8 +415,6 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             del self.feature_names_in_
         self.times_ = self._time_grid(t_max)
         self._time_unit = time_unit(everybody.target.duration, t_max)
-        is_many = everybody.censored_share > _MANY_CENSORED
-        self.censoring_method_ = "imputed" if is_many else "boosted"
 
     def _latest_horizon(self, everybody: Population) -> float:
         target = everybody.target
@@ -447,8 +448,10 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         goes_on: bool,
     ) -> None:
         features, target, weight = people.features, people.target, people.weight
-        if self.censoring != "auto":
-            self.censoring_method_ = self.censoring
+        self.censoring_method_ = self.censoring
+        if self.censoring == "auto":
+            is_many = everybody.censored_share > _MANY_CENSORED
+            self.censoring_method_ = "imputed" if is_many else "boosted"
         train_stream, held_stream = generator.spawn(2)
         seed = int(generator.integers(2**30))
         if goes_on:
@@ -604,8 +607,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         target, stack = people.target, stacker.draw(people.target)
         if imputation is not None:
             states = imputation.marginal(stack.horizon)
-            weight = None if people.weight is None else people.weight[stack.person]
-            totals: FloatArray = np.average(states, axis=0, weights=weight) * stack.n_rows
+            weight = np.ones(target.n_samples) if people.weight is None else people.weight
+            totals: FloatArray = weight[stack.person] @ states
             return totals
         role = event_role(target, stack)
         weights, _ = role.weights(
@@ -629,8 +632,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         if self.censoring_method_ == "imputed":
             # Where hardly anybody is seen any more, a loss with weights would say little.
             curve = kaplan_meier.curve_
-            seen = curve.times[curve.values >= self.min_censoring_survival]
-            t_max = min(t_max, float(seen[-1])) if len(seen) and seen[-1] > 0 else t_max
+            unseen = curve.times[(curve.values < self.min_censoring_survival) & (curve.times > 0)]
+            t_max = min([t_max, *unseen[:1].tolist()])
         stacker = TimeStacker(
             8,
             "mixture",

@@ -59,6 +59,7 @@ __all__ = [
     "conditional_incidence",
     "drawn_states",
     "event_role",
+    "exit_feature",
     "lost_rows",
 ]
 
@@ -347,6 +348,23 @@ def complete_role(target: SurvivalTarget, stack: Stack) -> Role:
 def lost_rows(target: SurvivalTarget, role: Role) -> npt.NDArray[np.int64]:
     """Rows of a complete role at whose horizon the person had been censored."""
     return np.flatnonzero(~role.stayed & (target.event[role.person] == 0))
+
+
+def exit_feature(
+    times: npt.NDArray[np.float64], time_unit: float, *, left: bool = False
+) -> npt.NDArray[np.float32]:
+    """Time feature at which a model is asked about the time that people left at, or just before.
+
+    Where times are whole units, such as days, a state lasts all day, and horizons fall anywhere in
+    it; so do the thresholds of the trees. The middle of the day answers for it.
+
+    >>> exit_feature(np.array([0.0, 2.0]), 1.0)
+    array([0.5, 2.5], dtype=float32)
+    """
+    if not time_unit:
+        return time_feature(times, left=left)
+    day = np.floor(times / time_unit + UNIT_ROUNDING)
+    return time_feature((day + (-0.5 if left else 0.5)) * time_unit)
 
 
 def conditional_incidence(
