@@ -17,8 +17,9 @@ teach nothing are left out) and K causes:
 
 By default everybody is boosted on, so that all of this but the last grows with people, if not with
 features. With ``people_per_turn`` the rounds between two refreshes take other people in turn, with
-one draw of horizons (s = 1) and their features in memory: then only the first line grows. ``benchmarks/distributed.py`` measures
-both. On disk are about (n_features + 1) (h s + 1) bytes a person boosted on, and model.
+one draw of horizons (s = 1) and their features in memory: then only the first line grows.
+``benchmarks/distributed.py`` measures both. On disk are about (n_features + 1) (h s + 1) bytes a
+person boosted on, and model.
 """
 
 from __future__ import annotations
