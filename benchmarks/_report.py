@@ -13,7 +13,7 @@ import pandas as pd
 
 from benchmarks import _figures
 from benchmarks._comparison import METRICS, Comparison, Metric, compare, standard_error
-from benchmarks._contenders import CONTENDERS, OURS, OURS_DEFAULT, contender
+from benchmarks._contenders import CONTENDERS, OURS, OURS_DEFAULT, OURS_IMPUTED, contender
 from benchmarks._records import SUITE_RESULTS, Store
 from benchmarks._results import RESULTS
 from benchmarks._suites import ABLATIONS, SIZES, SUITES, estimator_defaults, jobs_of
@@ -566,7 +566,7 @@ def _wins(tables: Mapping[str, pd.DataFrame]) -> str:
     judged = {name: tables[name] for name in _JUDGED if not tables[name].empty}
     everyone = {
         ours: [row for name, table in judged.items() for row in comparisons(table, name, ours)]
-        for ours in (*OURS, f"{OURS_DEFAULT} tuned")
+        for ours in (*OURS, OURS_IMPUTED, f"{OURS_DEFAULT} tuned")
     }
     parts = [
         "## What we win, tie and lose",

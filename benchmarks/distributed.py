@@ -4,6 +4,7 @@
     python -m benchmarks.distributed external  # XGBoost's external memory: a tenth of them, all;
                                                # with everybody in every round, and in turns
     python -m benchmarks.distributed overhead  # CPU of Dask against one process: 1 000 000 people
+    python -m benchmarks.distributed table     # all results, as docs/clusters.md shows them
 
 Simulated people with 10 features, 2 causes and censoring that depends on the features, written to
 Parquet first. Every arm is a process of its own with one thread, and so is every Dask worker. CPU
@@ -28,7 +29,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks._results import write_result
+from benchmarks._results import RESULTS, write_result
 from survival_objectives import SurvivalBoost
 from survival_objectives.datasets import integrated_squared_error, make_competing_risks
 
@@ -190,6 +191,39 @@ def overhead(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+_LABELS = {
+    "memory": "in memory",
+    "dask": f"Dask, {N_WORKERS} workers",
+    "external": "external memory",
+    "external in turns": f"external memory, {TURN:,} people a turn".replace(",", " "),
+}
+
+
+def table(results: Path = RESULTS) -> str:
+    """All runs in Markdown, as docs/clusters.md shows them."""
+    lines = [
+        "| | people | CPU s | seconds | peak, MiB | error |",
+        "|---|---:|---:|---:|---|---:|",
+    ]
+    for name in ("overhead", "scale", "external"):
+        content = json.loads((results / f"distributed_{name}.json").read_text())
+        for row in content["rows"]:
+            peak = f"{row['peak_mib']:,}"
+            if row["peak_mib_workers"]:
+                workers = " and ".join(f"{mib:,}" for mib in row["peak_mib_workers"])
+                peak = f"{workers}; client {peak}"
+            cells = (
+                _LABELS[row["arm"]],
+                f"{row['people']:,}",
+                f"{row['cpu_seconds']:.0f}",
+                f"{row['seconds']:.0f}",
+                peak,
+                f"{row['error_x1000']:.2f}",
+            )
+            lines.append(f"| {' | '.join(cells)} |".replace(",", " "))
+    return "\n".join(lines)
+
+
 COMMANDS = {
     "scale": (scale, 5_000_000),
     "external": (external, 5_000_000),
@@ -199,7 +233,7 @@ COMMANDS = {
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("command", choices=[*COMMANDS, "arm"])
+    parser.add_argument("command", choices=[*COMMANDS, "table", "arm"])
     parser.add_argument("--arm", choices=list(ARMS))
     parser.add_argument("--people", type=int, help="default: those of the command")
     parser.add_argument("--batch", type=int, default=BATCH, help="people in a file")
@@ -229,6 +263,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         folder = Path(options.folder)
         row = run_arm(options.arm, folder, options.people, options.batch, settings(options))
         print(json.dumps(row))
+        return
+    if options.command == "table":
+        print(table())
         return
     run, n_people = COMMANDS[options.command]
     options.people = options.people or n_people

@@ -72,3 +72,8 @@ def test_overhead_is_a_ratio_of_cpu_seconds_with_those_of_the_workers(
 def test_people_must_fill_the_files(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="no multiple of --batch 100"):
         distributed.write_people(tmp_path, 250, 100)
+
+
+def test_the_page_on_clusters_shows_the_results() -> None:
+    page = Path(__file__).parents[1] / "docs" / "clusters.md"
+    assert distributed.table() in page.read_text(encoding="utf-8")
