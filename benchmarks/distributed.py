@@ -83,6 +83,9 @@ def run_external(
 ) -> tuple[SurvivalBoost, Any]:
     from survival_objectives.adapters.external_memory import ParquetBatches, fit_external
 
+    if people_per_turn is not None:
+        # As many refreshes as there are turns, so that everybody is learnt from.
+        settings = {**settings, "refresh_every": 5}
     model = SurvivalBoost("xgboost", n_jobs=1, **settings)
     with tempfile.TemporaryDirectory(dir=paths[0].parent) as folder:
         fit_external(
@@ -163,7 +166,12 @@ def external(options: argparse.Namespace) -> dict[str, Any]:
     """How memory grows while people grow tenfold."""
     rows, growth = [], {}
     for arm in ("external", "external in turns"):
-        small, large = run_arms([(arm, options.people // 10), (arm, options.people)], options)
+        sizes = options.people // 10, options.people
+        if options.only in (None, arm):
+            small, large = run_arms([(arm, size) for size in sizes], options)
+        else:  # Of an earlier run.
+            known = json.loads((RESULTS / "distributed_external.json").read_text())["rows"]
+            small, large = (row for row in known if row["arm"] == arm and row["people"] in sizes)
         rows += [small, large]
         grown = (large["peak_mib"] - small["peak_mib"]) * 2**20
         growth[arm] = round(grown / (large["people"] - small["people"]))
@@ -245,6 +253,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=str(Path(tempfile.gettempdir()) / "survival-people"),
         help="of the files",
     )
+    parser.add_argument("--only", choices=list(ARMS), help="arm of `external` to run again")
     parser.add_argument("--no-write", action="store_true", help="only print")
     return parser.parse_args(arguments)
 
