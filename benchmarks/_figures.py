@@ -173,11 +173,8 @@ def draw_truth(table: pd.DataFrame, path: Path) -> Path | None:
             if is_log:
                 panel.set_xscale("log")
                 _plain_log(panel.xaxis)
-            if group == "n":
-                panel.set_yscale("log")
-                _plain_log(panel.yaxis)
-            else:
-                panel.set_ylim(bottom=0)
+            panel.set_yscale("log")
+            _plain_log(panel.yaxis)
             panel.set_ylabel("error to the truth × 1000")
         _legend(figure, panels[: len(groups)])
         return _save(figure, path)
@@ -298,6 +295,8 @@ def draw_ablations(table: pd.DataFrame, path: Path) -> Path | None:
                 ],
             )
         figure.supxlabel(
-            "change of the error to the truth against the defaults, % (right is worse)", fontsize=9
+            "change of the error to the truth against the defaults, 100 × log of the ratio "
+            "(right is worse; 69 is twice as much)",
+            fontsize=9,
         )
         return _save(figure, path)

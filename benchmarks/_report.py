@@ -445,7 +445,7 @@ def _objective_cost() -> str:
 def _ablations(table: pd.DataFrame, figures: Path, root: Path) -> str:
     changes = ablation_changes(_ok(table))
     parts = [
-        "One setting changed at a time, LightGBM, on simulated people with known truth. The change "
+        "One setting changed at a time, XGBoost (the plugin: LightGBM), on simulated people with known truth. The change "
         "of the error to the truth is against the defaults on the same seeds (100 log ratio, "
         "positive is worse) ± its standard error; CPU is the ratio of the fits. The plugin has no "
         f"new horizons during training. Defaults: {_defaults_text()}.",
@@ -471,7 +471,7 @@ def _ablations(table: pd.DataFrame, figures: Path, root: Path) -> str:
             [row.variant, row.group, row.status, "", ""]
             for row in lost[(lost["case"] == case) & (lost["seed"] == 0)].itertuples()
         ]
-        header = ["variant", "question", METRICS["ise_x1000"].label, "change, %", "CPU"]
+        header = ["variant", "question", METRICS["ise_x1000"].label, "change, 100 log", "CPU"]
         parts.append(f"### {case}")
         parts.append(_markdown(header, rows))
     return _section("ablations", "\n\n".join(part for part in parts if part))
