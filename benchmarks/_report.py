@@ -446,8 +446,9 @@ def _ablations(table: pd.DataFrame, figures: Path, root: Path) -> str:
     changes = ablation_changes(_ok(table))
     parts = [
         "One setting changed at a time, XGBoost (the plugin: LightGBM), on simulated people with "
-        "known truth. The change of the error to the truth is against the defaults on the same seeds (100 log ratio, "
-        "positive is worse) ± its standard error; CPU is the ratio of the fits. The plugin has no "
+        "known truth. The change of the error to the truth is against the defaults on the same "
+        "seeds (100 log ratio, positive is worse) ± its standard error; CPU is the ratio of the "
+        "fits. The plugin has no "
         f"new horizons during training. Defaults: {_defaults_text()}.",
         _picture(
             _figures.draw_ablations(changes, figures / "ablations.svg"),
