@@ -12,17 +12,19 @@ is a likelihood and has no weights; and Harrell's concordance of the risk at the
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import KFold
 from sksurv.metrics import concordance_index_censored
 
-from benchmarks._results import write_result
+from benchmarks._results import RESULTS, write_result
 from benchmarks.defaults_study import real_tables
 from survival_objectives import SurvivalBoost
 from survival_objectives.baselines import AalenJohansen
@@ -104,6 +106,24 @@ def real(models: dict[str, Maker], name: str, X: Any, y: Any) -> Any:
         "share_censored": round(float((y["event"] == 0).mean()), 2),
         "scores": scores,
     }
+
+
+def table(results: Path = RESULTS) -> str:
+    """Errors on simulated people in Markdown, as docs/method.md shows them."""
+    rows = json.loads((results / "imputation_study.json").read_text())["simulated"]
+    kinds = ("dependent", "independent")
+    found = {(row["censoring"], row["share_censored"]): row["error_x1000"] for row in rows}
+    names = list(rows[0]["error_x1000"])
+    header = [
+        "share censored",
+        *(f"{kind}: {names[0]}" if name == names[0] else name for kind in kinds for name in names),
+    ]
+    lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
+    for share in sorted({share for _, share in found}):
+        errors = [found[kind, share] for kind in kinds]
+        cells = [f"{error[name]:.1f}" for error in errors for name in names]
+        lines.append(f"| {share:.0%} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

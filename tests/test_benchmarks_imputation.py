@@ -33,3 +33,8 @@ def test_the_study_compares_all_methods(monkeypatch: pytest.MonkeyPatch) -> None
     assert table["people"] == 200
     assert table["scores"]["marginal"]["c_index"] == 0.5
     assert table["scores"]["imputed"]["c_index"] > 0.5
+
+
+def test_the_page_on_the_method_shows_the_results() -> None:
+    page = Path(__file__).parents[1] / "docs" / "method.md"
+    assert study.table() in page.read_text(encoding="utf-8")
