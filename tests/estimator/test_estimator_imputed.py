@@ -198,6 +198,29 @@ def test_draws_are_new_for_every_chunk_and_the_same_when_resumed(data, monkeypat
     assert 0 < np.mean(lessons[0][0] != lessons[1][0]) < 0.3
 
 
+class Resumable(SurvivalBoost):
+    """Checkpoints every 10 rounds, as on a cluster, and goes on from one of them."""
+
+    _states = ()
+    _state = None
+
+    def _new_loop(self, *arguments):
+        loop = super()._new_loop(*arguments)
+        self._states = []
+        loop.checkpoint_every, loop.on_checkpoint = 10, self._states.append
+        loop.state = self._state
+        return loop
+
+
+def test_a_resumed_training_is_the_uninterrupted_one(data):
+    settings = {"n_estimators": 60, "censoring": "imputed", "n_jobs": 1, "random_state": 0}
+    whole, resumed = Resumable(**settings).fit(data.X, data.y), Resumable(**settings)
+    resumed._state = whole._states[3]
+    resumed.fit(data.X, data.y)
+    assert same_booster(whole, resumed)
+    assert resumed.refreshed_rounds_ == whole.refreshed_rounds_ == [30, 40, 50]
+
+
 def test_new_targets_reach_the_engine(engine, data):
     """A booster that kept the targets of an earlier chunk would go on learning those."""
     model = boost(engine, learning_rate=0.2).fit(data.X, data.y)
