@@ -135,7 +135,7 @@ def run_arm(arm: str, folder: Path, n_people: int, batch: int, settings: dict[st
         "arm": arm,
         "people": n_people,
         "seconds": round(seconds, 1),
-        "cpu_seconds": round(cpu - cpu_before + sum(used for used, _ in workers), 1),
+        "cpu_seconds": round(cpu - cpu_before + sum(used for used, _ in workers), 3),
         "peak_mib": round(peak),
         "peak_mib_workers": [round(worker_peak) for _, worker_peak in workers],
         "error_x1000": round(1000 * integrated_squared_error(truth, curves, TIMES), 4),
