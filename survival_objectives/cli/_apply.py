@@ -140,7 +140,7 @@ def run_info(options: argparse.Namespace, console: Console) -> int:
     if options.json:
         console.result(json.dumps(content, indent=1, ensure_ascii=False))
         return 0
-    for name in ("model", "engine", "rounds"):
+    for name in ("model", "engine", "rounds", "censoring"):
         console.result(f"{name}: {content[name]}")
     console.result(f"latest time: {content['latest_time']:g}")
     console.result("versions: " + _pairs(content["versions"]))
@@ -174,6 +174,7 @@ def _info(path: str, model: SurvivalBoost, schema: Schema | None) -> dict[str, A
         "model": path,
         "engine": model.engine_,
         "rounds": int(model.n_estimators_),
+        "censoring": model.censoring_method_,
         "latest_time": float(model.times_[-1]),
         "settings": {
             name: value for name, value in model.get_params().items() if value is not None

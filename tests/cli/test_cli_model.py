@@ -154,6 +154,7 @@ def test_fit_says_what_it_understood(run, workplace, people):
 def test_info_tells_what_the_folder_holds(run, workplace):
     content = json.loads(run("info", "model", "--json").out)
     assert (content["engine"], content["rounds"]) == ("xgboost", 30)
+    assert content["censoring"] == "boosted"
     assert set(content["versions"]) == {"survival-objectives", "xgboost"}
     assert list(content["columns"]) == COLUMNS
     assert content["levels"] == {"stage": ["I", "II", "III"]}
@@ -169,6 +170,7 @@ def test_info_reads_a_model_saved_from_python(run, workplace, X, y):
     done = run("info", "python")
     assert done.code == 0
     assert "rounds: 2" in done.out
+    assert "censoring: boosted" in done.out
     refused = run("predict", "python", "people.csv", "--times", "5")
     assert refused.code == 1
     assert "has no schema.json: it was saved from Python" in refused.err
