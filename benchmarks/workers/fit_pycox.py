@@ -95,6 +95,8 @@ def fit(
         callbacks=[torchtuples.callbacks.EarlyStopping(patience=10)],
         val_data=(values[held], tuple(part[held] for part in outcome)),
         verbose=False,
+        # The last interval may have nobody of those who are not held out; it just learns nothing.
+        **({"check_out_features": False} if model == "pchazard" else {}),
     )
     net.net.eval()
 
