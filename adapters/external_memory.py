@@ -465,7 +465,8 @@ class _BatchedLoop(BoostingLoop):
             zip(self.source, outcomes, strict=True)
         ):
             order = np.random.default_rng([self.seed, number]).permutation(target.n_samples)
-            rows = np.flatnonzero(order % self.n_turns == turn)
+            # Shifted by the batch: one smaller than the number of turns has nobody for some.
+            rows = np.flatnonzero((order + number) % self.n_turns == turn)
             yield (
                 replace(features, values=features.values[rows]),
                 _taken(target, rows),

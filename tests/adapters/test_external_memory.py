@@ -243,7 +243,9 @@ def test_turns_that_would_never_come_are_told_of(data):
         fit_external(boost(), in_batches(data, 200), people_per_turn=200)
 
 
-def test_everybody_has_one_turn_in_as_many_refreshes(data, monkeypatch):
+@pytest.mark.parametrize(("n_people", "size", "limit"), [(2000, 200, 450), (150, 2, 30)])
+def test_everybody_has_one_turn_in_as_many_refreshes(data, monkeypatch, n_people, size, limit):
+    """Turns are of one size, also where batches are smaller than the number of turns."""
     turns = []
     stack = external_memory._BatchedLoop._stack
 
@@ -253,14 +255,14 @@ def test_everybody_has_one_turn_in_as_many_refreshes(data, monkeypatch):
         return made
 
     monkeypatch.setattr(external_memory._BatchedLoop, "_stack", watched)
-    fit_external(
-        boost(n_estimators=20, refresh_every=2), in_batches(data, 200), people_per_turn=450
-    )
+    X, y = data.X.iloc[:n_people], data.y.iloc[:n_people]
+    batches = [(X.iloc[a : a + size], y.iloc[a : a + size]) for a in range(0, n_people, size)]
+    fit_external(boost(n_estimators=20, refresh_every=2), batches, people_per_turn=limit)
     assert len(turns) == 10
-    everybody = np.sort(data.X["x0"].to_numpy(np.float32))
+    everybody = np.sort(X["x0"].to_numpy(np.float32))
     np.testing.assert_array_equal(np.sort(np.concatenate(turns[:5])), everybody)
     np.testing.assert_array_equal(turns[0], turns[5])
-    assert max(map(len, turns)) <= 450
+    assert max(map(len, turns)) <= limit
 
 
 def test_mistakes_are_named(data, folder, tmp_path):
