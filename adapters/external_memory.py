@@ -44,7 +44,7 @@ from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters._fitted import hand_over
 from survival_objectives.boosting import BoostingLoop, Imputation
 from survival_objectives.censoring import time_feature
-from survival_objectives.estimator import SurvivalBoost, _People
+from survival_objectives.estimator import _CALIBRATION_PEOPLE, SurvivalBoost, _People
 from survival_objectives.losses import pointwise_log_loss, probabilities
 from survival_objectives.population import counted
 from survival_objectives.stacking import (
@@ -542,7 +542,7 @@ class _BatchedLoop(BoostingLoop):
     def _censored_rows(self) -> Iterator[tuple[Float32Array, FloatArray]]:
         for features, (target, _) in zip(self._features(), self._outcomes(), strict=True):
             people = np.flatnonzero(target.event == 0)
-            times = exit_feature(target.duration[people], self.stacker.time_unit)
+            times = exit_feature(target.duration[people], self.stacker.axis)
             rows = stacked_matrix(features, people, times)
             yield rows, np.tile(self.start, (len(rows), 1))
 
@@ -550,9 +550,9 @@ class _BatchedLoop(BoostingLoop):
         for features, (target, _) in zip(self._features(), self._outcomes(), strict=True):
             people = np.flatnonzero(target.event > 0)
             times = target.duration[people]
-            before = exit_feature(times, self.stacker.time_unit, left=True)
+            before = exit_feature(times, self.stacker.axis, left=True)
             rows = stacked_matrix(features, people, before)
-            yield rows, self.censoring_start(times, left=True)[:, None]
+            yield rows, self.censoring_start(before)[:, None]
 
     def _completed(self, stack: Any, imputation: Imputation, chunk: int) -> tuple[Any, Any]:
         targets, weights = [], []
@@ -668,7 +668,8 @@ def _stacker(stacker: TimeStacker, seed: Sequence[int]) -> TimeStacker:
         horizon_max=stacker.horizon_max,
         random_state=np.random.default_rng(seed),
         event_times=stacker.event_times,
-        time_unit=stacker.time_unit,
+        time_unit=stacker.axis.unit,
+        bulk_end=stacker.bulk_end,
     )
 
 
@@ -692,6 +693,18 @@ class _ExternalBoost(SurvivalBoost):
         loop = _BatchedLoop(*arguments)
         loop.source, loop.seed, loop.n_turns = self._source, seed, self._n_turns
         return loop
+
+    def _some_people(self, people: _People, generator: np.random.Generator) -> Iterator[_People]:
+        share = min(1.0, _CALIBRATION_PEOPLE / people.target.n_samples)
+        for features, rows in zip(self._source, self._source.slices(), strict=True):
+            chosen = np.flatnonzero(generator.random(features.n_samples) < share)
+            outcomes = np.arange(rows.start, rows.stop)[chosen]
+            if len(chosen):
+                yield _People(
+                    replace(features, values=features.values[chosen]),
+                    _taken(people.target, outcomes),
+                    None if people.weight is None else people.weight[outcomes],
+                )
 
     def _state_weights(
         self,

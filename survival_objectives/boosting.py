@@ -306,18 +306,18 @@ class BoostingLoop:
             return
         censored = np.flatnonzero(self.target.event == 0)
         happened = np.flatnonzero(self.target.event > 0)
-        times, unit = self.target.duration, self.stacker.time_unit
+        times, axis = self.target.duration, self.stacker.axis
         self._position = np.empty(self.target.n_samples, np.int64)
         self._position[censored] = np.arange(len(censored))
         self._position[happened] = np.arange(len(happened))
-        rows = stacked_matrix(self.features, censored, exit_feature(times[censored], unit))
+        rows = stacked_matrix(self.features, censored, exit_feature(times[censored], axis))
         self._event_exits = self.events.add(rows, np.tile(self.start, (len(rows), 1)))
         if self.censoring is None:
             return
         # An event at t is seen when censoring comes no earlier: G just before t.
-        before = exit_feature(times[happened], unit, left=True)
+        before = exit_feature(times[happened], axis, left=True)
         rows = stacked_matrix(self.features, happened, before)
-        start = self.censoring_start(times[happened], left=True)[:, None]
+        start = self.censoring_start(before)[:, None]
         self._censoring_exits = self.censoring.add(rows, start)
         self._happened_at_0 = times[happened] <= 0
 

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from survival_objectives.marginal import StepFunction, kaplan_meier_censoring
+from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import (
     Features,
     check_features,
@@ -34,6 +35,8 @@ from survival_objectives.validation import (
 __all__ = ["BoostedCensoring", "CensoringModel", "KaplanMeierCensoring", "MarginModel"]
 
 FloatArray = npt.NDArray[np.float64]
+
+_CONTINUOUS = TimeAxis(0.0)
 
 
 @runtime_checkable
@@ -130,12 +133,21 @@ class BoostedCensoring:
         The marginal log-odds, by time.
     schema : Features
         The columns of training.
+    axis : TimeAxis, optional
+        Units of time of the training. Default: time is continuous.
     """
 
-    def __init__(self, model: MarginModel, start: StepFunction, schema: Features) -> None:
+    def __init__(
+        self,
+        model: MarginModel,
+        start: StepFunction,
+        schema: Features,
+        axis: TimeAxis = _CONTINUOUS,
+    ) -> None:
         self.model = model
         self.start = start
         self.schema = schema
+        self.axis = axis
 
     def survival(self, times: npt.ArrayLike, X: Any = None, *, left: bool = False) -> FloatArray:
         """P(C > t | x), or P(C >= t | x) with ``left``; see `CensoringModel`."""
@@ -152,13 +164,18 @@ class BoostedCensoring:
         matrix = np.empty((values.shape[0], values.shape[1] + 1), np.float32)
         matrix[:, :-1] = values
         for column in range(columns.shape[1]):
-            matrix[:, -1] = time_feature(columns[:, column], left=left)
-            # The steps are float32 times, so a time must be rounded before it is compared.
-            start = self.start(time_feature(columns[:, column]), left=left)
-            uncensored[:, column] = expit(-self.model.margin(matrix, start))
+            feature = self._feature(columns[:, column], left=left)
+            matrix[:, -1] = feature
+            uncensored[:, column] = expit(-self.model.margin(matrix, self.start(feature)))
         if left:
             uncensored[columns <= 0] = 1.0  # Nobody is censored before the start.
         return uncensored.reshape(times.shape)
+
+    def _feature(self, times: FloatArray, *, left: bool) -> npt.NDArray[np.float32]:
+        """Where the model is asked: censorings of a unit count from the next unit on (16)."""
+        if not self.axis.unit:
+            return time_feature(times, left=left)
+        return time_feature(self.axis.answering(times if left else times + self.axis.unit))
 
 
 def time_feature(times: FloatArray, *, left: bool = False) -> npt.NDArray[np.float32]:

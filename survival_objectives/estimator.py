@@ -35,26 +35,27 @@ from survival_objectives.censoring import (
     censoring_log_odds,
     time_feature,
 )
+from survival_objectives.curves import (
+    CurveShape,
+    KnotCurves,
+    StepCurves,
+    marginal_hazard,
+    time_knots,
+)
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics import integrated_brier_score
 from survival_objectives.persistence import ENGINES
 from survival_objectives.population import Alone, Population, Reduction
 from survival_objectives.stacking import (
-    UNIT_ROUNDING,
     HorizonSampler,
     TimeStacker,
     check_causes_seen,
     event_role,
     stacked_matrix,
 )
-from survival_objectives.trees import (
-    Forest,
-    WindowPieces,
-    averaged_incidence,
-    monotone_incidence,
-    time_unit,
-)
+from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
+from survival_objectives.trees import Forest, monotone_incidence
 from survival_objectives.validation import (
     Features,
     SurvivalTarget,
@@ -81,8 +82,10 @@ _PREDICTION_SIZE = 2**24
 _ENGINE_ROWS = 2**15
 _N_TIMES = 101
 _REFRESH_EVERY = {"lightgbm": 10, "xgboost": 10, "catboost": 20}
-# The share of people whose follow-up ends before the latest horizon.
-_HORIZON_QUANTILE = 0.99
+# The share of people whose follow-up ends before nearly all horizons that are even in time.
+_BULK_QUANTILE = 0.99
+# People on whose hazards the calibration in time is estimated.
+_CALIBRATION_PEOPLE = 20_000
 # Draws of horizons that are boosted on in turn.
 _N_STACKS = 3
 _METHODS = ("boosted", "kaplan-meier", "imputed")
@@ -131,10 +134,11 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         - "auto": "imputed" where more than two thirds are censored, else "boosted".
     monotone : bool, default=True
         Whether survival never rises and no incidence ever falls in time.
-    time_smoothing : float, default=0.2
-        Monotone curves are averages over the times from (1 - ``time_smoothing``) t to
-        (1 + ``time_smoothing``) t, as trees leave open where between two of their thresholds on
-        time something happens. With 0 they are step functions.
+    time_smoothing : float, default=0.03
+        Monotone curves are described by knots, between which they are linear; this is the share of
+        the observed events between two knots. Values at the knots are averages of the trees' steps,
+        calibrated so that expected and observed numbers of events agree in time. With 0 curves are
+        the trees' own steps, neither averaged nor calibrated.
     early_stopping_rounds : int, optional
         Stop once the held-out IPCW log-loss has not improved for so many rounds, and keep the best.
     validation_fraction : float, default=0.1
@@ -154,8 +158,10 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         Share of the columns, the time among them, that a tree (CatBoost: a split) may choose from;
         at least four.
     horizon_max : float, optional
-        Latest horizon; curves are flat after it. Default: the time to which one person in a hundred
-        is followed. Later, a few people would carry all the weight.
+        Latest horizon; curves are flat after it. Default: the longest duration. Where censored
+        people are replaced by weights, horizons then end when fewer than
+        ``min_censoring_survival`` are uncensored, and curves go on by the marginal hazards to the
+        end of follow-up.
     warm_start : bool, default=False
         Whether another ``fit`` goes on with the model it has, for ``n_estimators`` rounds in all.
     random_state : int, Generator, RandomState or None
@@ -220,7 +226,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         refresh_every: int | None = None,
         censoring: str = "auto",
         monotone: bool = True,
-        time_smoothing: float = 0.2,
+        time_smoothing: float = 0.03,
         early_stopping_rounds: int | None = None,
         validation_fraction: float = 0.1,
         min_censoring_survival: float = 0.05,
@@ -414,25 +420,36 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.times_ = self._time_grid(t_max)
-        self._time_unit = time_unit(everybody.target.duration, t_max)
+        self._axis = TimeAxis(event_unit(everybody.target, everybody.count))
 
     def _latest_horizon(self, everybody: Population) -> float:
+        """The end of all curves."""
         target = everybody.target
         if self.horizon_max is not None:
             check_causes_seen(target, float(self.horizon_max))
             return float(self.horizon_max)
+        # Rounded, as it is saved with the model.
+        t_max = float(rounded_up(target.duration.max()))
+        if t_max == 0:
+            msg = "All durations are 0, so there is no horizon to look at."
+            raise ValueError(msg)
+        return t_max
+
+    def _trained_until(self, everybody: Population, kaplan_meier: KaplanMeierCensoring) -> float:
+        """The latest horizon of training: weights of later ones would rest on a few people."""
+        if self.horizon_max is not None or self.censoring_method_ == "imputed":
+            return self._t_max
+        curve, target = kaplan_meier.curve_, everybody.target
+        unseen = curve.times[curve.values < self.min_censoring_survival]
+        if not len(unseen):
+            return self._t_max
         # A rare and late cause must still be seen to happen.
         first = [
             target.duration[target.event == cause].min() for cause in range(1, target.n_causes + 1)
         ]
-        t_max = float(max(everybody.quantile(_HORIZON_QUANTILE), *first))
-        if t_max == 0:
-            msg = (
-                f"{_HORIZON_QUANTILE:.0%} of the durations are 0, so there is no horizon to look "
-                "at. Set `horizon_max`."
-            )
-            raise ValueError(msg)
-        return t_max
+        # Times of censoring lie behind the horizons of their unit.
+        last = self._axis.number(unseen[0]) * (self._axis.unit or 1.0)
+        return min(float(rounded_up(max(last, *first))), self._t_max)
 
     @staticmethod
     def _time_grid(t_max: float) -> FloatArray:
@@ -447,6 +464,10 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         generator: np.random.Generator,
         goes_on: bool,
     ) -> None:
+        raw_population = everybody
+        people, everybody = people.aligned(self._axis), everybody.aligned(self._axis)
+        if held_out is not None:
+            held_out = held_out.aligned(self._axis)
         features, target, weight = people.features, people.target, people.weight
         self.censoring_method_ = self.censoring
         if self.censoring == "auto":
@@ -457,20 +478,25 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         if goes_on:
             # Later rounds look at other horizons, also where the seed is the same.
             train_stream = np.random.default_rng([seed, self.n_estimators_])
+        kaplan_meier = KaplanMeierCensoring().fit(everybody.target, sample_weight=everybody.weight)
+        trained_until = self._trained_until(everybody, kaplan_meier)
         stacker = TimeStacker(
             self.n_horizons,
             self.horizon_sampler,
-            horizon_max=self._t_max,
+            horizon_max=trained_until,
             random_state=self._reduction.stream(train_stream),
-            event_times=everybody.event_times(self._t_max),
-            time_unit=self._time_unit,
+            event_times=everybody.event_times(trained_until),
+            time_unit=self._axis.unit,
+            bulk_end=everybody.quantile(_BULK_QUANTILE),
         )
-        kaplan_meier = KaplanMeierCensoring().fit(everybody.target, sample_weight=everybody.weight)
         if not goes_on:
             self._censoring_curve = coarse_censoring_curve(
-                everybody.target, everybody.weight, self._t_max
+                raw_population.target, raw_population.weight, self._t_max
             )
-            self._censoring_start = censoring_log_odds(self._censoring_curve, everybody.n_samples)
+            self._censoring_start = censoring_log_odds(
+                coarse_censoring_curve(everybody.target, everybody.weight, self._t_max),
+                everybody.n_samples,
+            )
         boosted = self.censoring_method_ == "boosted" and everybody.has_censored
         imputation = None
         if self.censoring_method_ == "imputed" and everybody.has_censored:
@@ -517,7 +543,9 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         with _Progress(n_rounds, "loss" if held_out is None else "held-out loss") as progress:
             loop.on_chunk = progress.advance if self.verbose else None
             loop.run(
-                self._held_out_rows(held_out, kaplan_meier, self._reduction.stream(held_stream))
+                self._held_out_rows(
+                    held_out, kaplan_meier, trained_until, self._reduction.stream(held_stream)
+                )
             )
         self.history_ = loop.history
         self.refreshed_rounds_ = loop.refreshed_rounds
@@ -536,6 +564,41 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         if censoring is not None and censoring.n_rounds:
             self._censoring_booster = censoring.model(censoring.n_rounds)
         self._set_censoring(adapter)
+        self._set_curves(people, everybody, trained_until, seed)
+
+    def _set_curves(
+        self, people: _People, everybody: Population, trained_until: float, seed: int
+    ) -> None:
+        """How curves follow from the trees: by knots, calibrated on people of the training."""
+        if not (self.monotone and self.time_smoothing > 0):
+            self._shape: CurveShape = StepCurves(self._axis)
+            return
+        axis, event_times = self._axis, everybody.event_times(self._t_max)
+        n_intervals = round(1 / self.time_smoothing)
+        knots = time_knots(axis, event_times, self._t_max, n_intervals)
+        marginal = marginal_hazard(axis, knots, everybody.target, everybody.weight)
+        shape = KnotCurves.uncalibrated(axis, knots, marginal, trained_until)
+        n_causes = everybody.target.n_causes
+        sums = np.zeros((n_causes + 1, len(knots) - 1))
+        for some in self._some_people(people, np.random.default_rng([seed, 1])):
+            for part in self._parts(some.features.n_samples):
+                rows = some.take(np.arange(part.start, part.stop))
+                steps = self._step_probabilities(rows.features.values, self._forest())[1:]
+                expected, at_risk = shape.expected(
+                    steps, self._forest().breaks, rows.target, rows.weight
+                )
+                sums[:-1] += expected
+                sums[-1] += at_risk
+        sums = self._reduction.sum(sums)
+        self._shape = shape.calibrated(marginal, sums[:-1], sums[-1])
+
+    def _some_people(self, people: _People, generator: np.random.Generator) -> Iterator[_People]:
+        """At most some ten thousands of people of the training, in parts that fit into memory."""
+        n_samples = people.target.n_samples
+        if n_samples > _CALIBRATION_PEOPLE:
+            chosen = generator.choice(n_samples, _CALIBRATION_PEOPLE, replace=False)
+            people = people.take(np.sort(chosen))
+        yield people
 
     def _new_loop(self, *arguments: Any) -> BoostingLoop:
         return BoostingLoop(*arguments)
@@ -549,7 +612,9 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             self.censoring_ = _Curve(self._censoring_curve)
             return
         booster = adapter.Booster(self._censoring_settings(0), self._censoring_booster)
-        self.censoring_ = BoostedCensoring(_Margin(booster), self._censoring_start, self._schema)
+        self.censoring_ = BoostedCensoring(
+            _Margin(booster), self._censoring_start, self._schema, self._axis
+        )
 
     def _adapter(self) -> Any:
         return importlib.import_module(f"survival_objectives.adapters._boosting_{self.engine_}")
@@ -624,11 +689,11 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         self,
         people: _People | None,
         kaplan_meier: KaplanMeierCensoring,
+        t_max: float,
         stream: np.random.Generator,
     ) -> HeldOut | None:
         if people is None:
             return None
-        t_max = self._t_max
         if self.censoring_method_ == "imputed":
             # Where hardly anybody is seen any more, a loss with weights would say little.
             curve = kaplan_meier.curve_
@@ -639,7 +704,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             "mixture",
             horizon_max=t_max,
             random_state=stream,
-            time_unit=self._time_unit,
+            time_unit=self._axis.unit,
         )
         return held_out_rows(
             people.features,
@@ -655,35 +720,20 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         """Event-free probability and incidences, (n_samples, K + 1, n_times)."""
         forest = self._forest()
         curves = np.empty((features.n_samples, len(self.event_ids_), len(times)))
-        centre, radius = self._windows(times)
         for people in self._parts(features.n_samples, len(times)):
             proba = self._step_probabilities(features.values[people], forest)
-            if radius.any():
-                incidence = averaged_incidence(proba[1:], forest.breaks, centre, radius)
+            if self.monotone:
+                incidence = self._shape.incidence(proba[1:], forest, times)
                 curves[people, 1:] = incidence.transpose(2, 0, 1)
                 curves[people, 0] = np.maximum(1 - incidence.sum(axis=0), 0).T
             else:
-                curves[people] = proba[:, forest.interval(centre)].transpose(2, 0, 1)
+                at = forest.interval(self._axis.answering(times))
+                curves[people] = proba[:, at].transpose(2, 0, 1)
         if self.monotone:
             at_start = times <= 0
             curves[:, :, at_start] = 0.0
             curves[:, 0, at_start] = 1.0
         return curves
-
-    def _windows(self, times: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Centres and radii of the windows (14) that answer for these times.
-
-        They end at the latest horizon, and get narrower towards it: later there is nothing to
-        average. Where people are observed once a day, say, the state of a day lasts all day, and
-        the middle of the day answers for it. Curves that are not monotone are the engine's own.
-        """
-        if not self.monotone:
-            return times, np.zeros(len(times))
-        centre = np.minimum(times, self._t_max)
-        if self._time_unit:
-            centre = (np.floor(centre / self._time_unit + UNIT_ROUNDING) + 0.5) * self._time_unit
-        radius = np.minimum(self.time_smoothing * centre, self._t_max - centre)
-        return centre, np.maximum(radius, 0.0)
 
     def _parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
         """People whose curves fit into memory together."""
@@ -807,8 +857,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "booster_")
         quantile = check_fraction(quantile, "quantile", zero=False, one=False)
         features = check_features(X, like=self._schema)
-        edges = self._edges(self._t_max)
-        pieces = self._pieces(edges) if self._is_continuous else None
+        forest = self._forest()
+        edges = self._shape.edges(forest, self._t_max)
         # At time 0 itself everybody is event-free.
         at: FloatArray = np.concatenate([[np.finfo(np.float32).tiny], edges[1:]])
         found = np.empty(features.n_samples)
@@ -816,42 +866,13 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             event = 1 - self._curves(_rows(features, people), at)[:, 0]
             reached = event >= quantile
             first = reached.argmax(axis=1)
-            time = edges[first]
-            if pieces is not None:
-                row, last = np.arange(len(event)), np.maximum(first - 1, 0)
-                after, before = event[row, first], event[row, last]
-                share = np.ones(len(event))
-                np.divide(quantile - before, after - before, out=share, where=after > before)
-                time = pieces.inside(last, first, share)
+            row, last = np.arange(len(event)), np.maximum(first - 1, 0)
+            after, before = event[row, first], event[row, last]
+            share = np.ones(len(event))
+            np.divide(quantile - before, after - before, out=share, where=after > before)
+            time = self._shape.inside(edges, first, share)
             found[people] = np.where(reached.any(axis=1), time, np.inf)
         return found
-
-    @property
-    def _is_continuous(self) -> bool:
-        """Whether curves move at all times, rather than in steps."""
-        return bool(self.monotone and self.time_smoothing > 0 and not self._time_unit)
-
-    @property
-    def _narrower(self) -> float:
-        """The time from which on windows end at the latest horizon."""
-        return self._t_max / (1 + self.time_smoothing)
-
-    def _pieces(self, edges: FloatArray) -> WindowPieces:
-        return WindowPieces(edges, self._narrower, self._t_max)
-
-    def _edges(self, horizon: float) -> FloatArray:
-        """Times up to a horizon between which curves are constant or, if continuous, simple."""
-        if self._is_continuous:
-            breaks = self._forest().breaks
-            edges = [breaks / (1 + self.time_smoothing), breaks / (1 - self.time_smoothing)]
-            # Close to the latest horizon windows begin at 2 t - t_max.
-            late = [(breaks + self._t_max) / 2, [self._narrower, self._t_max]]
-            times = np.concatenate([*edges, *late])
-        elif self.monotone and self._time_unit:
-            times = np.arange(horizon // self._time_unit + 1) * self._time_unit
-        else:
-            times = self._forest().representatives()[1:].astype(np.float64)
-        return np.unique(np.concatenate([[0.0], times[(times > 0) & (times < horizon)], [horizon]]))
 
     def predict_restricted_mean_time(
         self, X: Any, horizon: float | None = None, *, cause: int | None = None
@@ -875,11 +896,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             check_choice(cause, "cause", self.event_ids_[1:].tolist())
             index = int(np.searchsorted(self.event_ids_, cause))
         features = check_features(X, like=self._schema)
-        edges = self._edges(horizon)
-        if self._is_continuous:
-            times, weight = edges, self._pieces(edges).integral_weights()
-        else:
-            times, weight = (edges[:-1] + edges[1:]) / 2, np.diff(edges)
+        times, weight = self._shape.integral(self._forest(), horizon)
         area = np.empty(features.n_samples)
         for people in self._parts(features.n_samples, len(times)):
             area[people] = self._curves(_rows(features, people), times)[:, index] @ weight
@@ -1051,6 +1068,10 @@ class _People:
     features: Features
     target: SurvivalTarget
     weight: FloatArray | None
+
+    def aligned(self, axis: TimeAxis) -> _People:
+        """The people with durations at their places on the time axis."""
+        return replace(self, target=axis.aligned(self.target))
 
     def take(self, rows: npt.NDArray[np.int64]) -> _People:
         target = self.target

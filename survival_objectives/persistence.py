@@ -17,8 +17,11 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._version import __version__
+from survival_objectives.curves import CurveShape, KnotCurves, StepCurves
 from survival_objectives.marginal import StepFunction
+from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features, check_choice
+from survival_objectives.windows import WindowCurves
 
 __all__ = ["ENGINES", "FORMAT", "load", "save"]
 
@@ -103,7 +106,8 @@ def _metadata(model: Any) -> dict[str, Any]:
             for column, levels in schema.categories.items()
         },
         "t_max": model._t_max,
-        "time_unit": model._time_unit,
+        "time_unit": model._axis.unit,
+        "curves": _shape_content(model._shape),
         "start": model._start.tolist(),
         "censoring_method": model.censoring_method_,
         "censoring_curve": _curve_content(model._censoring_curve),
@@ -153,6 +157,31 @@ def _curve(content: dict[str, Any]) -> StepFunction:
     )
 
 
+def _shape_content(shape: CurveShape) -> dict[str, Any] | None:
+    if not isinstance(shape, KnotCurves):
+        return None
+    return {
+        "knots": shape.knots.tolist(),
+        "hazard": shape.hazard.tolist(),
+        "factor": shape.factor.tolist(),
+        "trained_until": shape.trained_until,
+    }
+
+
+def _shape(content: dict[str, Any], model: Any) -> CurveShape:
+    axis = TimeAxis(float(content["time_unit"]))
+    if "curves" not in content:  # Written before curves had knots.
+        smoothing = model.time_smoothing if model.monotone else 0.0
+        return WindowCurves(axis.unit, float(content["t_max"]), float(smoothing))
+    curves = content["curves"]
+    if curves is None:
+        return StepCurves(axis)
+    knots, hazard, factor = (
+        np.array(curves[name], dtype=np.float64) for name in ("knots", "hazard", "factor")
+    )
+    return KnotCurves(axis, knots, hazard, factor, float(curves["trained_until"]))
+
+
 def _booster(adapter: Any, file: Path, digest: str) -> Any:
     if not file.exists():
         msg = f"the file {file.name} is missing"
@@ -179,7 +208,8 @@ def _restore(cls: Any, path: Path, content: dict[str, Any]) -> Any:
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
     model._t_max = content["t_max"]
-    model._time_unit = content["time_unit"]
+    model._axis = TimeAxis(float(content["time_unit"]))
+    model._shape = _shape(content, model)
     model.times_ = cls._time_grid(model._t_max)
     model._start = np.array(content["start"], dtype=np.float64)
     model.censoring_method_ = content["censoring_method"]

@@ -9,12 +9,13 @@ that is read off it (a quantile, a Kaplan-Meier curve) is then off by at most 1 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import SurvivalTarget
 
 __all__ = [
@@ -56,6 +57,10 @@ class Population:
     def n_samples(self) -> int:
         """Number of people."""
         return self.target.n_samples if self.count is None else int(self.count.sum())
+
+    def aligned(self, axis: TimeAxis) -> Population:
+        """The same people with durations at their places on the time axis."""
+        return replace(self, target=axis.aligned(self.target))
 
     @property
     def has_censored(self) -> bool:

@@ -40,6 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives.censoring import time_feature
+from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import (
     Features,
     SurvivalTarget,
@@ -66,8 +67,8 @@ __all__ = [
 HorizonSampler = Callable[[np.random.Generator, int, int, SurvivalTarget], npt.ArrayLike]
 SAMPLERS = ("uniform", "stratified", "events", "mixture")
 
-#: What may be missing from a whole number of units by rounding.
-UNIT_ROUNDING = 2e-3
+# Share of the horizons that are even in time which fall before ``bulk_end``.
+_BULK_SHARE = 0.98
 
 # Rows of the stacked matrix that are copied at a time.
 _BLOCK = 4096
@@ -123,8 +124,12 @@ class TimeStacker:
     random_state : int, Generator, RandomState or None
         Seed. The same integer gives the same horizons.
     time_unit : float, default=0.0
-        Unit of which all durations are whole multiples, such as a day. The state of a day lasts all
-        day, so horizons are then drawn evenly within their day. 0: time is continuous.
+        Unit in which events are recorded, such as a day. The state of a day lasts all day, so
+        horizons are then drawn within their day, from the first to the last one; see
+        `survival_objectives.time_axis`. 0: time is continuous.
+    bulk_end : float, optional
+        All but one in fifty of the horizons that are even in time fall before it, so that a few
+        people who are followed for long do not spread them thin. Default: they are even up to t_max.
     event_times : array, optional
         Sorted times of the events that "events" and "mixture" follow. Default: those of the people
         who are drawn for.
@@ -150,9 +155,11 @@ class TimeStacker:
         random_state: Any = None,
         event_times: npt.NDArray[np.float64] | None = None,
         time_unit: float = 0.0,
+        bulk_end: float | None = None,
     ) -> None:
         self.event_times = event_times
-        self.time_unit = time_unit
+        self.axis = TimeAxis(time_unit)
+        self.bulk_end = bulk_end
         self.n_horizons = check_positive_int(n_horizons, "n_horizons")
         if not callable(sampler):
             check_choice(sampler, "horizon_sampler", SAMPLERS)
@@ -178,11 +185,12 @@ class TimeStacker:
         if not t_max > 0:
             msg = "All durations are 0, so there is no horizon to look at."
             raise ValueError(msg)
-        horizon = self._sample(target, t_max)
-        if self.time_unit:
-            # Draws from event times would all fall on the beginning of a day.
-            day = np.floor(horizon / self.time_unit + UNIT_ROUNDING)
-            horizon = (day + self.generator.random(horizon.shape)) * self.time_unit
+        if self.axis.unit:
+            # The last unit counts whole. Draws from event times fall on the beginning of a unit.
+            end = (float(self.axis.number(t_max)) + 1) * self.axis.unit
+            horizon = self.axis.within_units(self._sample(target, end), t_max, self.generator)
+        else:
+            horizon = self._sample(target, t_max)
         n_zeros = round(self.hard_zero_fraction * horizon.size)
         if n_zeros:
             horizon.flat[self.generator.choice(horizon.size, n_zeros, replace=False)] = 0
@@ -213,6 +221,10 @@ class TimeStacker:
         if len(times) == 0:
             n_events_slices = 0  # No event before `horizon_max`: nothing to follow.
         by_time = t_max * self._slices(shape[0], shape[1] - n_events_slices)
+        if self.bulk_end is not None and self.bulk_end < _BULK_SHARE * t_max:
+            by_time = np.interp(
+                by_time, [0.0, _BULK_SHARE * t_max, t_max], [0.0, self.bulk_end, t_max]
+            )
         if n_events_slices == 0:
             return by_time
         position = self._slices(shape[0], n_events_slices) * len(times)
@@ -351,20 +363,17 @@ def lost_rows(target: SurvivalTarget, role: Role) -> npt.NDArray[np.int64]:
 
 
 def exit_feature(
-    times: npt.NDArray[np.float64], time_unit: float, *, left: bool = False
+    times: npt.NDArray[np.float64], axis: TimeAxis, *, left: bool = False
 ) -> npt.NDArray[np.float32]:
     """Time feature at which a model is asked about the time that people left at, or just before.
 
-    Where times are whole units, such as days, a state lasts all day, and horizons fall anywhere in
-    it; so do the thresholds of the trees. The middle of the day answers for it.
+    Where time has units, the same place of the unit answers for both: an event at the beginning of
+    a unit, and a censoring after its horizons, see one another's survival there (equation (16)).
 
-    >>> exit_feature(np.array([0.0, 2.0]), 1.0)
-    array([0.5, 2.5], dtype=float32)
+    >>> exit_feature(np.array([0.0, 2.75]), TimeAxis(1.0))
+    array([0.375, 2.375], dtype=float32)
     """
-    if not time_unit:
-        return time_feature(times, left=left)
-    day = np.floor(times / time_unit + UNIT_ROUNDING)
-    return time_feature((day + (-0.5 if left else 0.5)) * time_unit)
+    return time_feature(axis.answering(times), left=left and not axis.unit)
 
 
 def conditional_incidence(

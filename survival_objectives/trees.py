@@ -24,10 +24,6 @@ __all__ = ["Forest", "Tree", "monotone_incidence"]
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 
-# Times on a lattice finer than this are as good as continuous.
-_MOST_UNITS = 4096
-_UNIT_TOLERANCE = 1e-3
-
 
 @dataclass(frozen=True)
 class Tree:
@@ -247,75 +243,3 @@ def averaged_incidence(
     share = np.divide(gained, width, out=np.zeros_like(gained), where=width > 0)
     averaged: FloatArray = np.clip(before + share, before, after)
     return averaged
-
-
-class WindowPieces:
-    """Pieces of time on which averages (14) have the form b + a / x.
-
-    Windows of radius r = h t make x = t; those that end at t_max, of radius t_max - t, make
-    x = t_max - t. Within a piece neither end of the window passes a break.
-
-    Parameters
-    ----------
-    edges : array of shape (n_pieces + 1,)
-        Ends of the pieces, from 0 on.
-    narrower : float
-        The time after which windows end at t_max; one of the edges if these reach as far.
-    t_max : float
-    """
-
-    def __init__(self, edges: FloatArray, narrower: float, t_max: float) -> None:
-        self.edges = edges
-        # Edges are computed from the same numbers, but not always in the same way.
-        is_main = edges[1:] <= narrower * (1 + 1e-12)
-        self._is_main = is_main
-        self._t_max = t_max
-        left, right = edges[:-1], np.minimum(edges[1:], t_max)
-        self._x_left = np.where(is_main, left, np.maximum(t_max - left, 0))
-        self._x_right = np.where(is_main, right, t_max - right)
-        # A curve is constant before the first break, and after the last one.
-        self._is_curved = (self._x_left > 0) & (self._x_right > 0)
-
-    def integral_weights(self) -> FloatArray:
-        """Weights of the values at the edges whose sum is the integral over all pieces."""
-        width = np.diff(self.edges)
-        left, right = self._x_left[self._is_curved], self._x_right[self._is_curved]
-        # int b + a / x = b width + a |log(x_right / x_left)|, with a and b from the two values.
-        ratio = np.log(right / left)
-        above = np.where(self._x_left > 0, 0.0, width)
-        curved = width[self._is_curved]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            exact = (np.abs(ratio) - curved / left) / (1 / right - 1 / left)
-        # Cancellation spoils it for narrow pieces, on which the curve is straight.
-        above[self._is_curved] = np.where(np.abs(ratio) > 1e-6, exact, curved / 2)
-        weights: FloatArray = np.append(width - above, 0.0) + np.append(0.0, above)
-        return weights
-
-    def inside(
-        self, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64], share: FloatArray
-    ) -> FloatArray:
-        """Times in pieces (first, last = first + 1) at which a share of the rise has happened."""
-        piece = np.minimum(first, len(self._x_left) - 1)
-        left, right = self._x_left[piece], self._x_right[piece]
-        is_curved = self._is_curved[piece] & (last > first)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            x = 1 / (1 / left + share * (1 / right - 1 / left))
-        time = np.where(self._is_main[piece], x, self._t_max - x)
-        times: FloatArray = np.where(is_curved, time, self.edges[last])
-        return times
-
-
-def time_unit(times: FloatArray, t_max: float) -> float:
-    """The unit that all times are whole multiples of, such as a day; 0 where there is none.
-
-    A unit that fits into ``t_max`` thousands of times is as good as none.
-    """
-    distinct = np.unique(np.append(times, 0.0))
-    unit = float(np.diff(distinct).min()) if len(distinct) > 1 else 0.0
-    if unit <= 0 or t_max / unit > _MOST_UNITS:
-        return 0.0
-    # Times are float32: the longest one tells the unit more exactly than the smallest difference.
-    unit = float(distinct[-1] / np.rint(distinct[-1] / unit))
-    multiples = distinct / unit
-    is_whole = np.abs(multiples - np.rint(multiples)).max() < _UNIT_TOLERANCE
-    return unit if is_whole else 0.0

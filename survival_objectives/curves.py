@@ -1,0 +1,403 @@
+r"""From the steps of a forest to curves in time: knots, calibration in time, and what lies between.
+
+Trees leave open where between two of their thresholds on time something happens, and regularised
+trees follow the time axis only roughly. So the steps F~_k of a person are averaged in a cell around
+each knot e_0 < e_1 < ... < e_M of time, and read as hazards of the intervals between knots,
+
+    h_kj = (F_k(e_j) - F_k(e_{j-1})) / S(e_{j-1}),                                             (17)
+
+which are then calibrated: with O_kj observed events of cause k in interval j, X_j people at risk in
+it (somebody censored inside counts for the part of it), and E_kj the sum of h_kj over them,
+
+    h'_kj = r_kj ((1 - m) h_kj + m O_kj / X_j),        r_kj = O_kj / E'_kj,                    (18)
+
+where E' is the sum of the mixture, and m is a small share of the marginal hazard, so that no
+observed event has probability 0. Events and expectations are summed over neighbouring intervals
+until there are enough of them. Calibrated curves follow from the product of (1 - h'). Where
+features have no effect they are Kaplan-Meier's and Aalen-Johansen's at the knots, whoever was
+censored; the calibration uses no censoring weights. Later than the latest horizon of training,
+hazards are the marginal ones.
+
+Between knots curves are linear or, where time has units, constant within each unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives.time_axis import (
+    HORIZON_SHARE,
+    TimeAxis,
+    rounded_down,
+    rounded_up,
+)
+from survival_objectives.trees import Forest, averaged_incidence
+from survival_objectives.validation import SurvivalTarget
+
+__all__ = [
+    "CurveShape",
+    "KnotCurves",
+    "MarginalHazard",
+    "StepCurves",
+    "marginal_hazard",
+    "time_knots",
+]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+#: Share of the marginal hazard in everybody's, m in (18).
+MARGINAL_SHARE = 0.02
+# Events of a cause over which one factor r of (18) is estimated.
+_EVENTS_PER_FACTOR = 20.0
+
+
+class CurveShape(Protocol):
+    """How curves in time follow from a person's probabilities on the steps of a forest."""
+
+    def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
+        """Incidences at times, (K, n_times, n_samples), from (K, n_steps, n_samples) on steps."""
+        ...
+
+    def edges(self, forest: Forest, horizon: float) -> FloatArray:
+        """Times from 0 to a horizon between which curves are simple; `inside` knows how."""
+        ...
+
+    def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:
+        """Times and weights with which values of a curve add up to its integral to a horizon."""
+        ...
+
+    def inside(self, edges: FloatArray, first: IntArray, share: FloatArray) -> FloatArray:
+        """Times before the edges ``first`` at which a share of the rise since the last one is done."""
+        ...
+
+
+@dataclass(frozen=True)
+class StepCurves:
+    """The steps of the trees themselves, constant within units of time."""
+
+    axis: TimeAxis
+
+    def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
+        """See `CurveShape`."""
+        return steps[:, forest.interval(self.axis.answering(times))]
+
+    def edges(self, forest: Forest, horizon: float) -> FloatArray:
+        """See `CurveShape`."""
+        unit = self.axis.unit
+        times = np.arange(self.axis.number(horizon) + 1) * unit if unit else forest.representatives()[1:]
+        return _with_ends(times.astype(np.float64), horizon)
+
+    def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:
+        """See `CurveShape`."""
+        edges = self.edges(forest, horizon)
+        # Within a unit its beginning answers; a step of the trees is asked in its middle.
+        times = edges[:-1] if self.axis.unit else (edges[:-1] + edges[1:]) / 2
+        return times, np.diff(edges)
+
+    def inside(self, edges: FloatArray, first: IntArray, share: FloatArray) -> FloatArray:  # noqa: ARG002
+        """See `CurveShape`."""
+        return edges[first]
+
+
+def _with_ends(times: FloatArray, horizon: float) -> FloatArray:
+    inner = times[(times > 0) & (times < horizon)]
+    return np.unique(np.concatenate([[0.0], inner, [horizon]]))
+
+
+@dataclass(frozen=True)
+class MarginalHazard:
+    """Observed events and people at risk between knots.
+
+    Attributes
+    ----------
+    events : float64 array of shape (K, M)
+        O_kj, their total weight.
+    at_risk : float64 array of shape (M,)
+        X_j.
+    """
+
+    events: FloatArray
+    at_risk: FloatArray
+
+    @property
+    def hazard(self) -> FloatArray:
+        """O_kj / X_j; 0 where nobody is at risk."""
+        return np.divide(
+            self.events,
+            self.at_risk,
+            out=np.zeros_like(self.events),
+            where=(self.at_risk > 0) & (self.events > 0),
+        )
+
+
+def time_knots(
+    axis: TimeAxis, event_times: FloatArray, t_max: float, n_intervals: int
+) -> FloatArray:
+    """Knots of curves, in numbers of units (in continuous time, in time).
+
+    Parameters
+    ----------
+    axis : TimeAxis
+    event_times : array
+        Sorted times of all events up to ``t_max``.
+    t_max : float
+        Where curves end.
+    n_intervals : int
+        Intervals with about equally many events.
+    """
+    numbers = axis.number(event_times)
+    first, last = numbers[0], numbers[-1]
+    wanted = np.quantile(numbers, np.linspace(0, 1, n_intervals + 1), method="inverted_cdf")
+    if axis.unit:
+        # In the unit before the first event nobody has had one. Few units are all knots.
+        inner = np.unique(np.append(rounded_up(wanted), last))
+        if last - first < n_intervals:
+            inner = np.arange(first, last + 1)
+        return np.append(first - 1, inner[inner >= first])
+    inner = rounded_up(wanted[:-1])
+    begin = float(rounded_down(first * (1 - 10.0**-4)))
+    end = min(float(rounded_up(last)), float(t_max))
+    inner = inner[(inner > begin) & (inner < end)]
+    return np.unique(np.concatenate([[begin], inner, [end]]))
+
+
+def exposures(axis: TimeAxis, knots: FloatArray, target: SurvivalTarget) -> FloatArray:
+    """The part of each interval for which people are at risk, (n_samples, M).
+
+    Censored people leave in the course of an interval; whoever has an event in it counts whole.
+
+    >>> target = SurvivalTarget(np.array([0, 1], np.int32), np.array([1.5, 1.5]), np.arange(2))
+    >>> exposures(TimeAxis(0.0), np.array([0.0, 1.0, 2.0, 3.0]), target)
+    array([[1. , 0.5, 0. ],
+           [1. , 1. , 0. ]])
+    """
+    left = axis.number(target.duration)[:, None]
+    share = np.clip((left - knots[:-1]) / np.diff(knots), 0.0, 1.0)
+    happened = target.event[:, None] > 0
+    return np.where(happened & (share > 0), 1.0, share)
+
+
+def marginal_hazard(
+    axis: TimeAxis, knots: FloatArray, target: SurvivalTarget, weight: FloatArray | None
+) -> MarginalHazard:
+    """Events and people at risk in every interval between knots."""
+    n_intervals = len(knots) - 1
+    weights = np.ones(target.n_samples) if weight is None else weight
+    at_risk = np.zeros(n_intervals)
+    for first in range(0, target.n_samples, 2**16):
+        rows = slice(first, first + 2**16)
+        part = SurvivalTarget(target.event[rows], target.duration[rows], target.event_ids)
+        at_risk += weights[rows] @ exposures(axis, knots, part)
+    interval = np.searchsorted(knots, axis.number(target.duration)) - 1
+    # The first interval is closed: an event at the first knot belongs to it.
+    interval = np.maximum(interval, 0)
+    counted = (target.event > 0) & (interval < n_intervals)
+    cell = (target.event[counted] - 1) * n_intervals + interval[counted]
+    events = np.bincount(
+        cell, weights=weights[counted], minlength=target.n_causes * n_intervals
+    ).reshape(target.n_causes, n_intervals)
+    return MarginalHazard(events.astype(np.float64), at_risk)
+
+
+@dataclass(frozen=True)
+class KnotCurves:
+    """Curves by their values at knots.
+
+    Attributes
+    ----------
+    axis : TimeAxis
+    knots : float64 array of shape (M + 1,)
+        In numbers of units.
+    hazard : float64 array of shape (K, M)
+        Marginal hazards O / X.
+    factor : float64 array of shape (K, M)
+        r of equation (18).
+    trained_until : float
+        Latest horizon of training, in numbers of units.
+    """
+
+    axis: TimeAxis
+    knots: FloatArray
+    hazard: FloatArray
+    factor: FloatArray
+    trained_until: float
+
+    @classmethod
+    def uncalibrated(
+        cls, axis: TimeAxis, knots: FloatArray, marginal: MarginalHazard, trained_until: float
+    ) -> KnotCurves:
+        """Curves whose factors are all 1."""
+        hazard = marginal.hazard
+        last = float(axis.number(trained_until))
+        return cls(axis, knots, hazard, np.ones_like(hazard), last)
+
+    # ------------------------------------------------------------------------------ calibration
+    def calibrated(self, marginal: MarginalHazard, expected: FloatArray, at_risk: FloatArray) -> KnotCurves:
+        """The curves with factors r = O / E (18).
+
+        Parameters
+        ----------
+        marginal : MarginalHazard
+            Of all people.
+        expected : array of shape (K, M)
+            Sums of the uncalibrated hazards over some of the people, times their exposures.
+        at_risk : array of shape (M,)
+            Sum of the exposures of these people.
+        """
+        # As if everybody had been asked.
+        scale = np.divide(
+            marginal.at_risk, at_risk, out=np.zeros_like(at_risk), where=at_risk > 0
+        )
+        factor = np.ones_like(expected)
+        for cause, (seen, wanted) in enumerate(
+            zip(marginal.events, expected * scale, strict=True)
+        ):
+            block = _blocks(seen)
+            total_seen = np.bincount(block, weights=seen)
+            total_wanted = np.bincount(block, weights=wanted)
+            ratio = np.divide(
+                total_seen, total_wanted, out=np.ones_like(total_seen), where=total_wanted > 0
+            )
+            factor[cause] = ratio[block]
+        return KnotCurves(self.axis, self.knots, self.hazard, factor, self.trained_until)
+
+    def expected(
+        self,
+        incidence: FloatArray,
+        breaks: FloatArray,
+        target: SurvivalTarget,
+        weight: FloatArray | None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Sums over people of exposure times mixed hazard, (K, M), and of exposures, (M,)."""
+        at_risk = exposures(self.axis, self.knots, target)
+        if weight is not None:
+            at_risk *= weight[:, None]
+        hazard = self._mixed(self._hazards(incidence, breaks))
+        return np.einsum("nm,kmn->km", at_risk, hazard), at_risk.sum(axis=0)
+
+    # -------------------------------------------------------------------------------- evaluation
+    def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
+        """Incidences of people at times, from those on the steps of a forest."""
+        return self.values(self.at_knots(steps, forest.breaks), times)
+
+    def edges(self, forest: Forest, horizon: float) -> FloatArray:  # noqa: ARG002
+        """Times from 0 to a horizon between which curves are linear or, with units, constant."""
+        unit = self.axis.unit
+        times = np.arange(self.axis.number(horizon) + 1) * unit if unit else self.knots
+        return _with_ends(times, horizon)
+
+    def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:
+        """Times and weights with which values of a curve add up to its integral to a horizon."""
+        edges = self.edges(forest, horizon)
+        width = np.diff(edges)
+        if self.axis.unit:
+            return edges[:-1], width
+        return edges, (np.append(width, 0.0) + np.append(0.0, width)) / 2
+
+    def inside(self, edges: FloatArray, first: IntArray, share: FloatArray) -> FloatArray:
+        """Times at which a share of the rise up to the edges ``first`` has happened."""
+        if self.axis.unit:
+            return edges[first]
+        last = np.maximum(first - 1, 0)
+        times: FloatArray = edges[last] + share * (edges[first] - edges[last])
+        return times
+
+    def at_knots(self, incidence: FloatArray, breaks: FloatArray) -> FloatArray:
+        """Calibrated incidences at the knots, (K, M + 1, n_samples), from those on the steps.
+
+        Parameters
+        ----------
+        incidence : array of shape (K, n_steps, n_samples)
+            Non-decreasing values between breaks.
+        breaks : array of shape (n_steps - 1,)
+        """
+        hazard = self._mixed(self._hazards(incidence, breaks)) * self.factor[:, :, None]
+        total = hazard.sum(axis=0)
+        hazard /= np.maximum(total, 1.0)
+        survival = np.cumprod(1 - np.minimum(total, 1.0), axis=0)
+        before = np.concatenate([np.ones((1, survival.shape[1])), survival[:-1]])
+        curves = np.zeros((len(hazard), len(self.knots), incidence.shape[2]))
+        np.cumsum(hazard * before, axis=1, out=curves[:, 1:])
+        return curves
+
+    def values(self, at_knots: FloatArray, times: FloatArray) -> FloatArray:
+        """Incidences at any times, (K, n_times, n_samples)."""
+        place = self.axis.number(times)
+        right = np.clip(np.searchsorted(self.knots, place), 1, len(self.knots) - 1)
+        left = right - 1
+        share = (place - self.knots[left]) / (self.knots[right] - self.knots[left])
+        share = np.clip(share, 0.0, 1.0)[None, :, None]
+        low, high = at_knots[:, left], at_knots[:, right]
+        # Both ends exactly, and never outside of them.
+        between: FloatArray = np.where(share == 1, high, low + share * (high - low))
+        return between
+
+    def _hazards(self, incidence: FloatArray, breaks: FloatArray) -> FloatArray:
+        """Hazards (17) of the intervals between knots, (K, M, n_samples)."""
+        centre, radius = self._cells()
+        inner = averaged_incidence(incidence, breaks, centre, radius)
+        # The last cell lies before its knot: go on as steeply from its centre to the knot.
+        n_trained = len(centre)
+        ends = self._feature(self.knots[1:])
+        if n_trained >= 2 and ends[n_trained - 1] > centre[-1]:
+            before = self._feature(self.knots[n_trained - 1 : n_trained])[0]
+            stretch = (ends[n_trained - 1] - before) / (centre[-1] - before)
+            last = inner[:, -2] + (inner[:, -1] - inner[:, -2]) * stretch
+            total = last.sum(axis=0)
+            inner[:, -1] = last / np.maximum(total, 1.0)
+        padded = np.concatenate([np.zeros_like(inner[:, :1]), inner], axis=1)
+        survival = np.maximum(1 - padded[:, :-1].sum(axis=0), 0.0)
+        risen = np.maximum(np.diff(padded, axis=1), 0.0)
+        hazard = np.zeros((len(incidence), len(self.knots) - 1, incidence.shape[2]))
+        np.divide(risen, survival, out=hazard[:, :n_trained], where=survival > risen)
+        hazard[:, :n_trained][np.broadcast_to(survival <= risen, risen.shape) & (risen > 0)] = 1.0
+        return hazard
+
+    def _mixed(self, hazard: FloatArray) -> FloatArray:
+        is_trained = (self.knots[1:] <= self.trained_until)[None, :, None]
+        marginal = self.hazard[:, :, None]
+        mixed = (1 - MARGINAL_SHARE) * hazard + MARGINAL_SHARE * marginal
+        return np.where(is_trained, mixed, marginal)
+
+    def _feature(self, numbers: FloatArray) -> FloatArray:
+        return self.axis.answering(numbers * self.axis.unit) if self.axis.unit else numbers
+
+    def _cells(self) -> tuple[FloatArray, FloatArray]:
+        """Centres and radii of the cells around the knots that training reached."""
+        knots = self.knots
+        middle = (knots[:-1] + knots[1:]) / 2
+        if self.axis.unit:
+            unit = self.axis.unit
+            first = np.floor(middle) + 1
+            last = np.append(np.floor(middle[1:]), knots[-1])
+            begin, end = first * unit, (last + HORIZON_SHARE) * unit
+        else:
+            begin, end = middle, np.append(middle[1:], knots[-1])
+        reached = knots[1:] <= self.trained_until
+        begin, end = begin[reached], end[reached]
+        if not self.axis.unit:
+            end = np.minimum(end, self.trained_until)
+        return (begin + end) / 2, (end - begin) / 2
+
+
+def _blocks(events: FloatArray) -> npt.NDArray[np.int64]:
+    """Numbers of blocks of neighbouring intervals with enough events in each.
+
+    >>> _blocks(np.array([15.0, 10.0, 30.0, 1.0]))
+    array([0, 0, 1, 1])
+    """
+    block = np.zeros(len(events), np.int64)
+    current, seen = 0, 0.0
+    for interval, number in enumerate(events):
+        if seen >= _EVENTS_PER_FACTOR:
+            current, seen = current + 1, 0.0
+        block[interval] = current
+        seen += number
+    if 0 < seen < _EVENTS_PER_FACTOR and current > 0:
+        block[block == current] = current - 1
+    return block
