@@ -25,7 +25,7 @@ from survival_objectives.adapters._catboost_pool import pool_columns
 from survival_objectives.adapters._engine import import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
 from survival_objectives.losses import gradient_hessian, pointwise_log_loss
-from survival_objectives.stacking import Role, censoring_role
+from survival_objectives.stacking import Role, censoring_role, exit_feature
 from survival_objectives.training import Alternation, TrainingProblem
 from survival_objectives.validation import Features, check_survival_target
 
@@ -105,8 +105,9 @@ class IPCWLoss(TrainingProblem):
         self._targets = np.concatenate([self.target, np.zeros(n_exits, np.int32)])
         self._starts = self._start_margin(self._events.horizon)
         if self._exit_role is not None:
-            exit_time = self._target.duration[self._exit_role.leaver]
-            self._starts = np.concatenate([self._starts, self._start_margin(exit_time)])
+            exits = self._target.duration[self._exit_role.leaver]
+            start = self._start_margin(exit_feature(exits, self._axis))
+            self._starts = np.concatenate([self._starts, start])
         self._pool_weight = np.concatenate([self._initial_weight, np.zeros(n_exits, np.float32)])
         #: What training looks up, a line a row: weight (written in place by a refresh), target and
         #: starting margins. One array rather than three: each costs the compiled call time.
@@ -434,7 +435,7 @@ class _CensoringTrainer:
         self._matrix = role.matrix(loss._features)
         self._margin = alternation.start(role.horizon)
         self._exit_matrix, times = loss._exit_rows(loss._events, left=True)
-        self._exit_margin = alternation.start(times, left=True)
+        self._exit_margin = alternation.start(times)
         self._chunks: list[Any] = []
 
     def advance(self, weight: FloatArray, n_rounds: int) -> None:

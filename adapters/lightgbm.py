@@ -299,7 +299,7 @@ class _CensoringTrainer:
         )
         self._stayed = _StayedRows(role, features, margin, params)
         rows, times = objective._exit_rows(objective._events, left=True)
-        self._exit = _KeptRows(rows, start(times, left=True), params)
+        self._exit = _KeptRows(rows, start(times), params)
         fixed = {
             "objective": "none",
             "metric": "None",

@@ -243,9 +243,7 @@ class _CensoringTrainer:
         )
         self._matrix.set_info(label=role.target)
         rows, times = objective._exit_rows(objective._events, left=True)
-        self._exit = _matrix(
-            xgb.QuantileDMatrix, rows, features, start(times, left=True), ref=self._matrix
-        )
+        self._exit = _matrix(xgb.QuantileDMatrix, rows, features, start(times), ref=self._matrix)
         fixed = {
             "objective": "binary:logistic",
             "base_score": 0.5,

@@ -54,6 +54,8 @@ IntArray = npt.NDArray[np.int64]
 MARGINAL_SHARE = 0.02
 # Events of a cause over which one factor r of (18) is estimated.
 _EVENTS_PER_FACTOR = 20.0
+# Made-up events, and people at risk of them, after the last event that was seen.
+_LATE_EVENTS, _LATE_PEOPLE = 0.1, 10.0
 
 
 class CurveShape(Protocol):
@@ -89,7 +91,11 @@ class StepCurves:
     def edges(self, forest: Forest, horizon: float) -> FloatArray:
         """See `CurveShape`."""
         unit = self.axis.unit
-        times = np.arange(self.axis.number(horizon) + 1) * unit if unit else forest.representatives()[1:]
+        times = (
+            np.arange(self.axis.number(horizon) + 1) * unit
+            if unit
+            else forest.representatives()[1:]
+        )
         return _with_ends(times.astype(np.float64), horizon)
 
     def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:
@@ -125,14 +131,26 @@ class MarginalHazard:
     at_risk: FloatArray
 
     @property
+    def n_with_events(self) -> int:
+        """Number of intervals up to the last one with an event."""
+        return int(np.flatnonzero(self.events.any(axis=0))[-1]) + 1
+
+    @property
     def hazard(self) -> FloatArray:
-        """O_kj / X_j; 0 where nobody is at risk."""
-        return np.divide(
+        """O_kj / X_j; after the last event a small one, in the proportions of the causes.
+
+        Nobody is seen to have an event there, but people who are not yet seen may.
+        """
+        hazard = np.divide(
             self.events,
             self.at_risk,
             out=np.zeros_like(self.events),
             where=(self.at_risk > 0) & (self.events > 0),
         )
+        later = slice(self.n_with_events, None)
+        share = self.events.sum(axis=1) / self.events.sum()
+        hazard[:, later] = share[:, None] * _LATE_EVENTS / (self.at_risk[later] + _LATE_PEOPLE)
+        return hazard
 
 
 def time_knots(
@@ -146,22 +164,21 @@ def time_knots(
     event_times : array
         Sorted times of all events up to ``t_max``.
     t_max : float
-        Where curves end.
+        Where curves end: the last knot.
     n_intervals : int
         Intervals with about equally many events.
     """
     numbers = axis.number(event_times)
     first, last = numbers[0], numbers[-1]
     wanted = np.quantile(numbers, np.linspace(0, 1, n_intervals + 1), method="inverted_cdf")
+    end = float(axis.number(t_max))
     if axis.unit:
         # In the unit before the first event nobody has had one. Few units are all knots.
-        inner = np.unique(np.append(rounded_up(wanted), last))
+        begin, inner = first - 1, rounded_up(np.append(wanted, last))
         if last - first < n_intervals:
             inner = np.arange(first, last + 1)
-        return np.append(first - 1, inner[inner >= first])
-    inner = rounded_up(wanted[:-1])
-    begin = float(rounded_down(first * (1 - 10.0**-4)))
-    end = min(float(rounded_up(last)), float(t_max))
+    else:
+        begin, inner = float(rounded_down(first * (1 - 10.0**-4))), rounded_up(wanted)
     inner = inner[(inner > begin) & (inner < end)]
     return np.unique(np.concatenate([[begin], inner, [end]]))
 
@@ -218,7 +235,8 @@ class KnotCurves:
     factor : float64 array of shape (K, M)
         r of equation (18).
     trained_until : float
-        Latest horizon of training, in numbers of units.
+        Latest horizon of training that an event follows, in numbers of units. Later, hazards are
+        the marginal ones.
     """
 
     axis: TimeAxis
@@ -233,11 +251,13 @@ class KnotCurves:
     ) -> KnotCurves:
         """Curves whose factors are all 1."""
         hazard = marginal.hazard
-        last = float(axis.number(trained_until))
+        last = min(float(axis.number(trained_until)), float(knots[marginal.n_with_events]))
         return cls(axis, knots, hazard, np.ones_like(hazard), last)
 
     # ------------------------------------------------------------------------------ calibration
-    def calibrated(self, marginal: MarginalHazard, expected: FloatArray, at_risk: FloatArray) -> KnotCurves:
+    def calibrated(
+        self, marginal: MarginalHazard, expected: FloatArray, at_risk: FloatArray
+    ) -> KnotCurves:
         """The curves with factors r = O / E (18).
 
         Parameters
@@ -250,20 +270,17 @@ class KnotCurves:
             Sum of the exposures of these people.
         """
         # As if everybody had been asked.
-        scale = np.divide(
-            marginal.at_risk, at_risk, out=np.zeros_like(at_risk), where=at_risk > 0
-        )
+        scale = np.divide(marginal.at_risk, at_risk, out=np.zeros_like(at_risk), where=at_risk > 0)
         factor = np.ones_like(expected)
-        for cause, (seen, wanted) in enumerate(
-            zip(marginal.events, expected * scale, strict=True)
-        ):
-            block = _blocks(seen)
-            total_seen = np.bincount(block, weights=seen)
-            total_wanted = np.bincount(block, weights=wanted)
+        for cause, (seen, wanted) in enumerate(zip(marginal.events, expected * scale, strict=True)):
+            trained = slice(None, marginal.n_with_events)
+            block = _blocks(seen[trained])
+            total_seen = np.bincount(block, weights=seen[trained])
+            total_wanted = np.bincount(block, weights=wanted[trained])
             ratio = np.divide(
                 total_seen, total_wanted, out=np.ones_like(total_seen), where=total_wanted > 0
             )
-            factor[cause] = ratio[block]
+            factor[cause, trained] = ratio[block]
         return KnotCurves(self.axis, self.knots, self.hazard, factor, self.trained_until)
 
     def expected(

@@ -52,6 +52,7 @@ from survival_objectives.stacking import (
     TimeStacker,
     check_causes_seen,
     event_role,
+    latest_weighted_horizon,
     stacked_matrix,
 )
 from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
@@ -439,17 +440,10 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         """The latest horizon of training: weights of later ones would rest on a few people."""
         if self.horizon_max is not None or self.censoring_method_ == "imputed":
             return self._t_max
-        curve, target = kaplan_meier.curve_, everybody.target
-        unseen = curve.times[curve.values < self.min_censoring_survival]
-        if not len(unseen):
-            return self._t_max
-        # A rare and late cause must still be seen to happen.
-        first = [
-            target.duration[target.event == cause].min() for cause in range(1, target.n_causes + 1)
-        ]
-        # Times of censoring lie behind the horizons of their unit.
-        last = self._axis.number(unseen[0]) * (self._axis.unit or 1.0)
-        return min(float(rounded_up(max(last, *first))), self._t_max)
+        last = latest_weighted_horizon(
+            everybody.target, kaplan_meier.curve_, self._axis, self.min_censoring_survival
+        )
+        return min(float(rounded_up(last)), self._t_max)
 
     @staticmethod
     def _time_grid(t_max: float) -> FloatArray:

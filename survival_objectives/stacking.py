@@ -40,6 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives.censoring import time_feature
+from survival_objectives.marginal import StepFunction
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import (
     Features,
@@ -61,6 +62,7 @@ __all__ = [
     "drawn_states",
     "event_role",
     "exit_feature",
+    "latest_weighted_horizon",
     "lost_rows",
 ]
 
@@ -267,6 +269,33 @@ def check_causes_seen(target: SurvivalTarget, t_max: float) -> None:
                 f"is at {first:g}. Raise `horizon_max`, or censor these people at it."
             )
             raise ValueError(msg)
+
+
+def latest_weighted_horizon(
+    target: SurvivalTarget, censoring: StepFunction, axis: TimeAxis, floor: float
+) -> float:
+    """The last time at which enough people are uncensored for weights 1/G of at most 1/floor.
+
+    A rare and late cause must still be seen to happen.
+
+    Parameters
+    ----------
+    target, censoring
+        Outcomes at their places on the time axis, and Kaplan-Meier of their censoring.
+    axis : TimeAxis
+    floor : float
+        Smallest censoring survival.
+    """
+    longest = float(target.duration.max())
+    unseen = censoring.times[censoring.values < floor]
+    if not len(unseen):
+        return longest
+    first = [
+        target.duration[target.event == cause].min() for cause in range(1, target.n_causes + 1)
+    ]
+    # A censoring lies behind the horizons of its unit.
+    last = float(axis.number(unseen[0])) * (axis.unit or 1.0)
+    return float(max(last, *first))
 
 
 @dataclass(frozen=True)

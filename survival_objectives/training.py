@@ -41,10 +41,14 @@ from survival_objectives.stacking import (
     censoring_role,
     check_causes_seen,
     event_role,
+    exit_feature,
+    latest_weighted_horizon,
     stacked_matrix,
 )
+from survival_objectives.time_axis import TimeAxis, event_unit
 from survival_objectives.validation import (
     Features,
+    SurvivalTarget,
     check_choice,
     check_features,
     check_fraction,
@@ -135,6 +139,31 @@ class RefreshRecord:
 
 
 @dataclass(frozen=True)
+class MarginalTail:
+    """Curves after the latest horizon of training: hazards are those of the population.
+
+    Attributes
+    ----------
+    population : StepFunction
+        Aalen-Johansen curves of all people, (n_steps, K + 1).
+    begin : float
+        Latest horizon of training.
+    """
+
+    population: StepFunction
+    begin: float
+
+    def continued(self, curves: FloatArray, last: FloatArray, times: FloatArray) -> FloatArray:
+        """``curves`` with what comes after ``begin``, where their values are ``last``."""
+        late = times > self.begin
+        if late.any():
+            at_begin, later = self.population(self.begin), self.population(times[late]).T
+            given = (later - at_begin[:, None]) / max(at_begin[0], np.finfo(np.float64).tiny)
+            curves[:, :, late] = last + last[:, :1] * given
+        return curves
+
+
+@dataclass(frozen=True)
 class CurveReader:
     """Turns margins of a trained model into curves; knows the columns and offsets of training.
 
@@ -146,11 +175,17 @@ class CurveReader:
         Margins at which boosting started, by time, (n_steps, n_margins).
     reference : bool
         Link, see `survival_objectives.losses`.
+    axis : TimeAxis
+        Units of time of the training.
+    tail : MarginalTail, optional
+        What follows the latest horizon of training. Default: the model's own last values.
     """
 
     schema: Features
     start: StepFunction
     reference: bool
+    axis: TimeAxis = TimeAxis(0.0)
+    tail: MarginalTail | None = None
 
     def cumulative_incidence(self, raw_margin: RawMargin, X: Any, times: Any) -> FloatArray:
         """Event-free probability and incidences, (n_samples, K + 1, n_times).
@@ -164,7 +199,14 @@ class CurveReader:
         """
         features = check_features(X, like=self.schema)
         times = check_times(times)
-        feature = time_feature(times)
+        if self.tail is None:
+            return self._curves(raw_margin, features, times)
+        asked = np.append(np.minimum(times, self.tail.begin), self.tail.begin)
+        curves = self._curves(raw_margin, features, asked)
+        return self.tail.continued(curves[:, :, :-1], curves[:, :, -1:], self.axis.answering(times))
+
+    def _curves(self, raw_margin: RawMargin, features: Features, times: FloatArray) -> FloatArray:
+        feature = time_feature(self.axis.answering(times))
         start = self.start(feature)
         n_margins = start.shape[1]
         curves = np.empty((features.n_samples, n_margins + self.reference, len(times)))
@@ -204,7 +246,9 @@ _PARAMETERS = """Parameters
         Where horizons fall; see `survival_objectives.stacking.TimeStacker`. "uniform" is the
         paper's.
     horizon_max : float, optional
-        Latest horizon. Default: the longest duration.
+        Latest horizon. Default: the longest duration or, if earlier, the time after which fewer
+        than ``min_censoring_survival`` are uncensored; predictions go on by the hazards of the
+        population after it.
     hard_zero_fraction : float, default=0.0
         Share of rows whose horizon is exactly 0.
     refresh_every : int, default=10
@@ -313,19 +357,30 @@ class TrainingProblem(ABC):
         generator = check_random_state(random_state)
         train_stream, self._held_out_stream = generator.spawn(2)
         self._engine_seed = int(generator.integers(2**31 - 1))
+        self._features = features
+        # Time is float32 to the trees, so it is to everything else (see `stacking`).
+        rounded = replace(target, duration=time_feature(target.duration).astype(np.float64))
+        self._axis = TimeAxis(event_unit(rounded))
+        self._target = self._axis.aligned(rounded)
+        self._marginal_censoring = self._kaplan_meier()
+        ends_early = horizon_max is None
+        if horizon_max is not None:
+            check_causes_seen(self._target, horizon_max)
+        elif self._target.duration.any():
+            horizon_max = latest_weighted_horizon(
+                self._target,
+                self._marginal_censoring.curve_,
+                self._axis,
+                self._min_censoring_survival,
+            )
         self._stacker = TimeStacker(
             n_horizons,
             horizon_sampler,
             horizon_max=horizon_max,
             hard_zero_fraction=hard_zero_fraction,
             random_state=train_stream,
+            time_unit=self._axis.unit,
         )
-
-        self._features = features
-        # Time is float32 to the trees, so it is to everything else (see `stacking`).
-        self._target = replace(target, duration=time_feature(target.duration).astype(np.float64))
-        if horizon_max is not None:
-            check_causes_seen(self._target, horizon_max)
         self._stack = self._stacker.draw(self._target)
         self._events = event_role(self._target, self._stack)
         if not self._events.stayed.any():
@@ -335,10 +390,10 @@ class TrainingProblem(ABC):
             )
             raise ValueError(msg)
         self._fixed_censoring = not isinstance(censoring, str)
-        self._initial_censoring = self._censoring_model(censoring)
+        self._initial_censoring = self._censoring_model(censoring, rounded)
         self.censoring_ = self._initial_censoring
         weight, self._initial_n_floored = self._events.weights(
-            *self._censoring_survival(self._initial_censoring, self._events, X, target.duration),
+            *self._censoring_survival(self._events, X, target),
             floor=self._min_censoring_survival,
             sample_weight=self._sample_weight,
         )
@@ -347,7 +402,14 @@ class TrainingProblem(ABC):
         self._log_floor(self.n_floored_, self._events.n_rows)
         check_choice(start, "start", ("marginal", "constant", "zero"))
         self._start = start
-        self._reader = CurveReader(features.schema, self._start_curve(start), self._reference)
+        tail = None
+        if ends_early:
+            tail = MarginalTail(
+                aalen_johansen(self._target, self._sample_weight), float(horizon_max or 0)
+            )
+        self._reader = CurveReader(
+            features.schema, self._start_curve(start), self._reference, self._axis, tail
+        )
         self.refreshes_: list[RefreshRecord] = []
 
     # ------------------------------------------------------------------------------- public facts
@@ -469,10 +531,11 @@ class TrainingProblem(ABC):
             weight = None if weight is None else weight[people]
         return KaplanMeierCensoring().fit(target, sample_weight=weight)
 
-    def _censoring_model(self, censoring: Any) -> CensoringModel:
+    def _censoring_model(self, censoring: Any, target: SurvivalTarget) -> CensoringModel:
         if isinstance(censoring, str):
             check_choice(censoring, "censoring", ("kaplan-meier",))
-            return self._kaplan_meier()
+            # Weights use the same curve on the time axis of training (`_marginal_censoring`).
+            return KaplanMeierCensoring().fit(target, sample_weight=self._sample_weight)
         if not isinstance(censoring, CensoringModel):
             msg = (
                 f"`censoring` of type {type(censoring).__name__} has no method "
@@ -481,26 +544,37 @@ class TrainingProblem(ABC):
             raise TypeError(msg)
         return censoring
 
-    @staticmethod
     def _censoring_survival(
-        model: CensoringModel, role: Role, X: Any, duration: FloatArray
+        self,
+        role: Role,
+        X: Any,
+        target: SurvivalTarget,
+        marginal: KaplanMeierCensoring | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """G at the horizons of the rows that stayed, and G(t-) at the leavers' event times."""
-        # Kaplan-Meier was fitted to float32 times and does not look at people; a user's own model
-        # sees people and event times as the user gave them.
-        marginal = isinstance(model, KaplanMeierCensoring)
-        if marginal:
-            duration = time_feature(duration).astype(np.float64)
+        """G at the horizons of the rows that stayed, and G(t-) at the leavers' event times.
 
+        ``target`` has durations as the user gave them. A ``marginal`` curve takes the place of the
+        problem's own, for a fold.
+        """
+        horizon = role.horizon[role.stayed].astype(np.float64)
+        if not self._fixed_censoring:
+            marginal = marginal or self._marginal_censoring
+            happened = time_feature(self._axis.answering(target.duration[role.leaver]))
+            if self._axis.unit:
+                return marginal.survival(horizon), marginal.survival(happened)
+            return marginal.survival(horizon), marginal.survival(happened, left=True)
+
+        # A model of the user's sees people and event times as the user gave them. A horizon within
+        # a unit asks who is uncensored as the unit begins.
         def survival(people: npt.NDArray[np.int64], times: FloatArray, left: bool) -> FloatArray:
-            rows = None if marginal else take_rows(X, people)
-            return _check_survival(model.survival(times, rows, left=left), len(people))
+            known = self._initial_censoring.survival(times, take_rows(X, people), left=left)
+            return _check_survival(known, len(people))
 
-        stayed = role.stayed
-        horizon = role.horizon[stayed].astype(np.float64)
+        in_units = bool(self._axis.unit)
+        asked = self._axis.number(horizon) * self._axis.unit if in_units else horizon
         return (
-            survival(role.person[stayed], horizon, left=False),
-            survival(role.leaver, duration[role.leaver], left=True),
+            survival(role.person[role.stayed], asked, left=in_units),
+            survival(role.leaver, target.duration[role.leaver], left=True),
         )
 
     @property
@@ -574,7 +648,7 @@ class TrainingProblem(ABC):
             people = np.setdiff1d(np.arange(self._target.n_samples), self.person[held_out_rows])
             weight, _ = self._events.weights(
                 *self._censoring_survival(
-                    self._kaplan_meier(people), self._events, None, self._target.duration
+                    self._events, None, self._target, self._kaplan_meier(people)
                 ),
                 floor=self._min_censoring_survival,
                 sample_weight=self._sample_weight,
@@ -611,10 +685,9 @@ class TrainingProblem(ABC):
         return self._reader.start(horizon)
 
     def _exit_rows(self, role: Role, *, left: bool) -> tuple[Float32Array, FloatArray]:
-        """Matrix and times of the leavers of a role, at (or just before) the time they left."""
-        times = self._target.duration[role.leaver]
-        feature = time_feature(times, left=left)
-        return stacked_matrix(self._features, role.leaver, feature), times
+        """Matrix and time feature of the leavers of a role, at (or just before) their exit."""
+        feature = exit_feature(self._target.duration[role.leaver], self._axis, left=left)
+        return stacked_matrix(self._features, role.leaver, feature), feature.astype(np.float64)
 
     def _held_out_rows(self, X: Any, y: Any) -> HeldOutRows:
         features = check_features(X, like=self._reader.schema)
@@ -622,18 +695,19 @@ class TrainingProblem(ABC):
         if features.n_samples != given.n_samples:
             msg = f"`X` has {features.n_samples} rows but `y` has {given.n_samples}."
             raise ValueError(msg)
-        target = replace(given, duration=time_feature(given.duration).astype(np.float64))
-        # Horizons where training looks, whoever the held-out people are.
-        t_max = self._stacker.horizon_max or float(self._target.duration.max())
+        rounded = replace(given, duration=time_feature(given.duration).astype(np.float64))
+        target = self._axis.aligned(rounded)
         stacker = TimeStacker(
             self._stacker.n_horizons,
             self._stacker.sampler,
-            horizon_max=t_max,
+            # Horizons where training looks, whoever the held-out people are.
+            horizon_max=self._stacker.horizon_max,
             random_state=self._held_out_stream,
+            time_unit=self._axis.unit,
         )
         role = event_role(target, stacker.draw(target))
         weight, _ = role.weights(
-            *self._censoring_survival(self._initial_censoring, role, X, given.duration),
+            *self._censoring_survival(role, X, given),
             floor=self._min_censoring_survival,
         )
         return HeldOutRows(
@@ -701,7 +775,7 @@ class Alternation:
         self.weight = problem.initial_weight.copy()
         target = problem._target
         self.censorings = censoring_role(target, problem._stack)
-        curve = problem._kaplan_meier().curve_
+        curve = problem._marginal_censoring.curve_
         self.start = censoring_log_odds(curve, target.n_samples)
         problem.censoring_ = problem._initial_censoring
         problem.n_floored_ = problem._initial_n_floored
@@ -761,7 +835,9 @@ class Alternation:
         self.weight = weight.astype(np.float32)
         problem.n_floored_ = n_floored
         problem._log_floor(n_floored, len(weight))
-        problem.censoring_ = BoostedCensoring(trainer.model(), self.start, problem._reader.schema)
+        problem.censoring_ = BoostedCensoring(
+            trainer.model(), self.start, problem._reader.schema, problem._axis
+        )
         problem.refreshes_.append(
             RefreshRecord(
                 round, float(weight.mean()), float(weight.max()), n_floored, n_floored_censoring
