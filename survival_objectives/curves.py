@@ -74,7 +74,7 @@ class CurveShape(Protocol):
         ...
 
     def inside(self, edges: FloatArray, first: IntArray, share: FloatArray) -> FloatArray:
-        """Times before the edges ``first`` at which a share of the rise since the last one is done."""
+        """Times before the edges ``first`` by which a share of the rise to them has happened."""
         ...
 
 
@@ -91,11 +91,7 @@ class StepCurves:
     def edges(self, forest: Forest, horizon: float) -> FloatArray:
         """See `CurveShape`."""
         unit = self.axis.unit
-        times = (
-            np.arange(self.axis.number(horizon) + 1) * unit
-            if unit
-            else forest.representatives()[1:]
-        )
+        times = self.axis.units(horizon) if unit else forest.representatives()[1:]
         return _with_ends(times.astype(np.float64), horizon)
 
     def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:
@@ -305,7 +301,7 @@ class KnotCurves:
     def edges(self, forest: Forest, horizon: float) -> FloatArray:  # noqa: ARG002
         """Times from 0 to a horizon between which curves are linear or, with units, constant."""
         unit = self.axis.unit
-        times = np.arange(self.axis.number(horizon) + 1) * unit if unit else self.knots
+        times = self.axis.units(horizon) if unit else self.knots
         return _with_ends(times, horizon)
 
     def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:

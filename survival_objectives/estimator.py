@@ -160,9 +160,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         at least four.
     horizon_max : float, optional
         Latest horizon; curves are flat after it. Default: the longest duration. Where censored
-        people are replaced by weights, horizons then end when fewer than
-        ``min_censoring_survival`` are uncensored, and curves go on by the marginal hazards to the
-        end of follow-up.
+        people are replaced by weights, horizons then end when fewer than one in ten are uncensored,
+        and curves go on by the marginal hazards to the end of follow-up.
     warm_start : bool, default=False
         Whether another ``fit`` goes on with the model it has, for ``n_estimators`` rounds in all.
     random_state : int, Generator, RandomState or None
@@ -179,7 +178,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     event_ids_ : array of shape (K + 1,)
         Labels of the curves: 0 for event-free, then the causes.
     times_ : array
-        Times of prediction where none are asked for: an even grid up to the latest horizon.
+        Times of prediction where none are asked for: an even grid up to the time to which one
+        person in a hundred is followed, or up to ``horizon_max``.
     booster_ : object
         The engine's own model.
     censoring_ : CensoringModel
@@ -420,7 +420,10 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(schema.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self.times_ = self._time_grid(t_max)
+        # Hardly anybody is followed for longer than this.
+        last = float(rounded_up(everybody.quantile(_BULK_QUANTILE)))
+        given = self.horizon_max is not None or last == 0
+        self.times_ = self._time_grid(t_max if given else min(last, t_max))
         self._axis = TimeAxis(event_unit(everybody.target, everybody.count))
 
     def _latest_horizon(self, everybody: Population) -> float:
@@ -907,7 +910,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     def _score(self, X: Any, y: Any, sample_weight: Any, last_seen: float) -> float:
         target = check_survival_target(y, event_ids=self.event_ids_)
-        times = np.linspace(0, min(last_seen, self._t_max), _N_TIMES + 1)[1:-1]
+        times = np.linspace(0, min(last_seen, self.times_[-1]), _N_TIMES + 1)[1:-1]
         return -float(
             integrated_brier_score(
                 _Curve(self._censoring_curve),

@@ -106,6 +106,7 @@ def _metadata(model: Any) -> dict[str, Any]:
             for column, levels in schema.categories.items()
         },
         "t_max": model._t_max,
+        "last_time": float(model.times_[-1]),
         "time_unit": model._axis.unit,
         "curves": _shape_content(model._shape),
         "start": model._start.tolist(),
@@ -210,7 +211,7 @@ def _restore(cls: Any, path: Path, content: dict[str, Any]) -> Any:
     model._t_max = content["t_max"]
     model._axis = TimeAxis(float(content["time_unit"]))
     model._shape = _shape(content, model)
-    model.times_ = cls._time_grid(model._t_max)
+    model.times_ = cls._time_grid(content.get("last_time", model._t_max))
     model._start = np.array(content["start"], dtype=np.float64)
     model.censoring_method_ = content["censoring_method"]
     model._censoring_curve = _curve(content["censoring_curve"])

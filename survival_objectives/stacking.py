@@ -69,6 +69,8 @@ __all__ = [
 HorizonSampler = Callable[[np.random.Generator, int, int, SurvivalTarget], npt.ArrayLike]
 SAMPLERS = ("uniform", "stratified", "events", "mixture")
 
+# Share of uncensored people below which the weights of the others would be mostly noise.
+_MIN_UNCENSORED = 0.1
 # Share of the horizons that are even in time which fall before ``bulk_end``.
 _BULK_SHARE = 0.98
 
@@ -131,7 +133,7 @@ class TimeStacker:
         `survival_objectives.time_axis`. 0: time is continuous.
     bulk_end : float, optional
         All but one in fifty of the horizons that are even in time fall before it, so that a few
-        people who are followed for long do not spread them thin. Default: they are even up to t_max.
+        people who are followed for long do not spread them thin. Default: even up to t_max.
     event_times : array, optional
         Sorted times of the events that "events" and "mixture" follow. Default: those of the people
         who are drawn for.
@@ -188,9 +190,12 @@ class TimeStacker:
             msg = "All durations are 0, so there is no horizon to look at."
             raise ValueError(msg)
         if self.axis.unit:
-            # The last unit counts whole. Draws from event times fall on the beginning of a unit.
+            # The last unit counts whole. Draws from event times fall on the beginning of a unit;
+            # horizons of the user's own are taken as they are.
             end = (float(self.axis.number(t_max)) + 1) * self.axis.unit
-            horizon = self.axis.within_units(self._sample(target, end), t_max, self.generator)
+            horizon = self._sample(target, end)
+            if not callable(self.sampler):
+                horizon = self.axis.within_units(horizon, t_max, self.generator)
         else:
             horizon = self._sample(target, t_max)
         n_zeros = round(self.hard_zero_fraction * horizon.size)
@@ -274,9 +279,10 @@ def check_causes_seen(target: SurvivalTarget, t_max: float) -> None:
 def latest_weighted_horizon(
     target: SurvivalTarget, censoring: StepFunction, axis: TimeAxis, floor: float
 ) -> float:
-    """The last time at which enough people are uncensored for weights 1/G of at most 1/floor.
+    """The last time at which enough people are uncensored to be weighted by 1/G.
 
-    A rare and late cause must still be seen to happen.
+    One in ten, or the ``floor`` of G if that is higher. A rare and late cause must still be seen to
+    happen.
 
     Parameters
     ----------
@@ -287,7 +293,7 @@ def latest_weighted_horizon(
         Smallest censoring survival.
     """
     longest = float(target.duration.max())
-    unseen = censoring.times[censoring.values < floor]
+    unseen = censoring.times[censoring.values < max(floor, _MIN_UNCENSORED)]
     if not len(unseen):
         return longest
     first = [

@@ -69,6 +69,10 @@ class TimeAxis:
         numbers: FloatArray = np.floor(times / self.unit + UNIT_ROUNDING)
         return numbers
 
+    def units(self, last: float) -> FloatArray:
+        """Beginnings of all units up to the one of ``last``."""
+        return np.arange(float(self.number(last)) + 1) * self.unit
+
     def answering(self, times: npt.ArrayLike) -> FloatArray:
         """The time at which a model is asked about each time.
 
@@ -134,8 +138,8 @@ def time_unit(times: FloatArray, t_max: float) -> float:
 def event_unit(target: SurvivalTarget, count: FloatArray | None = None) -> float:
     """The unit in which events are recorded; 0 where they happen at any time.
 
-    Where many events share few times, the unit of the events alone: visits once a year find events in
-    whole years, while people are lost to follow-up on any day. Else the unit of all durations.
+    Where many events share few times, the unit of the events alone: visits once a year find events
+    in whole years, while people are lost to follow-up on any day. Else the unit of all durations.
 
     >>> years = np.repeat([1.0, 2.0, 3.0], 10)
     >>> duration = np.append(years, np.linspace(0.1, 2.9, 17))

@@ -184,7 +184,7 @@ class CurveReader:
     schema: Features
     start: StepFunction
     reference: bool
-    axis: TimeAxis = TimeAxis(0.0)
+    axis: TimeAxis
     tail: MarginalTail | None = None
 
     def cumulative_incidence(self, raw_margin: RawMargin, X: Any, times: Any) -> FloatArray:
@@ -247,8 +247,8 @@ _PARAMETERS = """Parameters
         paper's.
     horizon_max : float, optional
         Latest horizon. Default: the longest duration or, if earlier, the time after which fewer
-        than ``min_censoring_survival`` are uncensored; predictions go on by the hazards of the
-        population after it.
+        than one in ten are uncensored; predictions go on by the hazards of the population after
+        it.
     hard_zero_fraction : float, default=0.0
         Share of rows whose horizon is exactly 0.
     refresh_every : int, default=10
@@ -571,7 +571,8 @@ class TrainingProblem(ABC):
             return _check_survival(known, len(people))
 
         in_units = bool(self._axis.unit)
-        asked = self._axis.number(horizon) * self._axis.unit if in_units else horizon
+        # A beginning that is rounded up must not be taken for a time after it.
+        asked = self._axis.number(horizon) * self._axis.unit * (1 - 1e-6) if in_units else horizon
         return (
             survival(role.person[role.stayed], asked, left=in_units),
             survival(role.leaver, target.duration[role.leaver], left=True),

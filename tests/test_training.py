@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
@@ -18,6 +18,7 @@ from survival_objectives import training
 from survival_objectives.censoring import BoostedCensoring, KaplanMeierCensoring
 from survival_objectives.losses import gradient_hessian, pointwise_log_loss
 from survival_objectives.marginal import aalen_johansen
+from survival_objectives.time_axis import TimeAxis, event_unit
 from survival_objectives.training import Alternation, RefreshSchedule, TrainingProblem
 from survival_objectives.validation import check_survival_target
 
@@ -49,11 +50,19 @@ def kaplan_meier_of(event, duration, sample_weight=None):
     return KaplanMeierCensoring().fit((event, rounded), sample_weight=sample_weight)
 
 
-def slow_weights(problem, event, duration, censoring, floor=0.05):
-    """Weights (10) of the problem's rows, one at a time, from a marginal censoring model."""
+def aligned(event, duration):
+    """Durations at their places on the time axis (16), which has no ties."""
+    target = check_survival_target((event, np.asarray(duration, np.float32)))
+    return TimeAxis(event_unit(target)).aligned(target).duration
+
+
+def slow_weights(problem, event, duration, floor=0.05, people=slice(None)):
+    """Weights (10) of the problem's rows, one at a time, from the censoring of some people."""
     weights = []
+    duration = aligned(event, duration)
+    censoring = kaplan_meier_of(event[people], duration[people])
     for i, z in zip(problem.person, problem.horizon, strict=True):
-        t = np.float64(np.float32(duration[i]))
+        t = duration[i]
         if t > z:
             G = censoring.survival([np.float64(z)])[0]
         else:
@@ -84,7 +93,7 @@ def test_schedule_refuses_what_is_no_number_of_rounds():
 @pytest.mark.parametrize("sampler", ["uniform", "stratified", "events", "mixture"])
 def test_initial_weights_are_those_of_kaplan_meier_row_by_row(people, sampler):
     problem = Problem(people.X, people.y, n_horizons=3, horizon_sampler=sampler, random_state=0)
-    expected = slow_weights(problem, *people.y, kaplan_meier_of(*people.y))
+    expected = slow_weights(problem, *people.y)
     assert problem.initial_weight.dtype == np.float32
     assert_allclose(problem.initial_weight, expected, rtol=1e-6)
     assert problem.n_floored_ == (np.isclose(expected, 20)).sum()
@@ -99,11 +108,9 @@ def test_weights_and_targets_with_ties_and_time_zero(target, seed):
     problem = Problem(
         np.zeros((target.n_samples, 1)), y, n_horizons=2, horizon_sampler=lambda *_: horizons
     )
-    assert_allclose(
-        problem.initial_weight, slow_weights(problem, *y, kaplan_meier_of(*y)), rtol=1e-6
-    )
+    assert_allclose(problem.initial_weight, slow_weights(problem, *y), rtol=1e-6)
     labels = problem.event_ids_[problem.target]
-    seen = target.duration[problem.person] <= problem.horizon
+    seen = aligned(*y)[problem.person] <= problem.horizon
     assert_array_equal(labels, np.where(seen, y[0][problem.person], 0))
     at_zero = (target.duration[problem.person] == 0) & seen
     assert_array_equal(problem.initial_weight[at_zero], 1)  # Nobody is censored before 0.
@@ -149,8 +156,14 @@ def test_people_who_are_all_followed_to_the_end_weigh_one(people):
 @pytest.mark.parametrize("floor", [0.4, 0.6, 1.0])
 def test_floor_limits_weights_and_is_reported(people, floor, caplog):
     with caplog.at_level(logging.INFO, logger="survival_objectives"):
-        problem = Problem(people.X, people.y, min_censoring_survival=floor, random_state=0)
-    unlimited = slow_weights(problem, *people.y, kaplan_meier_of(*people.y), floor=1e-9)
+        problem = Problem(
+            people.X,
+            people.y,
+            min_censoring_survival=floor,
+            horizon_max=float(people.duration.max()),
+            random_state=0,
+        )
+    unlimited = slow_weights(problem, *people.y, floor=1e-9)
     n_floored = (unlimited > 1 / floor).sum()
     assert problem.initial_weight.max() <= np.float32(1 / floor)
     assert problem.n_floored_ == n_floored > 0
@@ -179,6 +192,9 @@ def test_sample_weights_act_like_repeated_people(target, data):
     rows = np.repeat(np.arange(target.n_samples), counts)
     weighted = Problem(X, y, n_horizons=3, horizon_sampler=sampler, sample_weight=counts)
     repeated = Problem(X[rows], (y[0][rows], y[1][rows]), n_horizons=3, horizon_sampler=sampler)
+
+    # Whether events are in units is a matter of how many people there are.
+    assume(weighted._axis == repeated._axis)
 
     def totals(problem, person):
         keys = zip(person, problem.horizon, problem.target, strict=True)
@@ -241,6 +257,8 @@ def test_own_censoring_model_is_asked_about_event_times_as_they_were_given():
         X, y, n_horizons=2, horizon_sampler=same_horizons(0.01, 0.1), censoring=EndsAt()
     )
     assert_array_equal(problem.initial_weight, 1)
+    # Whoever is censored at 0.1 is known to be event-free then.
+    assert len(problem.initial_weight) == 8
 
 
 @pytest.mark.parametrize(
@@ -413,8 +431,7 @@ def test_both_sides_of_a_fold_are_weighted_by_the_censoring_of_its_training_peop
     expected = []
     for train, _ in folds:
         trained = np.unique(problem.person[train])
-        censoring = kaplan_meier_of(people.event[trained], people.duration[trained])
-        expected.append(slow_weights(problem, *people.y, censoring))
+        expected.append(slow_weights(problem, *people.y, people=trained))
     # First the objective sees the training rows of all folds, then the metric the others, as in cv.
     for (train, _), weight in zip(folds, expected, strict=True):
         assert_allclose(problem._fold_weight(train, held_out=False), weight[train], rtol=1e-6)

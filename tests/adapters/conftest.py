@@ -323,21 +323,23 @@ def by_hand(make_event, make_censoring, people, horizons, *, n_rounds, every, fl
     """Incidences at the event rows after Algorithms 1 and 3, written without the package's loop.
 
     The boosters only take derivatives; everything else is plain numpy, straight from equations
-    (10) and (11).
+    (10), (11) and (16), for durations in units of 1/4.
     """
     X, y = people.X, people.y
     n, n_horizons = horizons.shape
     person = np.tile(np.arange(n), n_horizons)
     z = horizons.T.ravel().astype(np.float32)
-    d, t = y[0][person], y[1].astype(np.float32)[person]
+    unit = np.rint(4 * y[1])
+    durations = ((unit + np.where(y[0] > 0, 0, 0.75)) / 4).astype(np.float32)
+    answering = ((unit + 0.375) / 4).astype(np.float32)[person]
+    d, t = y[0][person], durations[person]
     x = X.astype(np.float32)[person]
     n_causes = d.max()
 
     def rows(mask, time):
         return np.column_stack([x[mask], time[mask]])
 
-    km = KaplanMeierCensoring().fit((y[0], y[1].astype(np.float32)))
-    before = np.nextafter(t, np.float32(-np.inf))
+    km = KaplanMeierCensoring().fit((y[0], durations))
 
     # Events: rows, targets, first weights, and the best constant to start from.
     events = (t > z) | (d > 0)
@@ -353,8 +355,8 @@ def by_hand(make_event, make_censoring, people, horizons, *, n_rounds, every, fl
     censorings = (t > z) | (d == 0)
     censored = (t <= z)[censorings]
 
-    def km_log_odds(time, left=False):
-        uncensored = km.survival(time, left=left)
+    def km_log_odds(time):
+        uncensored = km.survival(time)
         return np.log(np.maximum(1 - uncensored, 0.5 / n) / np.maximum(uncensored, 0.5 / n))
 
     censoring_model = make_censoring(rows(censorings, z), km_log_odds(z[censorings])[:, None])
@@ -373,7 +375,7 @@ def by_hand(make_event, make_censoring, people, horizons, *, n_rounds, every, fl
                 margin = event_model.trees(rows(censorings, time)) + constant
                 return 1 / (1 + np.exp(margin).sum(axis=1))
 
-            S = np.where(censored, event_free(t), event_free(z))
+            S = np.where(censored, event_free(answering), event_free(z))
             w = (1 / np.maximum(S, event_floor))[:, None]
 
             def logistic_derivatives(margin, w=w):
@@ -384,8 +386,8 @@ def by_hand(make_event, make_censoring, people, horizons, *, n_rounds, every, fl
                 censoring_model.boost(logistic_derivatives)
 
             at_z = censoring_model.trees(rows(events, z))[:, 0] + km_log_odds(z[events])
-            at_t = censoring_model.trees(rows(events, before))[:, 0]
-            at_t += km_log_odds(t[events], left=True)
+            at_t = censoring_model.trees(rows(events, answering))[:, 0]
+            at_t += km_log_odds(answering[events])
             G = expit(-np.where(stayed, at_z, at_t))
             G[t[events] == 0] = 1.0  # Nobody is censored before the start.
             weight = 1 / np.maximum(G, floor)

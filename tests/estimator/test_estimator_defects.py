@@ -59,7 +59,8 @@ def test_defect_02_training_scores_are_prediction_scores(engine, data, monkeypat
 def test_defect_03_the_floor_is_the_user_s_and_only_a_floor(engine, data, monkeypatch):
     loops = remembered_loops(monkeypatch)
     for floor in (0.02, 0.4):
-        boost(engine, min_censoring_survival=floor).fit(data.X, data.y)
+        options = {"min_censoring_survival": floor, "horizon_max": 8.0}
+        boost(engine, **options).fit(data.X, data.y)
         assert loops[-1].settings.min_censoring_survival == floor
         for _, weight in loops[-1].weights:
             # A row weighs 1/G over the number of horizons.
@@ -106,10 +107,10 @@ def test_defect_06_ties_of_event_and_censoring_use_the_left_limit(engine, monkey
         horizon_sampler=lambda rng, n, h, y: np.tile(np.linspace(0.5, 1.5, h), (n, 1)),
     ).fit(X, (event, duration))
     stack, weight = loops[0].weights[0]
-    left = ~stack.events.stayed
-    # G(1-) = 1, though G(1) = 1/2.
-    assert_allclose(weight[left] * 5, 1.0)
-    assert_allclose(weight[stack.events.stayed & (stack.events.horizon >= 1)] * 5, 2.0)
+    # P(C >= 1) = 1, though P(C > 1) = 1/2: events at 1 and horizons on the first day are seen.
+    assert_allclose(weight * 5, 1.0)
+    at_one = stack.events.stayed & (stack.events.horizon >= 1)
+    assert np.isin(np.arange(0, n_samples, 4), stack.events.person[at_one]).all()
 
 
 def test_defect_07_labels_rare_events_and_all_censored(engine, data):

@@ -164,7 +164,7 @@ def test_nobody_left_to_learn_from():
         boost("lightgbm", horizon_sampler=lambda _, *shape: np.full(shape[:2], 1.0)).fit(
             np.zeros((3, 1)), ([1] * 3, [1.0] * 3)
         )
-    with pytest.raises(ValueError, match=r"99% of the durations are 0.*Set `horizon_max`"):
+    with pytest.raises(ValueError, match="All durations are 0"):
         boost("lightgbm").fit(np.zeros((3, 1)), ([1, 1, 1], [0.0, 0.0, 0.0]))
 
 
