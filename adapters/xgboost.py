@@ -237,7 +237,9 @@ class _BinaryMargin:
         self.schema = schema
 
     def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
-        return np.asarray(_raw_margin(self.booster, matrix, self.schema, 1), dtype=np.float64) + start
+        return (
+            np.asarray(_raw_margin(self.booster, matrix, self.schema, 1), dtype=np.float64) + start
+        )
 
 
 class _CensoringTrainer:

@@ -717,7 +717,9 @@ class TrainingProblem(ABC):
         key = hashlib.sha256(rows.tobytes() + bytes([held_out])).digest()
         if key not in self._fold_weights:
             held_out_rows = rows if held_out else np.delete(np.arange(self._events.n_rows), rows)
-            people = np.setdiff1d(np.arange(self._target.n_samples), self._events.person[held_out_rows])
+            people = np.setdiff1d(
+                np.arange(self._target.n_samples), self._events.person[held_out_rows]
+            )
             weight, _ = self._events.weights(
                 *self._censoring_survival(
                     self._kaplan_meier(people), self._events, None, self._target.duration

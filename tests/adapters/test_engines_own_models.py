@@ -121,7 +121,10 @@ def test_forgotten_xgboost_params_are_an_error_or_change_no_margin(simulate):
     booster = xgb.train({"nthread": 1, **seed}, objective.dtrain, 5, obj=objective)
     merged = xgb.train({**objective.params, "nthread": 1}, objective.dtrain, 5, obj=objective)
     assert_allclose(
-        *(objective.predict_survival_function(model, people.X, TIMES) for model in (booster, merged)),
+        *(
+            objective.predict_survival_function(model, people.X, TIMES)
+            for model in (booster, merged)
+        ),
         atol=1e-6,
     )
     several = simulate(200, n_causes=2)
