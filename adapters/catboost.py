@@ -49,6 +49,8 @@ FloatArray = npt.NDArray[np.float64]
 
 # CatBoost stores targets, and so our row numbers, as float32, which counts exactly up to here.
 _MAX_NUMBERED_ROWS = 2**24
+# Labels of states and classes are below; CatBoost logs a line about targets above the other.
+_MAX_USER_LABEL, _QUIET_NUMBERS = 100, 900_000
 # Compiled code can raise only a fixed message.
 _FOREIGN_ROW = "A row of this pool is none of this loss. Train on `loss.train_pool`."
 # Several threads may share a loss, whose pool is made when it is first asked for.
@@ -147,8 +149,8 @@ class IPCWLoss(TrainingProblem):
         self._pool_weight = np.concatenate([self._initial_weight, np.zeros(n_exits, np.float32)])
         # Row numbers begin where no label of the user's does, and elsewhere for other losses.
         digest = hashlib.sha256(self._initial_weight.tobytes() + self.horizon.tobytes()).digest()
-        room = _MAX_NUMBERED_ROWS // 2 - n_rows
-        self._first_number = n_rows + int.from_bytes(digest[:4], "little") % max(1, room)
+        room = max(1, _QUIET_NUMBERS - _MAX_USER_LABEL - n_rows)
+        self._first_number = _MAX_USER_LABEL + int.from_bytes(digest[:4], "little") % room
         self._trainings = _Trainings()
         self._begin_training()
 
