@@ -14,9 +14,11 @@ from survival_objectives.validation import Features
 __all__ = ["pool_columns"]
 
 
-def pool_columns(matrix: npt.NDArray[np.float32], schema: Features) -> dict[str, Any]:
+def pool_columns(
+    matrix: npt.NDArray[np.float32], schema: Features, names: list[str] | None = None
+) -> dict[str, Any]:
     """Rows as arguments of a Pool: categories must be integers there, so they go in a frame."""
-    names = column_names(schema)
+    names = names or column_names(schema)
     if not schema.categories:
         return {"data": matrix, "feature_names": names}
     frame = pd.DataFrame(matrix, columns=names)

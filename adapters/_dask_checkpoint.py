@@ -37,12 +37,15 @@ class Checkpoint:
         Partitions of each worker.
     n_samples : list of int
         People in each partition.
+    digests : list of str
+        By which the people of each partition are known again, those of ``eval_set`` after them.
     """
 
     parameters: dict[str, Any]
     seed: int
     partitions: list[list[int]]
     n_samples: list[int]
+    digests: list[str]
 
     def check_resumes(self, other: Checkpoint) -> None:
         """Raise an error that names what differs from the interrupted training."""
@@ -61,6 +64,23 @@ class Checkpoint:
                 "`resume=False`."
             )
             raise ValueError(msg)
+        if self.digests != other.digests:
+            raise ValueError(self._other_people(other))
+
+    def _other_people(self, other: Checkpoint) -> str:
+        n_partitions = len(self.n_samples)
+        differ = [
+            number
+            for number, (ours, theirs) in enumerate(zip(self.digests, other.digests, strict=False))
+            if ours != theirs
+        ]
+        where = "`eval_set`"
+        if differ and differ[0] < n_partitions:
+            where = f"partition {differ[0]}"
+        return (
+            f"The checkpoint was written with other people, or with durations in another unit "
+            f"({where} differs). Pass the same data in the same order, or fit with `resume=False`."
+        )
 
 
 def write_checkpoint(folder: str, checkpoint: Checkpoint, state: LoopState) -> None:
@@ -103,7 +123,11 @@ def read_checkpoint(folder: str) -> tuple[Checkpoint, LoopState] | None:
                 msg = f"{_TREES[name]} is not the file that was written"
                 raise ValueError(msg)
         checkpoint = Checkpoint(
-            content["parameters"], content["seed"], content["partitions"], content["n_samples"]
+            content["parameters"],
+            content["seed"],
+            content["partitions"],
+            content["n_samples"],
+            content["digests"],
         )
         return checkpoint, LoopState(
             content["n_chunks"],
@@ -112,7 +136,13 @@ def read_checkpoint(folder: str) -> tuple[Checkpoint, LoopState] | None:
             tuple(RoundRecord(number, loss) for number, loss in content["history"]),
             tuple(content["refreshed_rounds"]),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except KeyError as error:
+        msg = (
+            f"The checkpoint {str(path)!r} lacks {error}: it is damaged, or of an earlier version. "
+            "Fit with `resume=False`."
+        )
+        raise ValueError(msg) from error
+    except (OSError, ValueError, TypeError) as error:
         msg = f"The checkpoint {str(path)!r} is damaged: {error}. Fit with `resume=False`."
         raise ValueError(msg) from error
 

@@ -23,6 +23,7 @@ from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._dask_checkpoint import Checkpoint, write_checkpoint
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters._fitted import hand_over
+from survival_objectives.adapters._people_digest import people_digest
 from survival_objectives.boosting import BoostingLoop, LoopState
 from survival_objectives.censoring import time_feature
 from survival_objectives.estimator import SurvivalBoost, _People
@@ -53,6 +54,7 @@ __all__ = [
     "checked_part",
     "free_tracker",
     "is_running",
+    "part_digest",
     "start_tracker",
     "summary",
     "train",
@@ -137,6 +139,12 @@ def _nobody(schema: Features, *, weighted: bool) -> Part:
 def summary(part: Part) -> tuple[int, list[int]]:
     """Number of people and their labels."""
     return part.n_samples, np.unique(part.label).tolist()
+
+
+def part_digest(part: Part, schema: Features) -> str:
+    """What the people of a partition are known by when a training is resumed."""
+    features = replace(schema, values=part.values)
+    return people_digest(features, part.label, part.duration, part.weight)
 
 
 def _joined(parts: Sequence[Part], schema: Features, event_ids: npt.NDArray[np.int64]) -> _People:

@@ -4,7 +4,9 @@ Host conventions met here, and only here: CatBoost maximises, so it gets the der
 the loss, row by row, with the full Hessian (or, for a single margin, in ranges, with the diagonal);
 a wrong length crashes it, so all arrays are of our own making. It shows a loss neither row numbers
 nor new weights nor, with several margins, where they start, so the target column holds the row
-number, by which the loss looks these up with the label. Callbacks see no model and cannot predict,
+number, by which the loss looks these up with the label. CatBoost copies its parameters for every
+training; a copy of the loss shares everything but the weights of its training, so that several
+trainings may run at a time. Callbacks see no model and cannot predict,
 but a metric sees the margins of all training rows: those at which the feedback loop needs the event
 model ride along in the training pool as rows of weight 0. CatBoost's split scores count rows by the
 weights of the pool, which stay the initial ones; leaf values follow the refreshed ones.
@@ -14,7 +16,11 @@ censoring of everybody gives, and it has no callbacks, so there is no refresh.
 
 from __future__ import annotations
 
+import copy
 import functools
+import hashlib
+import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,12 +28,17 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives.adapters._catboost_pool import pool_columns
-from survival_objectives.adapters._engine import import_engine, rising_in_time
+from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
 from survival_objectives.losses import gradient_hessian, pointwise_log_loss
 from survival_objectives.stacking import Role, censoring_role, exit_feature
-from survival_objectives.training import Alternation, TrainingProblem
-from survival_objectives.validation import Features, check_survival_target
+from survival_objectives.training import (
+    Alternation,
+    TrainingProblem,
+    TrainingThread,
+    counted_target,
+)
+from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
 
@@ -38,11 +49,31 @@ FloatArray = npt.NDArray[np.float64]
 
 # CatBoost stores targets, and so our row numbers, as float32, which counts exactly up to here.
 _MAX_NUMBERED_ROWS = 2**24
+# Labels of states and classes are below; CatBoost logs a line about targets above the other.
+_MAX_USER_LABEL, _QUIET_NUMBERS = 100, 900_000
 # Compiled code can raise only a fixed message.
-_FOREIGN_ROW = "A row of this pool has no number of this loss. Train on `loss.train_pool`."
+_FOREIGN_ROW = "A row of this pool is none of this loss. Train on `loss.train_pool`."
+# Several threads may share a loss, whose pool is made when it is first asked for.
+_MAKING = threading.RLock()
 # CatBoost encodes categories by statistics of the target, which here is a row number: only
 # encodings that do not look at it make sense.
 _CATEGORY_PARAMS = {"one_hot_max_size": 255, "simple_ctr": "Counter", "combinations_ctr": "Counter"}
+
+
+class _Trainings(threading.local):
+    """The latest training that this thread began with a loss or a copy of it."""
+
+    def __init__(self) -> None:
+        self._latest: weakref.ref[IPCWLoss] | None = None
+
+    def begin(self, training: IPCWLoss) -> None:
+        self._latest = weakref.ref(training)
+
+    def latest(self) -> IPCWLoss | None:
+        return None if self._latest is None else self._latest()
+
+    def __reduce__(self) -> tuple[type[_Trainings], tuple[()]]:
+        return _Trainings, ()
 
 
 class IPCWLoss(TrainingProblem):
@@ -67,12 +98,20 @@ class IPCWLoss(TrainingProblem):
 
     #: CatBoost would try, in vain and with a warning, to compile our methods itself.
     no_jit = True
-    _transient = (*TrainingProblem._transient, "_train_pool", "calc_ders_multi")
+    _transient = (*TrainingProblem._transient, "_train_pool", "_table", "calc_ders_multi")
 
-    def __new__(cls, X: Any = None, y: Any = None, *, margins: str = "reference", **_: Any) -> Any:  # noqa: ARG004
+    def __new__(
+        cls,
+        X: Any = None,  # noqa: ARG004
+        y: Any = None,
+        *,
+        margins: str = "reference",
+        sample_weight: Any = None,
+        **_: Any,
+    ) -> Any:
         """Make a loss for one margin or for several: CatBoost tells them apart by class."""
         if cls is IPCWLoss and y is not None:
-            one = margins == "reference" and check_survival_target(y).n_causes == 1
+            one = margins == "reference" and counted_target(y, sample_weight).n_causes == 1
             cls = _OneMarginLoss if one else _SeveralMarginsLoss
         return super().__new__(cls)
 
@@ -109,28 +148,51 @@ class IPCWLoss(TrainingProblem):
             start = self._start_margin(exit_feature(exits, self._axis))
             self._starts = np.concatenate([self._starts, start])
         self._pool_weight = np.concatenate([self._initial_weight, np.zeros(n_exits, np.float32)])
-        #: What training looks up, a line a row: weight (written in place by a refresh), target and
-        #: starting margins. One array rather than three: each costs the compiled call time.
-        self._table = np.column_stack([self._pool_weight, self._targets, self._starts])
+        # Row numbers begin where no label of the user's does, and elsewhere for other losses.
+        digest = hashlib.sha256(self._initial_weight.tobytes() + self.horizon.tobytes()).digest()
+        room = max(1, _QUIET_NUMBERS - _MAX_USER_LABEL - n_rows)
+        self._first_number = _MAX_USER_LABEL + int.from_bytes(digest[:4], "little") % room
+        self._trainings = _Trainings()
+        self._begin_training()
+
+    def _begin_training(self) -> None:
         self._seen_margin: FloatArray | None = None
+        if self._schedule.is_due(1) and not self._fixed_censoring:
+            self._watch()  # The callback comes after the first round, too late to ask for it.
+
+    @functools.cached_property
+    def _table(self) -> FloatArray:
+        """What training looks up, a line per row: weight, target and starting margins.
+
+        A refresh writes the weights in place. One array rather than three: each costs the compiled
+        call time.
+        """
+        rows = slice(len(self._pool_weight))
+        return np.column_stack([self._pool_weight, self._targets[rows], self._starts[rows]])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> IPCWLoss:
-        # CatBoost copies its parameters as a training starts. A copy would never see refreshed
-        # weights, so it gets the object itself, with the weights that trainings start from.
-        self._table[:, 0] = self._pool_weight
-        return self
+        """The same problem with the weights of a training of its own; see the module's top."""
+        training: IPCWLoss = copy.copy(self)
+        memo[id(self)] = training
+        return training
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin_training()
+        self._trainings.begin(self)
 
     # ------------------------------------------------------------------------- what training takes
     @property
     def train_pool(self) -> Any:
         """`catboost.Pool` of the stacked rows, the horizon as last column."""
-        if not hasattr(self, "_train_pool"):
-            matrix = self._events.matrix(self._features)
-            if self._exit_role is not None:
-                rows, _ = self._exit_rows(self._exit_role, left=False)
-                matrix = np.concatenate([matrix, rows])
-            self._train_pool = self._pool(matrix, self._pool_weight, first=0)
-        return self._train_pool
+        with _MAKING:
+            if not hasattr(self, "_train_pool"):
+                matrix = self._events.matrix(self._features)
+                if self._exit_role is not None:
+                    rows, _ = self._exit_rows(self._exit_role, left=False)
+                    matrix = np.concatenate([matrix, rows])
+                self._train_pool = self._pool(matrix, self._pool_weight, first=0)
+            return self._train_pool
 
     @property
     def params(self) -> dict[str, Any]:
@@ -156,17 +218,27 @@ class IPCWLoss(TrainingProblem):
         Their weights come from the censoring of the training people, and stay the same during
         training so that the scores of all rounds can be compared.
         """
-        rows = self._held_out_rows(X, y)
-        first = len(self._targets)
-        self._targets = np.concatenate([self._targets, rows.target])
-        self._starts = np.concatenate([self._starts, rows.start])
+        with _MAKING:
+            rows = self._held_out_rows(X, y)
+            first = len(self._targets)
+            self._targets = np.concatenate([self._targets, rows.target])
+            self._starts = np.concatenate([self._starts, rows.start])
         return self._pool(rows.matrix, rows.weight, first=first)
 
     def _pool(self, matrix: Float32Array, weight: Float32Array, first: int) -> Any:
         # CatBoost wants a target column for each margin, and none of them constant.
+        first += self._first_number
+        if first + len(matrix) > _MAX_NUMBERED_ROWS:
+            msg = (
+                f"With these {len(matrix)} there are more stacked rows than CatBoost can number "
+                f"({_MAX_NUMBERED_ROWS}). Lower `n_horizons`, or hold out fewer people."
+            )
+            raise ValueError(msg)
         numbers = np.arange(first, first + len(matrix), dtype=np.float32)
         numbers = np.tile(numbers[:, None], self.n_margins)
-        return catboost.Pool(label=numbers, weight=weight, **pool_columns(matrix, self._features))
+        names = self._marked(column_names(self._features))
+        columns = pool_columns(matrix, self._features, names)
+        return catboost.Pool(label=numbers, weight=weight, **columns)
 
     # ------------------------------------------------------------------------------------- the loss
     @property
@@ -197,24 +269,24 @@ class IPCWLoss(TrainingProblem):
         """
         return _Refresh(self, params)
 
-    def _own_rows(self, numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        rows = numbers.astype(np.int64)
+    def _own_rows(
+        self, numbers: npt.NDArray[Any], weight: Float32Array | None
+    ) -> npt.NDArray[np.int64]:
+        """Rows by their numbers; refuses a pool that is not ours by these or by its weights."""
+        rows = numbers.astype(np.int64) - self._first_number
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self._targets)):
             msg = (
-                f"This pool has the row number {rows.max()}, but this loss knows only "
-                f"{len(self._targets)} rows. Train on `loss.train_pool`."
+                f"This pool has the label {numbers.max():g}, which is no row number of this loss. "
+                "Train on `loss.train_pool`."
             )
             raise ValueError(msg)
-        return rows
-
-    def _check_weight(self, rows: npt.NDArray[np.int64], weight: Float32Array | None) -> None:
-        """Refuse a pool whose row numbers fit by chance: its weights give it away."""
         training = rows < len(self._pool_weight)
         own = self._pool_weight[rows[training]]
-        given = np.ones_like(own) if weight is None else weight[training]
+        given = np.ones_like(own) if weight is None or not len(weight) else weight[training]
         if not np.array_equal(own, given):
             msg = "The weights of this pool are not those of this loss. Train on `loss.train_pool`."
             raise ValueError(msg)
+        return rows
 
     def _watch(self) -> None:
         """In the next round, keep the margins that the metric sees at the training rows."""
@@ -238,7 +310,7 @@ class IPCWLoss(TrainingProblem):
         return seen
 
     # ----------------------------------------------------------------------------------- prediction
-    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
+    def _check_model(self, model: Any) -> None:
         trained = str(model.get_all_params().get("loss_function"))
         same_loss = "Logloss" if self._reference else "MultiClass"
         if trained != same_loss and not trained.startswith("PythonUserDefined"):
@@ -247,7 +319,17 @@ class IPCWLoss(TrainingProblem):
                 'Train it with `{**loss.params, "loss_function": loss}`.'
             )
             raise ValueError(msg)
-        return _raw_margin(model, matrix, self._features)
+        scale, bias = model.get_scale_and_bias()
+        if scale != 1 or np.any(bias):
+            msg = (
+                f"This model scales its trees by {scale:g} and adds {bias}, but the start of this "
+                "loss stands for that. Leave out `boost_from_average` and `set_scale_and_bias`."
+            )
+            raise ValueError(msg)
+        self._check_trained(model.feature_names_, np.size(bias))
+
+    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
+        return _raw_margin(model, matrix, self._features, model.feature_names_)
 
 
 class _OneMarginLoss(IPCWLoss):
@@ -257,10 +339,10 @@ class _OneMarginLoss(IPCWLoss):
         self,
         approxes: FloatArray,
         targets: Float32Array,
-        weights: Float32Array | None,  # noqa: ARG002
+        weights: Float32Array | None,
     ) -> FloatArray:
         """Derivatives of minus the loss, (n_rows, 2)."""
-        rows = self._own_rows(targets)
+        rows = self._own_rows(targets, weights)
         gradient, hessian = gradient_hessian(
             approxes + self._starts[rows, 0],
             self._targets[rows],
@@ -274,18 +356,12 @@ class _OneMarginLoss(IPCWLoss):
 class _SeveralMarginsLoss(IPCWLoss, catboost.MultiTargetCustomObjective):  # type: ignore[misc, name-defined]
     """Several margins: CatBoost asks for one row at a time, so the derivatives are compiled."""
 
-    def _prepare(self) -> None:
-        super()._prepare()
-        self._bind()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._bind()
-
-    def _bind(self) -> None:
+    @functools.cached_property
+    def calc_ders_multi(self) -> Callable[..., Any]:
+        """Compiled derivatives of minus the loss of one row, by its number."""
         # The table is bound by reference, so the compiled code reads the refreshed weights.
-        self.calc_ders_multi = functools.partial(
-            _compiled_ders(self.n_margins, self._reference), self._table
+        return functools.partial(
+            _compiled_ders(self.n_margins, self._reference), self._table, self._first_number
         )
 
 
@@ -304,11 +380,12 @@ def _compiled_ders(n_margins: int, reference: bool) -> Callable[..., Any]:
     first_class = 1 if reference else 0
 
     @njit(error_model="numpy")
-    def ders(table, trees, numbers, pool_weight):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def ders(table, first, trees, numbers, pool_weight):  # type: ignore[no-untyped-def]  # noqa: ARG001
         # Not less than 0 and not beyond the end; compiled code would read any memory.
-        if not 0 <= numbers[0] < len(table):
+        number = int(numbers[0]) - first
+        if not 0 <= number < len(table):
             raise ValueError(_FOREIGN_ROW)
-        row = table[int(numbers[0])]
+        row = table[number]
         weight, observed, start = row[0], int(row[1]) - first_class, row[2:]
         proba = np.empty(n_margins)
         top = 0.0 if reference else trees[0] + start[0]
@@ -360,7 +437,8 @@ class IPCWLogLoss:
         self._loss = loss
 
     def __deepcopy__(self, memo: dict[int, Any]) -> IPCWLogLoss:
-        return self  # What it sees belongs to the one loss that is being trained.
+        # What it sees belongs to the copy of the loss that is being trained.
+        return type(self)(copy.deepcopy(self._loss, memo))
 
     def is_max_optimal(self) -> bool:
         """Lower is better."""
@@ -371,8 +449,7 @@ class IPCWLogLoss:
     ) -> tuple[float, float]:
         """Sum of the losses and of the weights of some rows."""
         numbers = target[0] if isinstance(target, tuple) else target
-        rows = self._loss._own_rows(numbers)
-        self._loss._check_weight(rows, weight)
+        rows = self._loss._own_rows(numbers, weight)
         margin = np.column_stack(approxes) + self._loss._starts[rows]
         self._loss._see(rows, margin)
         losses = pointwise_log_loss(
@@ -392,8 +469,11 @@ class _IPCWLogLossMulti(IPCWLogLoss, catboost.MultiTargetCustomMetric):  # type:
 _IPCWLogLossMulti.__name__ = "IPCWLogLoss"
 
 
-def _raw_margin(model: Any, matrix: Float32Array, schema: Features) -> npt.ArrayLike:
-    margin: npt.ArrayLike = model.predict(catboost.Pool(**pool_columns(matrix, schema)))
+def _raw_margin(
+    model: Any, matrix: Float32Array, schema: Features, names: list[str] | None = None
+) -> npt.ArrayLike:
+    pool = catboost.Pool(**pool_columns(matrix, schema, names))
+    margin: npt.ArrayLike = model.predict(pool, prediction_type="RawFormulaVal")
     return margin
 
 
@@ -469,18 +549,15 @@ class _Refresh:
     def __init__(self, loss: IPCWLoss, params: Mapping[str, Any] | None) -> None:
         self._loss = loss
         self._params = params
+        self._thread = TrainingThread()
         self._iteration = 0
         self._begin()
-        self._watch_if_due()
 
     def _begin(self) -> None:
         self._alternation = Alternation(self._loss)
         self._trainer: _CensoringTrainer | None = None
+        self._training: IPCWLoss | None = None
         self._n_rounds = 0
-
-    def _watch_if_due(self) -> None:
-        if self._loss._schedule.is_due(self._n_rounds + 1):
-            self._loss._watch()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Refresh:
         # Only parameters are copied, and among these CatBoost would silently ignore it.
@@ -488,22 +565,26 @@ class _Refresh:
         raise TypeError(msg)
 
     def after_iteration(self, info: Any) -> bool:
+        self._thread.check()
         if info.iteration <= self._iteration:
             self._begin()  # The counter went back: another training with this callback.
         self._iteration = info.iteration
         loss, alternation = self._loss, self._alternation
+        if self._training is None:
+            self._training = loss._trainings.latest() or loss
         self._n_rounds += 1
         if loss._schedule.is_due(self._n_rounds) and alternation.has_censoring:
-            self._refresh()
-        self._watch_if_due()
-        loss._table[: loss._events.n_rows, 0] = alternation.weight
+            self._refresh(self._training)
+        if loss._schedule.is_due(self._n_rounds + 1):
+            self._training._watch()
+        self._training._table[: loss._events.n_rows, 0] = alternation.weight
         return True  # False would stop training.
 
-    def _refresh(self) -> None:
+    def _refresh(self, training: IPCWLoss) -> None:
         loss, alternation = self._loss, self._alternation
         if self._trainer is None:
             self._trainer = _CensoringTrainer(alternation, loss, self._params)
-        margin = loss._take_seen()
+        margin = training._take_seen()
         n_rows = loss._events.n_rows
         alternation.refresh(
             self._trainer,

@@ -50,7 +50,14 @@ from survival_objectives.adapters._dask_cluster import (
     settled,
     watched,
 )
-from survival_objectives.adapters._dask_worker import Part, Plan, checked_part, summary, train
+from survival_objectives.adapters._dask_worker import (
+    Part,
+    Plan,
+    checked_part,
+    part_digest,
+    summary,
+    train,
+)
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters._fitted import hand_over
 from survival_objectives.boosting import LoopState
@@ -250,15 +257,43 @@ class DaskSurvivalBoost(SurvivalBoost):
             if sum(n_samples[number] for number in block)
         }
         parameters = {**self._plain_parameters(), "checkpoint_every": self._checkpoint_every()}
-        checkpoint = Checkpoint(parameters, self._seed(), list(groups.values()), n_samples)
-        state = None
-        if found is not None:
-            found[0].check_resumes(checkpoint)
-            checkpoint, state = found
-        with (
-            self._held_out_parts(client, held_out, list(groups), event_ids) as held_parts,
-            Training(client, list(groups), self.timeout) as training,
-        ):
+        with self._held_out_parts(client, held_out, list(groups), event_ids) as held_parts:
+            everybody = [*parts, *(part for block in held_parts or () for part in block)]
+            digests = self._digests(client, everybody, schema, list(groups))
+            checkpoint = Checkpoint(
+                parameters, self._seed(), list(groups.values()), n_samples, digests
+            )
+            state = None
+            if found is not None:
+                found[0].check_resumes(checkpoint)
+                checkpoint, state = found
+            return self._run(
+                client, groups, parts, held_parts, schema, event_ids, checkpoint, state, goes_on
+            )
+
+    def _digests(
+        self, client: Any, parts: list[Any], schema: Features, workers: list[str]
+    ) -> list[str]:
+        """What the people are known by where the training may be resumed."""
+        if self.checkpoint_folder is None:
+            return []
+        tasks = client.map(part_digest, parts, schema=schema, pure=False)
+        digests: list[str] = watched(client, tasks, workers)
+        return digests
+
+    def _run(
+        self,
+        client: Any,
+        groups: dict[str, list[int]],
+        parts: list[Any],
+        held_parts: list[list[Any]] | None,
+        schema: Features,
+        event_ids: npt.NDArray[np.int64],
+        checkpoint: Checkpoint,
+        state: LoopState | None,
+        goes_on: bool,
+    ) -> SurvivalBoost:
+        with Training(client, list(groups), self.timeout) as training:
             plan = self._plan(training, schema, event_ids, checkpoint, state, goes_on)
             tasks = [
                 client.submit(

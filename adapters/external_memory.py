@@ -24,7 +24,9 @@ person boosted on, and model.
 
 from __future__ import annotations
 
+import errno
 import itertools
+import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,6 +44,8 @@ from scipy.special import expit
 from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters._fitted import hand_over
+from survival_objectives.adapters._interrupts import HeldInterrupts, interrupts_held
+from survival_objectives.adapters._people_digest import people_digest
 from survival_objectives.boosting import BoostingLoop, Imputation
 from survival_objectives.censoring import time_feature
 from survival_objectives.estimator import _CALIBRATION_PEOPLE, SurvivalBoost, _People
@@ -74,6 +78,11 @@ Float32Array = npt.NDArray[np.float32]
 _Part = tuple[Features, SurvivalTarget, FloatArray | None]
 Rows = Callable[[], Iterator[tuple[Float32Array, FloatArray]]]
 
+# Bytes that XGBoost's files take for a row and, by kind, for each of its values: dense ones with up
+# to 256 bins, and all others. Measured on xgboost 3.2 as at most 8, 2.5 and 5.6.
+_ROW_BYTES, _DENSE_BYTES, _VALUE_BYTES, _BIN_BYTES = 8, 2.5, 6.0, 16
+# XGBoost's default.
+_MAX_BIN = 256
 # Stacked rows for which numbers are computed at a time.
 _SLICE = 2**20
 
@@ -165,8 +174,9 @@ def fit_external(
         With ``engine="xgboost"``; its parameters are used, and it is fitted.
     batches : iterable of (X, y) or (X, y, sample_weight)
         For instance `ParquetBatches`. It is iterated over about twenty times or, with
-        ``people_per_turn``, once a refresh, and must give the same people every time, in the types
-        that ``SurvivalBoost.fit`` takes.
+        ``people_per_turn``, once a refresh, and must give the same people every time, in the same
+        order, in the types that ``SurvivalBoost.fit`` takes. Each batch is known again by its
+        outcomes, weights and the features of some of its people; another one is an error.
     eval_set : pair (X, y), optional
         Held-out people, in memory. Early stopping needs them here.
     people_per_turn : int, optional
@@ -176,7 +186,8 @@ def fit_external(
         of which only the average is better: make it 100 000 or more. Default: everybody, always.
     cache_folder : path, optional
         Where XGBoost keeps the binned rows while it trains; a local disk is best. Default: the
-        system's folder for temporary files. Emptied when training ends, however it ends.
+        system's folder for temporary files. Emptied when training ends, however it ends. Too little
+        space is an error before anything is written to it.
 
     Returns
     -------
@@ -227,23 +238,34 @@ def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
 # ----------------------------------------------------------------------------------------- batches
 @dataclass(frozen=True)
 class _Source:
-    """Features of the people, batch by batch, and how many people each batch has."""
+    """Features of the people, batch by batch; how many each batch has, and who they are."""
 
     batches: Iterable[Any]
     schema: Features
     sizes: list[int]
+    digests: list[str]
 
     def __iter__(self) -> Iterator[Features]:
         found = 0
-        for features, *_ in _people(self.batches, self.schema):
-            if found == len(self.sizes) or features.n_samples != self.sizes[found]:
-                msg = f"`batches` gave other people when it was read again (batch {found})."
-                raise ValueError(msg)
+        for features, target, weight in _people(self.batches, self.schema):
+            digest = _digest(features, target, weight)
+            if found == len(self.sizes) or digest != self.digests[found]:
+                raise ValueError(self._other_people(found, digest))
             found += 1
             yield features
         if found < len(self.sizes):
             msg = f"`batches` gave {found} batches when it was read again, not {len(self.sizes)}."
             raise ValueError(msg)
+
+    def _other_people(self, number: int, digest: str) -> str:
+        known = ""
+        if digest in self.digests:
+            known = f" It was batch {self.digests.index(digest)} before."
+        return (
+            f"`batches` gave other people when it was read again, or the same in another order "
+            f"(batch {number}).{known} Features would be paired with the outcomes of others: pass "
+            "an object that gives the same batches in the same order whenever it is iterated over."
+        )
 
     def slices(self) -> list[slice]:
         """Where each batch stands among everybody."""
@@ -251,10 +273,12 @@ class _Source:
         return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
 
 
-def _people(
-    batches: Iterable[Any], like: Features | None
-) -> Iterator[tuple[Features, SurvivalTarget | None, FloatArray | None]]:
-    """Checked people of every batch who count; outcomes only where nothing is known yet."""
+def _digest(features: Features, target: SurvivalTarget, weight: FloatArray | None) -> str:
+    return people_digest(features, target.event_ids[target.event], target.duration, weight)
+
+
+def _people(batches: Iterable[Any], like: Features | None) -> Iterator[_Part]:
+    """Checked people of every batch who count."""
     for number, batch in enumerate(batches):
         try:
             X, y, *rest = batch
@@ -266,23 +290,19 @@ def _people(
             yield people
 
 
-def _batch_people(
-    X: Any, y: Any, weight: Any, like: Features | None
-) -> tuple[Features, SurvivalTarget | None, FloatArray | None] | None:
+def _batch_people(X: Any, y: Any, weight: Any, like: Features | None) -> _Part | None:
     if len(X) == 0 or (weight is not None and not np.any(np.asarray(weight))):
         return None
-    features, target = check_features(X, like=like), None
-    if like is None:
-        target = check_survival_target(y, require_event=False)
-        if target.n_samples != features.n_samples:
-            msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
-            raise ValueError(msg)
+    features = check_features(X, like=like)
+    target = check_survival_target(y, require_event=False)
+    if target.n_samples != features.n_samples:
+        msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
+        raise ValueError(msg)
     checked = check_sample_weight(weight, features.n_samples)
     if checked is not None and not checked.all():
         keep = np.flatnonzero(checked)
         features, checked = replace(features, values=features.values[keep]), checked[keep]
-        if target is not None:
-            target = replace(target, event=target.event[keep], duration=target.duration[keep])
+        target = _taken(target, keep)
     return features, target, checked
 
 
@@ -292,8 +312,8 @@ def _read_outcomes(batches: Iterable[Any]) -> tuple[_Source, SurvivalTarget, Flo
     labels, durations = [], []
     weights: list[FloatArray | None] = []
     sizes: list[int] = []
+    digests: list[str] = []
     for features, target, weight in _people(batches, None):
-        assert target is not None
         schema = features.schema if schema is None else _with_levels(schema, features, len(sizes))
         if weights and (weight is None) != (weights[0] is None):
             msg = f"Batch {len(sizes)}: either all batches have weights or none has."
@@ -302,6 +322,7 @@ def _read_outcomes(batches: Iterable[Any]) -> tuple[_Source, SurvivalTarget, Flo
         durations.append(time_feature(target.duration))
         weights.append(weight)
         sizes.append(features.n_samples)
+        digests.append(_digest(features, target, weight))
     if schema is None:
         msg = "`batches` has no people."
         raise ValueError(msg)
@@ -309,7 +330,7 @@ def _read_outcomes(batches: Iterable[Any]) -> tuple[_Source, SurvivalTarget, Flo
     total = None
     if weights[0] is not None:
         total = np.concatenate([weight for weight in weights if weight is not None])
-    return _Source(batches, schema, sizes), known, total
+    return _Source(batches, schema, sizes, digests), known, total
 
 
 def _with_levels(schema: Features, features: Features, number: int) -> Features:
@@ -361,19 +382,68 @@ class _Booster(_boosting_xgboost.Booster):
             options["max_bin"] = max_bin
         schema = self._settings.schema
         columns = range(schema.n_features + 1)
-        reader = _Reader(
-            rows,
-            self._cache(),
-            self._n_margins,
-            feature_names=column_names(schema),
-            feature_types=["c" if column in schema.categories else "q" for column in columns],
-        )
-        return xgb.ExtMemQuantileDMatrix(
-            reader,
-            enable_categorical=bool(schema.categories),
-            nthread=self._settings.n_jobs,
-            **options,
-        )
+        prefix = self._cache()
+        with interrupts_held() as interrupts:
+            reader = _Reader(
+                rows,
+                prefix,
+                self._n_margins,
+                interrupts,
+                _Disk(str(Path(prefix).parent), max_bin or _MAX_BIN),
+                feature_names=column_names(schema),
+                feature_types=["c" if column in schema.categories else "q" for column in columns],
+            )
+            try:
+                return xgb.ExtMemQuantileDMatrix(
+                    reader,
+                    enable_categorical=bool(schema.categories),
+                    nthread=self._settings.n_jobs,
+                    **options,
+                )
+            except _Stopped as stopped:
+                raise stopped.reason from None
+
+
+class _Stopped(Exception):  # noqa: N818  It stands for what was raised.
+    """An interruption on its way through XGBoost, which lets only an Exception pass."""
+
+    def __init__(self, reason: BaseException) -> None:
+        super().__init__()
+        self.reason = reason
+
+
+class _Disk:
+    """Space that the files of one matrix need; where it is full, XGBoost aborts the process."""
+
+    def __init__(self, folder: str, max_bin: int) -> None:
+        self._folder, self._max_bin = folder, max_bin
+        self._needed, self._n_passes = 0.0, 0
+
+    def begin_pass(self) -> None:
+        """Before the second pass all rows are known, and none is written."""
+        self._n_passes += 1
+        if self._n_passes == 2:
+            self._check(self._needed)
+
+    def check(self, values: Float32Array) -> None:
+        """Raise an error unless there is room for these rows."""
+        is_dense = self._max_bin <= _MAX_BIN and not np.isnan(values).any()
+        value_bytes = _DENSE_BYTES if is_dense else _VALUE_BYTES
+        needed = len(values) * (_ROW_BYTES + value_bytes * values.shape[1])
+        needed += _BIN_BYTES * self._max_bin * values.shape[1]
+        if self._n_passes == 1:
+            self._needed += needed
+        self._check(needed)
+
+    def _check(self, needed: float) -> None:
+        free = shutil.disk_usage(self._folder).free
+        if needed > free:
+            msg = (
+                f"The binned rows need {needed / 1e6:.3g} MB, but {free / 1e6:.3g} MB are free. "
+                "Make space, pass another `cache_folder`, or keep fewer people at a time by "
+                "`people_per_turn`"
+            )
+            raise OSError(errno.ENOSPC, msg, self._folder)
 
 
 class _Reader(xgb.DataIter):  # type: ignore[misc, name-defined]
@@ -383,8 +453,17 @@ class _Reader(xgb.DataIter):  # type: ignore[misc, name-defined]
     given a row without values: it makes no empty matrix. Nobody reads its margin.
     """
 
-    def __init__(self, rows: Rows, prefix: str, n_margins: int, **columns: Any) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        prefix: str,
+        n_margins: int,
+        interrupts: HeldInterrupts,
+        disk: _Disk,
+        **columns: Any,
+    ) -> None:
         self._rows, self._columns = rows, columns
+        self._interrupts, self._disk = interrupts, disk
         self._batches: Iterator[tuple[Float32Array, FloatArray]] = iter(())
         self._nobody = (
             np.full((1, len(columns["feature_names"])), np.nan, np.float32),
@@ -393,19 +472,33 @@ class _Reader(xgb.DataIter):  # type: ignore[misc, name-defined]
         super().__init__(cache_prefix=prefix, release_data=True)
 
     def next(self, input_data: Callable[..., Any]) -> bool:
+        try:
+            with self._interrupts.open():
+                batch = self._next_batch()
+            if batch is not None:
+                values, start = batch
+                margin = np.asarray(start, np.float32)
+                input_data(data=values, base_margin=margin, **self._columns)
+            return batch is not None
+        except Exception:
+            raise
+        except BaseException as reason:
+            raise _Stopped(reason) from None
+
+    def _next_batch(self) -> tuple[Float32Array, FloatArray] | None:
         for values, start in self._batches:
             if len(values):
                 self._is_empty = False
-                margin = np.asarray(start, np.float32)
-                input_data(data=values, base_margin=margin, **self._columns)
-                return True
+                self._disk.check(values)
+                return values, start
         if self._is_empty:
-            self._batches = iter([self._nobody])
-            return self.next(input_data)
-        return False
+            self._is_empty = False
+            return self._nobody
+        return None
 
     def reset(self) -> None:
         self._batches, self._is_empty = self._rows(), True
+        self._disk.begin_pass()
 
 
 @dataclass

@@ -10,6 +10,7 @@ custom objective starts from the ``init_score`` of the Dataset, which prediction
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +21,7 @@ from survival_objectives.adapters._engine import column_names, import_engine, ri
 from survival_objectives.censoring import MarginModel
 from survival_objectives.losses import gradient_hessian, log_loss
 from survival_objectives.stacking import Role
-from survival_objectives.training import Alternation, TrainingProblem
+from survival_objectives.training import Alternation, TrainingProblem, TrainingThread
 from survival_objectives.validation import Features
 
 lgb = import_engine("lightgbm")
@@ -30,6 +31,8 @@ __all__ = ["IPCWObjective"]
 Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
 
+# Several threads may share an objective, whose Dataset is made when it is first asked for.
+_MAKING = threading.RLock()
 # Settings of the event model that its censoring model must not inherit.
 _NOT_INHERITED = ("objective", "metric", "num_class", "monotone_constraints")
 
@@ -53,7 +56,8 @@ class IPCWObjective(TrainingProblem):
     (2, 3, 2)
     """
 
-    _transient = (*TrainingProblem._transient, "_train_set")
+    _transient = (*TrainingProblem._transient, "_train_set", "_checked_start")
+    _checked_start: Any = ()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> IPCWObjective:
         # lgb.train deep-copies `params`; a copy would never see the refreshed weights.
@@ -63,15 +67,18 @@ class IPCWObjective(TrainingProblem):
     @property
     def train_set(self) -> Any:
         """`lightgbm.Dataset` of the stacked rows, the horizon as last column."""
-        if not hasattr(self, "_train_set"):
-            self._train_set = _dataset(
-                self._events.matrix(self._features),
-                self._features,
-                self._start_margin(self._events.horizon),
-                label=self.target,
-                weight=self._initial_weight,
-            )
-        return self._train_set
+        with _MAKING:
+            if not hasattr(self, "_train_set"):
+                self._train_set = _dataset(
+                    self._events.matrix(self._features),
+                    self._features,
+                    self._start_margin(self._events.horizon),
+                    kind=_TrainingDataset,
+                    feature_name=self._marked(column_names(self._features)),
+                    label=self.target,
+                    weight=self._initial_weight,
+                )
+            return self._train_set
 
     @property
     def params(self) -> dict[str, Any]:
@@ -101,6 +108,7 @@ class IPCWObjective(TrainingProblem):
             rows.matrix,
             self._features,
             rows.start,
+            feature_name=self._marked(column_names(self._features)),
             label=rows.target,
             weight=rows.weight,
             reference=self.train_set,
@@ -118,8 +126,27 @@ class IPCWObjective(TrainingProblem):
                 "they lack. Construct both objectives with `start='zero'` to continue training."
             )
             raise ValueError(msg)
+        if rows is None:
+            self._check_start(dataset)
         gradient, hessian = self._derivatives(margin, rows, order="F")
         return (gradient[:, 0], hessian[:, 0]) if self.n_margins == 1 else (gradient, hessian)
+
+    def _check_start(self, dataset: Any) -> None:
+        """Refuse an ``init_score`` that is not ours; an array is looked at once."""
+        given = dataset.init_score
+        if given is self._checked_start or dataset._predictor is not None:
+            return
+        start = self._start_margin(self._events.horizon)
+        size = 0 if given is None else np.size(given)
+        if size != start.size or not np.array_equal(
+            np.reshape(given, start.shape, order="F"), start
+        ):
+            msg = (
+                "The `init_score` of this Dataset was changed, but predictions add the start of "
+                "this objective. Leave `objective.train_set` as it is."
+            )
+            raise ValueError(msg)
+        self._checked_start = given
 
     @property
     def _hessian_scale(self) -> float:
@@ -170,18 +197,31 @@ class IPCWObjective(TrainingProblem):
         raise ValueError(msg)
 
     # ----------------------------------------------------------------------------------- prediction
-    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
+    def _check_model(self, model: Any) -> None:
         # A model of a custom objective names none in its text.
         named = re.search(r"^objective=(.*)$", model.model_to_string(num_iteration=1), re.MULTILINE)
         same_loss = "binary" if self._reference else "multiclass"
-        if named is not None and named[1].split()[0] != same_loss:
+        if named is not None and not re.match(rf"{same_loss}( sigmoid:1$| num_class:|$)", named[1]):
             msg = (
                 f"This booster was trained with LightGBM's own objective {named[1]!r}. "
                 'Train it with `{**objective.params, "objective": objective}`.'
             )
             raise ValueError(msg)
+        names = model.feature_name()
+        is_unnamed = names == [f"Column_{number}" for number in range(len(names))]
+        self._check_trained(None if is_unnamed else names, model.num_model_per_iteration())
+
+    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
         margin: npt.ArrayLike = model.predict(matrix, raw_score=True)
         return margin
+
+
+class _TrainingDataset(lgb.Dataset):  # type: ignore[misc, name-defined]
+    """A Dataset that threads may share: LightGBM bins its rows in the first training, once."""
+
+    def construct(self) -> Any:
+        with _MAKING:
+            return super().construct()
 
 
 def _dataset(
@@ -189,18 +229,18 @@ def _dataset(
     schema: Features,
     start: FloatArray,
     *,
+    kind: type = lgb.Dataset,
     params: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Any:
-    return lgb.Dataset(
+    return kind(
         values,
         # A flat score for one margin, an (n_rows, n_margins) one for several.
         init_score=start if start.ndim == 2 and start.shape[1] > 1 else start.ravel(),
-        feature_name=column_names(schema),
         categorical_feature=sorted(schema.categories),
         # The Dataset is made before LightGBM knows `min_data_in_leaf`, and may be used twice.
         params={**(params or {}), "feature_pre_filter": False, "verbosity": -1},
-        **options,
+        **{"feature_name": column_names(schema), **options},
     )
 
 
@@ -340,6 +380,7 @@ class _Refresh:
     def __init__(self, objective: IPCWObjective, params: Mapping[str, Any] | None) -> None:
         self._objective = objective
         self._params = params
+        self._thread = TrainingThread()
         self._alternation: Alternation | None = None
         self._trainer: _CensoringTrainer | None = None
 
@@ -350,16 +391,20 @@ class _Refresh:
                 "be refreshed there. Run `lgb.train` on the people of each fold."
             )
             raise TypeError(msg)
+        self._thread.check()
         n_rounds = env.iteration - env.begin_iteration
         if n_rounds == 0 or self._alternation is None:
             self._alternation = Alternation(self._objective)
             self._trainer = None
-            self._objective.__dict__.pop("_offered_weight", None)
-        self._objective._check_taken()
-        alternation = self._alternation
+            self._offered: Float32Array | None = None
+            self._objective._slot.clear()
+        slot, alternation = self._objective._slot, self._alternation
+        if self._offered is not None:
+            slot.check_taken(self._offered)
         if self._objective._schedule.is_due(n_rounds) and alternation.has_censoring:
             self._refresh(env, alternation, n_rounds)
-        self._objective._offered_weight = alternation.weight
+        self._offered = alternation.weight
+        slot.offer(self._offered)
 
     def _refresh(self, env: Any, alternation: Alternation, n_rounds: int) -> None:
         objective = self._objective

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
 from survival_objectives.losses import log_loss
-from survival_objectives.training import Alternation, TrainingProblem
+from survival_objectives.training import Alternation, TrainingProblem, TrainingThread
 from survival_objectives.validation import Features
 
 xgb = import_engine("xgboost")
@@ -31,6 +32,8 @@ FloatArray = npt.NDArray[np.float64]
 
 # float32 counts exactly up to here, and XGBoost stores row numbers as float32.
 _MAX_NUMBERED_ROWS = 2**24
+# Several threads may share an objective, whose matrix is made when it is first asked for.
+_MAKING = threading.RLock()
 # Settings of the event model's trees that its censoring model must not inherit.
 _NOT_INHERITED = ("monotone_constraints", "interaction_constraints")
 
@@ -60,9 +63,10 @@ class IPCWObjective(TrainingProblem):
     @property
     def dtrain(self) -> Any:
         """`xgboost.QuantileDMatrix` of the stacked rows, the horizon as last column."""
-        if not hasattr(self, "_dtrain"):
-            self._dtrain = self._training_matrix(xgb.QuantileDMatrix)
-        return self._dtrain
+        with _MAKING:
+            if not hasattr(self, "_dtrain"):
+                self._dtrain = self._training_matrix(xgb.QuantileDMatrix)
+            return self._dtrain
 
     def cv_matrix(self) -> Any:
         """`xgboost.DMatrix` of the same rows, for ``xgb.cv``, which refuses a QuantileDMatrix.
@@ -97,19 +101,13 @@ class IPCWObjective(TrainingProblem):
         training so that the scores of all rounds can be compared.
         """
         rows = self._held_out_rows(X, y)
-        matrix = _matrix(
-            xgb.QuantileDMatrix, rows.matrix, self._features, rows.start, ref=self.dtrain
-        )
+        matrix = self._matrix(xgb.QuantileDMatrix, rows.matrix, rows.start, ref=self.dtrain)
         matrix.set_info(label=rows.target, weight=rows.weight)
         return matrix
 
     def _training_matrix(self, kind: type) -> Any:
-        matrix = _matrix(
-            kind,
-            self._events.matrix(self._features),
-            self._features,
-            self._start_margin(self._events.horizon),
-        )
+        start = self._start_margin(self._events.horizon)
+        matrix = self._matrix(kind, self._events.matrix(self._features), start)
         matrix.set_info(label=self.target, weight=self._initial_weight)
         if self._events.n_rows <= _MAX_NUMBERED_ROWS:
             # XGBoost keeps these bounds when it slices a matrix: they number the rows of a fold,
@@ -118,6 +116,12 @@ class IPCWObjective(TrainingProblem):
             mark = np.full_like(numbers, self._mark())
             matrix.set_info(label_lower_bound=numbers, label_upper_bound=mark)
         return matrix
+
+    def _matrix(
+        self, kind: type, values: Float32Array, start: npt.ArrayLike, **options: Any
+    ) -> Any:
+        names = self._marked(column_names(self._features))
+        return _matrix(kind, values, self._features, start, feature_names=names, **options)
 
     def _mark(self) -> float:
         digest = hashlib.sha256(self._initial_weight.tobytes() + self.horizon.tobytes()).digest()
@@ -129,7 +133,7 @@ class IPCWObjective(TrainingProblem):
         if dtrain is getattr(self, "_dtrain", None):
             return self._derivatives(margin, None, order="C")
         rows = self._own_rows(dtrain)
-        if self.__dict__.pop("_offered_weight", None) is not None:
+        if self._slot.take() is not None:
             msg = (
                 "This matrix has the rows of `objective.dtrain` but is another one, where the "
                 "weights cannot be refreshed. Train on `objective.dtrain`."
@@ -187,30 +191,38 @@ class IPCWObjective(TrainingProblem):
         return rows
 
     # ----------------------------------------------------------------------------------- prediction
+    def _check_model(self, model: Any) -> None:
+        shape = json.loads(model.save_config())["learner"]["learner_model_param"]
+        n_margins = max(1, int(shape["num_class"]), int(shape["num_target"]))
+        self._check_trained(model.feature_names, n_margins)
+
     def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
-        return _raw_margin(model, matrix, self._features)
+        return _raw_margin(model, matrix, self._features, self.n_margins)
 
 
 def _matrix(
     kind: type, values: Float32Array, schema: Features, start: npt.ArrayLike, **options: Any
 ) -> Any:
+    """A matrix with starting margins: what is given leaves ``base_score`` without effect."""
     types = ["c" if column in schema.categories else "q" for column in range(values.shape[1])]
     matrix = kind(
         values,
-        feature_names=column_names(schema),
         feature_types=types,
         enable_categorical=bool(schema.categories),
-        **options,
+        **{"feature_names": column_names(schema), **options},
     )
     matrix.set_base_margin(np.asarray(start, dtype=np.float32))
     return matrix
 
 
-def _raw_margin(booster: Any, values: Float32Array, schema: Features) -> npt.ArrayLike:
+def _raw_margin(
+    booster: Any, values: Float32Array, schema: Features, n_margins: int
+) -> npt.ArrayLike:
     # Early stopping leaves the rounds after the best one in the booster.
     best = booster.attr("best_iteration")
     n_rounds = booster.num_boosted_rounds() if best is None else int(best) + 1
-    matrix = _matrix(xgb.DMatrix, values, schema, np.zeros(0))
+    start = np.zeros((len(values), n_margins), np.float32)
+    matrix = _matrix(xgb.DMatrix, values, schema, start, feature_names=booster.feature_names)
     margin: npt.ArrayLike = booster.predict(
         matrix, output_margin=True, iteration_range=(0, n_rounds)
     )
@@ -225,7 +237,9 @@ class _BinaryMargin:
         self.schema = schema
 
     def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
-        return np.asarray(_raw_margin(self.booster, matrix, self.schema), dtype=np.float64) + start
+        return (
+            np.asarray(_raw_margin(self.booster, matrix, self.schema, 1), dtype=np.float64) + start
+        )
 
 
 class _CensoringTrainer:
@@ -277,6 +291,7 @@ class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-define
         super().__init__()
         self._objective = objective
         self._params = params
+        self._thread = TrainingThread()
         self._alternation: Alternation | None = None
         self._trainer: _CensoringTrainer | None = None
 
@@ -287,9 +302,11 @@ class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-define
                 "weights cannot be refreshed there. Run `xgb.train` on the people of each fold."
             )
             raise TypeError(msg)
+        self._thread.check()
         self._alternation = Alternation(self._objective)
         self._trainer = None
-        self._objective.__dict__.pop("_offered_weight", None)
+        self._offered: Float32Array | None = None
+        self._objective._slot.clear()
         return model
 
     def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
@@ -297,22 +314,21 @@ class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-define
         if alternation is None:
             msg = "This callback missed the start of training. Pass it to `xgb.train`."
             raise RuntimeError(msg)
-        self._objective._check_taken()
+        slot = self._objective._slot
+        if self._offered is not None:
+            slot.check_taken(self._offered)
         if self._objective._schedule.is_due(epoch) and alternation.has_censoring:
             self._refresh(model, alternation, epoch)
-        self._objective._offered_weight = alternation.weight
+        self._offered = alternation.weight
+        slot.offer(self._offered)
         return False  # True would stop training.
 
     def _refresh(self, model: Any, alternation: Alternation, epoch: int) -> None:
         objective = self._objective
         if self._trainer is None:
             rows, times = objective._exit_rows(alternation.censorings, left=False)
-            self._exit = _matrix(
-                xgb.QuantileDMatrix,
-                rows,
-                objective._features,
-                objective._start_margin(times),
-                ref=objective.dtrain,
+            self._exit = objective._matrix(
+                xgb.QuantileDMatrix, rows, objective._start_margin(times), ref=objective.dtrain
             )
             params = _tree_params(model) if self._params is None else dict(self._params)
             self._trainer = _CensoringTrainer(alternation, objective, params)

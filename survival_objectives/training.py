@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, Protocol
 from weakref import WeakSet
 
@@ -57,6 +59,7 @@ from survival_objectives.validation import (
     check_sample_weight,
     check_survival_target,
     check_times,
+    relative_weights,
     take_rows,
 )
 
@@ -68,6 +71,9 @@ __all__ = [
     "RefreshRecord",
     "RefreshSchedule",
     "TrainingProblem",
+    "TrainingThread",
+    "WeightSlot",
+    "counted_target",
 ]
 
 logger = logging.getLogger("survival_objectives")
@@ -76,8 +82,87 @@ FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 RawMargin = Callable[[Float32Array], npt.ArrayLike]
 
+# Survival that rises by more than rounding shows trees without the constraint of `monotone`.
+_RISE = 1e-4
 # Rows evaluated at a time when curves are predicted: 2^18 rows x 100 features take 100 MB.
 _PREDICTION_ROWS = 2**18
+
+
+class WeightSlot(threading.local):
+    """Weights that a refresh callback hands to the objective for one round.
+
+    The engines call both from the thread that trains, and each thread has a slot of its own, so
+    that several trainings may share one objective. A copy of a slot is empty.
+    """
+
+    def __init__(self) -> None:
+        self._offered: Float32Array | None = None
+        self._taken: Float32Array | None = None
+
+    def offer(self, weight: Float32Array) -> None:
+        """Put weights in, for the next round of this thread."""
+        self._offered = weight
+
+    def take(self) -> Float32Array | None:
+        """The weights offered for this round, which leave the slot, or None."""
+        self._taken, self._offered = self._offered, None
+        return self._taken
+
+    def clear(self) -> None:
+        """Forget what an earlier training, perhaps an interrupted one, has left."""
+        self._offered = self._taken = None
+
+    def check_taken(self, weight: Float32Array) -> None:
+        """Raise an error unless ``weight`` is what the last round was trained with."""
+        taken = self._taken
+        self.clear()
+        if taken is not weight:
+            msg = (
+                "The refreshed weights were not used in the last round: this callback belongs to "
+                "another objective than the one that is trained, or that one was trained elsewhere "
+                "in between. Use `refresh()` of the objective, for one training at a time."
+            )
+            raise ValueError(msg)
+
+    def __reduce__(self) -> tuple[type[WeightSlot], tuple[()]]:
+        return WeightSlot, ()
+
+
+class TrainingThread:
+    """The thread that uses a callback: the first one, and no other."""
+
+    def __init__(self) -> None:
+        self._thread: int | None = None
+
+    def check(self) -> None:
+        """Raise an error in any other thread than the first that asked."""
+        current = threading.get_ident()
+        if self._thread is None:
+            self._thread = current
+        if self._thread != current:
+            msg = (
+                "This callback is used by a training in another thread. Give each training its "
+                "own: `objective.refresh()`."
+            )
+            raise ValueError(msg)
+
+
+class _Scratch(threading.local):
+    """Float32 arrays for gradient and Hessian, used again in every round, apart by thread."""
+
+    def __init__(self) -> None:
+        self._pair = np.empty((2, 0, 0), np.float32)
+
+    def pair(self, shape: tuple[int, int], order: Literal["C", "F"]) -> Float32Array:
+        if self._pair.shape[1:] != shape:
+            if order == "C":
+                self._pair = np.empty((2, *shape), np.float32)
+            else:
+                self._pair = np.empty((2, *shape[::-1]), np.float32).transpose(0, 2, 1)
+        return self._pair
+
+    def __reduce__(self) -> tuple[type[_Scratch], tuple[()]]:
+        return _Scratch, ()
 
 
 class RefreshSchedule:
@@ -271,7 +356,8 @@ _PARAMETERS = """Parameters
     min_event_survival : float, default=0.05
         The same for the event-free probability in the weights of the censoring model.
     sample_weight : array of shape (n_samples,), optional
-        Weights of people; a weight of 2 acts like a repeated person.
+        Weights of people, relative to each other: they are divided by their mean. People of weight
+        0 are left out, with the causes that only they have.
     random_state : int, Generator, RandomState or None
         Seed of the horizons and of the engine.
 
@@ -295,18 +381,11 @@ class TrainingProblem(ABC):
     {parameters}
     """
 
-    _buffers: Float32Array
     _fold_weights: dict[bytes, Float32Array]
     _training_folds: WeakSet[Any]
-    _offered_weight: Float32Array
 
-    #: Attributes that hold engine handles and scratch arrays: rebuilt on demand, never pickled.
-    _transient: tuple[str, ...] = (
-        "_buffers",
-        "_fold_weights",
-        "_training_folds",
-        "_offered_weight",
-    )
+    #: Attributes that hold engine handles and what is computed from others: never pickled.
+    _transient: tuple[str, ...] = ("_fold_weights", "_training_folds")
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -331,11 +410,21 @@ class TrainingProblem(ABC):
         sample_weight: Any = None,
         random_state: Any = None,
     ) -> None:
+        self._slot, self._scratch = WeightSlot(), _Scratch()
         features = check_features(X)
         target = check_survival_target(y)
         if features.n_samples != target.n_samples:
             msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
             raise ValueError(msg)
+        weight = check_sample_weight(sample_weight, target.n_samples)
+        self._people = np.arange(target.n_samples)
+        if weight is not None and not weight.all():
+            # Nobody of weight 0 may have a say in labels, horizons or bins.
+            self._people = np.flatnonzero(weight)
+            X, weight = take_rows(X, self._people), weight[self._people]
+            features = replace(features, values=features.values[self._people])
+            target = _taken(target, self._people)
+        self._sample_weight = relative_weights(weight)
         self._reference = check_choice(margins, "margins", ("reference", "free")) == "reference"
         if monotone and not self._reference:
             msg = (
@@ -351,7 +440,6 @@ class TrainingProblem(ABC):
         self._min_event_survival = check_fraction(
             min_event_survival, "min_event_survival", zero=False
         )
-        self._sample_weight = check_sample_weight(sample_weight, target.n_samples)
         # Training and held-out horizons come from separate streams, so that adding a held-out set
         # leaves the training rows as they are.
         generator = check_random_state(random_state)
@@ -392,12 +480,12 @@ class TrainingProblem(ABC):
         self._fixed_censoring = not isinstance(censoring, str)
         self._initial_censoring = self._censoring_model(censoring, rounded)
         self.censoring_ = self._initial_censoring
-        weight, self._initial_n_floored = self._events.weights(
+        row_weight, self._initial_n_floored = self._events.weights(
             *self._censoring_survival(self._events, X, target),
             floor=self._min_censoring_survival,
             sample_weight=self._sample_weight,
         )
-        self._initial_weight = weight.astype(np.float32)
+        self._initial_weight = row_weight.astype(np.float32)
         self.n_floored_ = self._initial_n_floored
         self._log_floor(self.n_floored_, self._events.n_rows)
         check_choice(start, "start", ("marginal", "constant", "zero"))
@@ -425,8 +513,8 @@ class TrainingProblem(ABC):
 
     @property
     def person(self) -> npt.NDArray[np.int64]:
-        """Person of each training row: rows of one person are not independent."""
-        return self._events.person
+        """Person of each training row, by position in ``X``; rows of one are not independent."""
+        return self._people[self._events.person]
 
     @property
     def horizon(self) -> Float32Array:
@@ -514,14 +602,84 @@ class TrainingProblem(ABC):
         float64 array of shape (n_samples, K + 1, n_times)
             Index 0 is the probability of being event-free, index k the incidence of
             ``event_ids_[k]``; they sum to 1.
+
+        Raises
+        ------
+        ValueError
+            If the model was not trained by this objective, or one of the same columns, link, causes
+            and start. This is known from the name of the time column, which the engines save
+            with a model.
         """
-        return self._reader.cumulative_incidence(
+        times = check_times(times)
+        self._check_model(model)
+        curves = self._reader.cumulative_incidence(
             lambda matrix: self._raw_margin(model, matrix), X, times
         )
+        if self._monotone:
+            _check_falling(curves[:, 0], times)
+        return curves
 
     def predict_survival_function(self, model: Any, X: Any, times: Any) -> FloatArray:
         """Probability of being event-free, (n_samples, n_times); as the incidences' index 0."""
         return self.predict_cumulative_incidence(model, X, times)[:, 0]
+
+    # ------------------------------------------------------------------------------- own models
+    @abstractmethod
+    def _check_model(self, model: Any) -> None:
+        """Refuse a model that was not trained by this objective; see `_check_trained`."""
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        """Eight digits that stand for all that turns margins into curves."""
+        schema, start = self._reader.schema, self._reader.start
+        levels = {column: list(map(str, schema.categories[column])) for column in schema.categories}
+        facts = repr(
+            (schema.n_features, schema.names, levels, self._reference, self.event_ids_.tolist())
+        )
+        digest = hashlib.sha256(facts.encode())
+        for part in (start.times, start.values, start.initial):
+            # Another machine may sum in another order: only what float32 tells apart counts.
+            digest.update(np.asarray(part, dtype=np.float32).tobytes())
+        return digest.hexdigest()[:8]
+
+    def _marked(self, columns: Sequence[str]) -> list[str]:
+        """Names of the stacked columns, that of the time with the fingerprint.
+
+        Engines show an objective no booster to mark, but they all save these names with it.
+        """
+        return [*columns[:-1], f"{columns[-1]}_{self._fingerprint}"]
+
+    def _check_trained(self, columns: Sequence[str] | None, n_margins: int) -> None:
+        """Refuse a model by its number of margins and the mark of its time column.
+
+        Parameters
+        ----------
+        columns : sequence of str, or None
+            Names of the model's columns; None where training knew of none, as in the scikit-learn
+            wrappers, of whose models only the shape can be checked.
+        n_margins : int
+            Margins of the model.
+        """
+        if n_margins != self.n_margins:
+            raise ValueError(self._wrong_margins(n_margins))
+        if columns is None and self._start == "zero":
+            return
+        name = None if columns is None else columns[-1]
+        if name is None or not name.endswith(f"_{self._fingerprint}"):
+            msg = (
+                f"This model was not trained by this objective: its last column is {name!r}, but "
+                f"this objective's time column ends in '_{self._fingerprint}'. Predict with the "
+                "objective that trained it, or with one made from the same data, settings and "
+                "`random_state`."
+            )
+            raise ValueError(msg)
+
+    def _wrong_margins(self, n_margins: float) -> str:
+        return (
+            f"The model has {n_margins:g} margins per row, but this objective trains "
+            f"{self.n_margins}. Merge its parameters into yours: `{{**objective.params, ...}}`, "
+            "and set neither the number of classes nor another objective."
+        )
 
     # ---------------------------------------------------------------------------- for the adapters
     def _kaplan_meier(self, people: npt.NDArray[np.int64] | None = None) -> KaplanMeierCensoring:
@@ -589,19 +747,16 @@ class TrainingProblem(ABC):
         """Gradient and Hessian of all training rows, or of a fold's, in reused float32 buffers."""
         if rows is None:
             target = self.target
-            # A refresh callback offers its weights anew before each round. A training without one,
-            # also after an interrupted training with one, thus always sees the initial weights.
-            offered = self.__dict__.pop("_offered_weight", None)
+            # A refresh callback offers its weights before each round. A training without one, also
+            # after an interrupted training with one, thus always sees the initial weights.
+            offered = self._slot.take()
             weight = self._initial_weight if offered is None else offered
         else:
             target, weight = self.target[rows], self._fold_weight(rows, held_out=False)
         shape = (len(target), self.n_margins)
-        if not hasattr(self, "_buffers") or self._buffers[0].shape != shape:
-            if order == "C":
-                self._buffers = np.empty((2, *shape), np.float32)
-            else:
-                self._buffers = np.empty((2, *shape[::-1]), np.float32).transpose(0, 2, 1)
-        gradient, hessian = self._buffers
+        if margin.size != len(target) * self.n_margins:
+            raise ValueError(self._wrong_margins(margin.size / len(target)))
+        gradient, hessian = self._scratch.pair(shape, order)
         gradient_hessian(
             margin.reshape(shape, order=order),
             target,
@@ -622,16 +777,6 @@ class TrainingProblem(ABC):
         """Whether only the metric was ever asked about a fold; the objective is asked first."""
         return fold not in getattr(self, "_training_folds", ())
 
-    def _check_taken(self) -> None:
-        """Raise an error if the weights offered for the last round were not trained with."""
-        if "_offered_weight" in self.__dict__:
-            del self._offered_weight
-            msg = (
-                "The refreshed weights were not used in the last round: this callback belongs to "
-                "another objective than the one that is trained. Use `refresh()` of that one."
-            )
-            raise ValueError(msg)
-
     def _fold_weight(self, rows: npt.NDArray[np.int64], *, held_out: bool) -> Float32Array:
         """Weights of a fold's rows, from the censoring of its training people alone.
 
@@ -646,7 +791,9 @@ class TrainingProblem(ABC):
         key = hashlib.sha256(rows.tobytes() + bytes([held_out])).digest()
         if key not in self._fold_weights:
             held_out_rows = rows if held_out else np.delete(np.arange(self._events.n_rows), rows)
-            people = np.setdiff1d(np.arange(self._target.n_samples), self.person[held_out_rows])
+            people = np.setdiff1d(
+                np.arange(self._target.n_samples), self._events.person[held_out_rows]
+            )
             weight, _ = self._events.weights(
                 *self._censoring_survival(
                     self._events, None, self._target, self._kaplan_meier(people)
@@ -735,6 +882,33 @@ class TrainingProblem(ABC):
 TrainingProblem.__doc__ = (TrainingProblem.__doc__ or "").replace("{parameters}", _PARAMETERS)
 
 
+def counted_target(y: Any, sample_weight: Any = None) -> SurvivalTarget:
+    """Checked outcomes of the people whose weight is not 0; causes of nobody else are known."""
+    target = check_survival_target(y)
+    weight = check_sample_weight(sample_weight, target.n_samples)
+    return target if weight is None else _taken(target, np.flatnonzero(weight))
+
+
+def _taken(target: SurvivalTarget, people: npt.NDArray[np.int64]) -> SurvivalTarget:
+    """Outcomes of some people, with only the causes that happened to them."""
+    return check_survival_target(
+        replace(target, event=target.event[people], duration=target.duration[people])
+    )
+
+
+def _check_falling(survival: FloatArray, times: FloatArray) -> None:
+    """Refuse curves that rise, although every tree was to be constrained."""
+    in_order = survival[:, np.argsort(times)]
+    rise = np.diff(in_order, axis=1).max(initial=0.0)
+    if rise > _RISE:
+        msg = (
+            f"Survival rises by {rise:.2g} between two times, so the trees were grown without the "
+            "constraint on time. Merge `objective.params` into the parameters of training, or "
+            "construct the objective with `monotone=False`."
+        )
+        raise ValueError(msg)
+
+
 def _check_survival(survival: npt.ArrayLike, n_rows: int) -> FloatArray:
     array = np.asarray(survival, dtype=np.float64)
     if array.shape != (n_rows,):
@@ -778,9 +952,10 @@ class Alternation:
         self.censorings = censoring_role(target, problem._stack)
         curve = problem._marginal_censoring.curve_
         self.start = censoring_log_odds(curve, target.n_samples)
+        self._refreshes: list[RefreshRecord] = []
         problem.censoring_ = problem._initial_censoring
         problem.n_floored_ = problem._initial_n_floored
-        problem.refreshes_ = []
+        problem.refreshes_ = self._refreshes
 
     @property
     def has_censoring(self) -> bool:
@@ -839,8 +1014,10 @@ class Alternation:
         problem.censoring_ = BoostedCensoring(
             trainer.model(), self.start, problem._reader.schema, problem._axis
         )
-        problem.refreshes_.append(
+        self._refreshes.append(
             RefreshRecord(
                 round, float(weight.mean()), float(weight.max()), n_floored, n_floored_censoring
             )
         )
+        # Another thread may train with the same problem: the latest refresh is what it shows.
+        problem.refreshes_ = self._refreshes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ __all__ = [
     "check_sample_weight",
     "check_survival_target",
     "check_times",
+    "relative_weights",
     "take_rows",
 ]
 
@@ -481,6 +482,40 @@ def take_rows(X: Any, rows: IntArray) -> Any:
     if isinstance(X, pd.DataFrame):
         return X.iloc[rows]
     return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
+
+
+def relative_weights(
+    weight: npt.NDArray[np.float64] | None,
+    total: Callable[[npt.ArrayLike], npt.NDArray[np.float64]] = np.asarray,
+) -> npt.NDArray[np.float64] | None:
+    """Weights with a mean of 1 over the people of positive weight, so that leaves count people.
+
+    Parameters
+    ----------
+    weight : float64 array, or None
+        Checked weights of people.
+    total : callable, optional
+        Sums each of several numbers over all parts of the people, where this is one part.
+
+    Returns
+    -------
+    float64 array, or None
+        With 24 significant bits: weights in another unit (percent, say) give the same numbers.
+
+    Examples
+    --------
+    >>> relative_weights(np.array([1e-6, 3e-6, 0.0]))
+    array([0.5, 1.5, 0. ])
+    """
+    if weight is None:
+        return None
+    sum_, n_people = total([weight.sum(), np.count_nonzero(weight)])
+    if not np.isfinite(sum_):
+        msg = "`sample_weight` sums to infinity. Divide the weights by the largest of them."
+        raise ValueError(msg)
+    mantissa, exponent = np.frexp(weight / (sum_ / n_people))
+    rounded: npt.NDArray[np.float64] = np.ldexp(np.rint(mantissa * 2**24), exponent - 24)
+    return rounded
 
 
 # ------------------------------------------------------------------------------------ small things

@@ -31,6 +31,9 @@ class Problem(TrainingProblem):
 
     _hessian_scale = 1.0
 
+    def _check_model(self, model):
+        """A function bears no mark."""
+
     def _raw_margin(self, model, matrix):
         return model(matrix)
 
@@ -206,7 +209,53 @@ def test_sample_weights_act_like_repeated_people(target, data):
     expected = totals(repeated, rows[repeated.person])
     ours = totals(weighted, weighted.person)
     assert ours.keys() == expected.keys()
-    assert_allclose(list(ours.values()), [expected[key] for key in ours], rtol=1e-5)
+    # Weights are relative: their mean is 1.
+    actual = np.array(list(ours.values())) * counts.mean()
+    assert_allclose(actual, [expected[key] for key in ours], rtol=1e-5)
+
+
+@pytest.mark.parametrize("unit", [1 / 300, 1e-9, 7.0, 1e6])
+def test_sample_weights_are_relative(people, unit):
+    weight = np.random.default_rng(0).integers(1, 4, 300)
+    ours, other = (
+        Problem(people.X, people.y, sample_weight=scale * weight, random_state=0)
+        for scale in (1, unit)
+    )
+    assert_array_equal(ours.initial_weight, other.initial_weight)
+    same = Problem(people.X, people.y, sample_weight=np.full(300, unit), random_state=0)
+    plain = Problem(people.X, people.y, random_state=0)
+    assert_allclose(same.initial_weight, plain.initial_weight, rtol=1e-6)
+
+
+def test_people_of_weight_zero_have_no_say(people):
+    """Neither their causes nor their durations nor their features count."""
+    weight = np.ones(300)
+    weight[[0, 7, 299]] = 0
+    event, duration = people.event.copy(), people.duration.copy()
+    event[[0, 7]], duration[[0, 299]] = 9, 1e6
+    y = event, duration
+    for form in (np.asarray, pd.DataFrame, pl.DataFrame):
+        X = form(people.X)
+        ours = Problem(X, y, sample_weight=weight, random_state=0)
+        kept = np.flatnonzero(weight)
+        alone = Problem(people.X[kept], (event[kept], duration[kept]), random_state=0)
+        assert_array_equal(ours.event_ids_, [0, 1, 2])
+        assert ours.n_margins == alone.n_margins
+        assert_array_equal(ours.person, kept[alone.person])
+        for name in ("horizon", "target", "initial_weight", "stacked_features"):
+            assert_array_equal(getattr(ours, name), getattr(alone, name))
+    with pytest.raises(ValueError, match="are censored"):
+        Problem(people.X, y, sample_weight=event == 0)
+
+
+def test_own_censoring_model_is_not_asked_about_people_of_weight_zero(people):
+    model = Recording()
+    weight = np.arange(300) % 3
+    Problem(people.X, people.y, censoring=model, sample_weight=weight, random_state=0)
+    dropped = people.X[weight == 0]
+    for _, X, _ in model.asked:
+        assert len(X)
+        assert not (X[:, None, 0] == dropped[None, :, 0]).any()
 
 
 # ------------------------------------------------------------------------- a censoring of one's own
@@ -357,7 +406,7 @@ def test_start_at_zero_gives_every_state_the_same_probability(people, margins, n
 
 
 def test_predictions_evaluate_each_person_at_each_time(people, monkeypatch):
-    problem = Problem(people.X, people.y, start="zero", random_state=0)
+    problem = Problem(people.X, people.y, start="zero", monotone=False, random_state=0)
 
     def model(matrix):
         assert matrix.dtype == np.float32
@@ -549,7 +598,7 @@ def test_refresh_weighs_both_models_by_each_other_row_by_row(people, weighted):
         sample_weight=sample_weight,
         random_state=0,
     )
-    person_weight = np.ones(300) if sample_weight is None else sample_weight
+    person_weight = np.ones(300) if sample_weight is None else sample_weight / sample_weight.mean()
     alternation = Alternation(problem)
     assert_array_equal(alternation.weight, problem.initial_weight)
     assert alternation.has_censoring
@@ -699,9 +748,56 @@ def test_derivatives_use_the_weights_offered_for_one_round_and_else_the_initial_
             assert_array_equal(array, theirs)
 
     check(problem.initial_weight)
-    problem._offered_weight = offered
+    problem._slot.offer(offered)
     check(offered)
+    problem._slot.check_taken(offered)
     check(problem.initial_weight)
+    with pytest.raises(ValueError, match="were not used in the last round"):
+        problem._slot.check_taken(offered)
+
+
+def test_a_wrong_number_of_margins_says_what_to_merge(people):
+    problem = Problem(people.X, people.y, random_state=0)
+    with pytest.raises(ValueError, match=r"has 1 margins per row.* trains 2.*objective\.params"):
+        problem._derivatives(np.zeros(len(problem.target), np.float32), None, "C")
+
+
+def test_curves_that_rise_although_trees_are_constrained_are_refused(people):
+    def model(matrix):
+        return np.column_stack([-matrix[:, -1], matrix[:, -1] * 0])
+
+    problem = Problem(people.X, people.y, start="zero", random_state=0)
+    with pytest.raises(ValueError, match=r"Survival rises by .*Merge `objective\.params`"):
+        problem.predict_survival_function(model, people.X, [2.0, 1.0])
+    free = Problem(people.X, people.y, start="zero", monotone=False, random_state=0)
+    assert free.predict_survival_function(model, people.X, [2.0, 1.0]).shape == (300, 2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"margins": "free"},
+        {"start": "marginal"},
+        {"start": "zero"},
+        {"y": "other labels"},
+        {"X": "other names"},
+        {"X": "fewer people"},
+    ],
+)
+def test_the_fingerprint_tells_what_turns_margins_into_curves(people, change):
+    def problem(X=None, y=None, **options):
+        frame = pd.DataFrame(people.X, columns=["a", "b"])
+        event, duration = people.y
+        if X == "other names":
+            frame.columns = ["a", "c"]
+        if X == "fewer people":
+            frame, event, duration = frame[:-5], event[:-5], duration[:-5]
+        if y is not None:
+            event = 3 * event
+        return Problem(frame, (event, duration), random_state=0, **options)
+
+    assert problem()._fingerprint == pickle.loads(pickle.dumps(problem()))._fingerprint
+    assert problem()._fingerprint != problem(**change)._fingerprint
 
 
 # ---------------------------------------------------------------------------------------- pickling

@@ -28,7 +28,7 @@ def native(loss, n_rounds=10, **params):
     rows = np.asarray(pool.get_label(), dtype=int).reshape(pool.num_row(), -1)[:, 0]
     target = np.zeros(pool.num_row(), int)
     target[: len(loss.target)] = loss.target
-    assert_array_equal(rows, np.arange(pool.num_row()))
+    assert_array_equal(rows, rows[0] + np.arange(pool.num_row()))
     labelled = Pool(pool.get_features(), target, weight=pool.get_weight())
     return CatBoost(
         {
@@ -165,12 +165,48 @@ def test_a_pool_with_other_weights_is_refused(simulate, n_causes):
         model.fit(other.train_pool)
 
 
-def test_a_copy_of_the_parameters_keeps_the_loss_and_the_metric(people):
+def test_a_copy_of_the_parameters_has_weights_of_its_own_and_shares_the_rest(people):
     loss = IPCWLoss(people.X, people.y, random_state=0)
-    params = {**loss.params, "loss_function": loss}
-    copied = copy.deepcopy(params)
-    assert copied["loss_function"] is loss
-    assert copied["eval_metric"] is params["eval_metric"]
+    copied = copy.deepcopy({**loss.params, "loss_function": loss})
+    training = copied["loss_function"]
+    assert copied["eval_metric"]._loss is training
+    assert loss._trainings.latest() is training
+    training._table[:, 0] = 7.0
+    assert_array_equal(loss._table[:, 0], loss._pool_weight)
+    assert training._features is loss._features
+
+
+@pytest.mark.parametrize("n_causes", [1, 2])
+@pytest.mark.parametrize("metric", [True, False])
+def test_a_pool_of_the_users_own_is_refused(simulate, n_causes, metric):
+    """Nobody is censored and all weights are 1: only row numbers tell pools apart."""
+    people = simulate(100, n_causes=n_causes, censored=False)
+    loss = IPCWLoss(people.X, people.y, random_state=0)
+    params = {**loss.params, "loss_function": loss, "iterations": 2, **TREES}
+    if not metric:
+        params["eval_metric"] = "RMSE" if n_causes == 1 else "MultiRMSE"
+    columns = np.column_stack([people.X, people.y[1]])
+    label = np.tile((np.arange(100) % 2)[:, None], n_causes) + np.arange(n_causes)
+    with pytest.raises((CatBoostError, ValueError), match=r"Train on `loss\.train_pool`"):
+        CatBoost(params).fit(Pool(columns, label))
+
+
+def test_a_pool_with_our_numbers_and_weights_but_other_columns_cannot_predict(people):
+    loss = IPCWLoss(people.X, people.y, random_state=0)
+    pool = loss.train_pool
+    shuffled = np.random.default_rng(0).permutation(pool.get_features())
+    foreign = Pool(shuffled, pool.get_label(), weight=pool.get_weight())
+    model = CatBoost({**loss.params, "loss_function": loss, "iterations": 2, **TREES}).fit(foreign)
+    with pytest.raises(ValueError, match="not trained by this objective"):
+        loss.predict_cumulative_incidence(model, people.X, [1.0])
+
+
+def test_a_bias_of_the_users_own_is_refused(people):
+    loss = IPCWLoss(people.X, people.y, random_state=0)
+    model = fit(loss, 2)
+    model.set_scale_and_bias(1.0, [0.5, 0.0])
+    with pytest.raises(ValueError, match=r"adds \[0\.5, 0\.0\]"):
+        loss.predict_cumulative_incidence(model, people.X, [1.0])
 
 
 # ------------------------------------------------------------------------------------------ cv

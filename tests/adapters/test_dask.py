@@ -335,6 +335,34 @@ def test_a_killed_worker(client, data, halves, whole, tmp_path, rank):
         model.fit(X.repartition(npartitions=1), y.repartition(npartitions=1), resume=True)
 
 
+def test_a_training_is_resumed_with_the_same_people_only(client, data, tmp_path):
+    """Known by outcomes, weights and features, of the held-out people too."""
+    settings = {**SETTINGS, "n_estimators": 20, "checkpoint_every": 10, "max_depth": 2}
+    model = DaskSurvivalBoost(**settings, checkpoint_folder=str(tmp_path))
+    few, y = data.X.iloc[:400], data.y.iloc[:400]
+    held_out = data.X.iloc[400:600], data.y.iloc[400:600]
+
+    def parts(X, y):
+        return tuple(dd.from_pandas(frame, npartitions=2) for frame in (X, y))
+
+    model.fit(*parts(few, y), eval_set=parts(*held_out))
+    checkpoint, _ = read_checkpoint(str(tmp_path))
+    assert len(checkpoint.digests) == 4
+    other = data.X.iloc[600:1000].set_axis(few.index), data.y.iloc[600:1000].set_axis(few.index)
+    last = few.copy()
+    last.iloc[300] += 1.0
+    for people, held, where in (
+        (other, held_out, "partition 0"),
+        ((last, y), held_out, "partition 1"),
+        ((few, y.assign(duration=12 * y["duration"])), held_out, "partition 0"),
+        ((few, y), (held_out[0], held_out[1].assign(event=1)), "`eval_set`"),
+        ((few, y), None, "`eval_set`"),
+    ):
+        with pytest.raises(ValueError, match=f"durations in another unit .{where} differs"):
+            model.fit(*parts(*people), eval_set=held and parts(*held), resume=True)
+    model.fit(*parts(few, y), eval_set=parts(*held_out), resume=True)
+
+
 # ---------------------------------------------------------------------------------------- mistakes
 def test_mistakes_are_named_before_any_training(client, data):
     X, y = dd.from_pandas(data.X, npartitions=2), dd.from_pandas(data.y, npartitions=2)

@@ -326,32 +326,50 @@ def test_weight_two_is_a_repeated_person(engine, simulate):
     )  # fmt: skip
     total = np.bincount(weighted.person, weighted.initial_weight, minlength=len(X))
     totals = np.bincount(again[repeated.person], repeated.initial_weight, minlength=len(X))
-    assert_allclose(total, totals, rtol=1e-5)
+    # Weights are relative: their mean is 1.
+    assert_allclose(total * (1.0 + twice).mean(), totals, rtol=1e-5)
     if engine.name == "xgboost":  # The others also count rows, or draw by row.
         curves = [
             problem.predict_cumulative_incidence(
-                engine.train(problem, 10, refresh=True), X, [0.5, 1.0]
+                engine.train(problem, 10, refresh=True, min_weight=0.0, **{"lambda": 0.0}),
+                X,
+                [0.5, 1.0],
             )
             for problem in (weighted, repeated)
         ]
         assert_allclose(*curves, atol=1e-4)
 
 
-def test_weight_zero_is_no_influence(engine, people):
-    """Whatever happened to people of weight 0 (here, another cause), nothing else changes."""
-    weight = np.ones(len(people.X))
+@pytest.mark.parametrize("n_causes", [1, 2])
+def test_weight_zero_is_as_good_as_absent(engine, simulate, n_causes):
+    """Whatever happened to them: a cause of their own, the longest duration."""
+    people = simulate(200, n_causes=n_causes, n_features=3)
+    weight = np.ones(200)
     weight[::5] = 0
     event, duration = people.y
-    other = np.where((weight == 0) & (event > 0), 3 - event, event)
-    bits = []
-    for outcome in (event, other):
-        objective = engine.problem(
-            people.X, (outcome, duration), sample_weight=weight, refresh_every=3, random_state=0
-        )
-        assert (objective.initial_weight[weight[objective.person] == 0] == 0).all()
-        bits.append(engine.bits(engine.train(objective, 8, refresh=True)))
-    assert bits[0] == bits[1]
-    assert not np.array_equal(event, other)
+    other = np.where(weight == 0, 7, event), np.where(weight == 0, 1e4, duration)
+    objective = engine.problem(
+        people.X, other, sample_weight=weight, refresh_every=3, random_state=0
+    )
+    kept = np.flatnonzero(weight)
+    y = event[kept], duration[kept]
+    alone = engine.problem(people.X[kept], y, refresh_every=3, random_state=0)
+    models = [engine.train(problem, 8, refresh=True) for problem in (objective, alone)]
+    assert_array_equal(objective.event_ids_, np.arange(n_causes + 1))
+    assert_array_equal(objective.person, kept[alone.person])
+    assert engine.bits(models[0]) == engine.bits(models[1])
+
+
+def test_weights_that_sum_to_one_are_weights_of_one(engine, people):
+    """Leaf limits count people, in whatever unit their weights are."""
+    equal = np.full(len(people.X), 1 / len(people.X))
+    curves = []
+    for weight in (None, equal):
+        problem = engine.problem(people.X, people.y, sample_weight=weight, random_state=0)
+        model = engine.train(problem, 8, min_weight=5.0)
+        curves.append(problem.predict_survival_function(model, people.X, [0.5, 1.0]))
+    assert_allclose(curves[0], curves[1], atol=1e-5)
+    assert curves[1].std(axis=0).min() > 0.01
 
 
 # ------------------------------------------------------------------------------------------- folds

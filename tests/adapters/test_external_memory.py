@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -297,3 +305,180 @@ def test_mistakes_are_named(data, folder, tmp_path):
     # The first time is the check whether it can be read again at all.
     with pytest.raises(ValueError, match="gave other people when it was read again"):
         fit_external(boost(), Forgetful())
+
+
+# ------------------------------------------------------------------------------- the same people
+class Changing:
+    """Batches that differ from the ``first_other``-th pass on; the first reads all outcomes."""
+
+    def __init__(self, data, change, first_other):
+        self.batches, self.change = in_batches(data, 500), change
+        self.n_passes, self.first_other = 0, first_other
+
+    def __iter__(self):
+        self.n_passes += 1
+        batches = self.batches
+        yield from batches if self.n_passes < self.first_other else self.change(batches)
+
+
+def swapped(batches):
+    return [batches[0], batches[2], batches[1], batches[3]]
+
+
+def shuffled(batches):
+    order = np.random.default_rng(0).permutation(500)
+    X, y = batches[2]
+    return [*batches[:2], (X.iloc[order], y.iloc[order]), batches[3]]
+
+
+def other_features(batches):
+    X, y = batches[2]
+    return [*batches[:2], (X.sample(frac=1, random_state=0).set_axis(X.index), y), batches[3]]
+
+
+def other_unit(batches):
+    return [(X, y.assign(duration=12 * y["duration"])) for X, y in batches]
+
+
+def weighted(batches):
+    return [(X, y, np.arange(1.0, 501)) for X, y in batches]
+
+
+@pytest.mark.parametrize("limit", [None, 1000])
+@pytest.mark.parametrize(
+    ("change", "number"),
+    [(swapped, 1), (shuffled, 2), (other_features, 2), (other_unit, 0), (weighted, 0)],
+)
+@pytest.mark.parametrize("first_other", [2, 3])
+def test_other_people_on_a_later_pass_are_refused(data, change, number, limit, first_other):
+    batches = Changing(data, change, first_other)
+    with pytest.raises(ValueError, match=rf"in another order \(batch {number}\)") as error:
+        fit_external(boost(n_estimators=4, refresh_every=2), batches, people_per_turn=limit)
+    assert ("It was batch 2 before" in str(error.value)) == (change is swapped)
+
+
+def test_categories_are_known_by_name(data):
+    """Codes in a batch alone differ from those among all levels."""
+    X = data.X.assign(kind=pd.Categorical(np.where(np.arange(2000) < 1000, "b", "a")))
+    parts = [slice(0, 1000), slice(1000, 2000)]
+    batches = [(X.iloc[a].assign(kind=list(X["kind"].iloc[a])), data.y.iloc[a]) for a in parts]
+    batches = [(part.astype({"kind": "category"}), y) for part, y in batches]
+    model = fit_external(boost(n_estimators=5), batches)
+    assert sorted(model._schema.categories[4]) == ["a", "b"]
+
+
+# --------------------------------------------------------------------------------- interruptions
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("n_batches", [5, 9, 14, 40])
+def test_an_interruption_in_a_batch_is_raised_as_it_is(data, tmp_path, error, n_batches):
+    """In any pass: of the check of all outcomes, of the bins, of what is written."""
+    seen = []
+
+    class Interrupted:
+        def __iter__(self):
+            for batch in in_batches(data, 500):
+                seen.append(1)
+                if len(seen) == n_batches:
+                    raise error
+                yield batch
+
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(error):
+        fit_external(boost(), Interrupted(), cache_folder=tmp_path)
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert not list(tmp_path.iterdir())
+
+
+_CHILD = """
+import os, signal, sys, threading
+import numpy as np
+from survival_objectives import SurvivalBoost
+from survival_objectives.adapters.external_memory import fit_external
+
+generator = np.random.default_rng(0)
+X, y = generator.normal(size=(2000, 4)), (np.arange(2000) % 3, generator.exponential(size=2000))
+batches = [(X[i::10], (y[0][i::10], y[1][i::10])) for i in range(10)]
+model = SurvivalBoost("xgboost", n_estimators=4, refresh_every=2, n_jobs=1, random_state=0)
+fit_external(model, batches)
+threading.Timer(float(sys.argv[2]), os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    while True:
+        fit_external(model, batches, cache_folder=sys.argv[1])
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("delay", [0.1, 0.23, 0.37])
+def test_ctrl_c_is_a_keyboard_interrupt(tmp_path, delay):
+    """Wherever it falls: XGBoost reads batches for most of the time."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _CHILD, str(tmp_path), str(delay)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert (ended.returncode, ended.stdout.strip()) == (0, "interrupted"), ended.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_handler_of_the_users_own_is_called_and_training_goes_on(data):
+    called = []
+    before = signal.signal(signal.SIGINT, lambda *_: called.append(1))
+
+    class Interrupting:
+        def __iter__(self):
+            for number, batch in enumerate(in_batches(data, 500)):
+                if number == 2:
+                    os.kill(os.getpid(), signal.SIGINT)
+                yield batch
+
+    try:
+        model = fit_external(boost(n_estimators=3), Interrupting())
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert called
+    plain = fit_external(boost(n_estimators=3), in_batches(data, 500))
+    assert bytes(model.booster_.save_raw()) == bytes(plain.booster_.save_raw())
+
+
+# ------------------------------------------------------------------------------------- a full disk
+@pytest.mark.parametrize("free", [0, 3000, 60_000])
+def test_a_full_disk_is_an_error_before_anything_is_written(data, tmp_path, monkeypatch, free):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(OSError, match=r"MB are free.*another `cache_folder`") as error:
+        fit_external(boost(), in_batches(data, 500), cache_folder=tmp_path)
+    assert error.value.errno == errno.ENOSPC
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("max_bin", [32, 256, 700])
+@pytest.mark.parametrize("missing", [False, True])
+def test_no_more_is_written_than_was_asked_for(data, tmp_path, monkeypatch, max_bin, missing):
+    asked, written = [], []
+    check = external_memory._Disk._check
+    binned = external_memory._Booster._binned
+
+    def watched(self, needed):
+        asked.append(needed)
+        return check(self, needed)
+
+    def measured(self, rows):
+        asked.clear()
+        before = sum(path.stat().st_size for path in tmp_path.rglob("rows-*"))
+        matrix = binned(self, rows)
+        after = sum(path.stat().st_size for path in tmp_path.rglob("rows-*"))
+        written.append((after - before, max(asked)))
+        return matrix
+
+    monkeypatch.setattr(external_memory._Disk, "_check", watched)
+    monkeypatch.setattr(external_memory._Booster, "_binned", measured)
+    X = data.X.mask(np.random.default_rng(0).random(data.X.shape) < 0.3) if missing else data.X
+    batches = [(X.iloc[a : a + 500], data.y.iloc[a : a + 500]) for a in range(0, 2000, 500)]
+    model = boost(n_estimators=3, engine_params={"max_bin": max_bin})
+    fit_external(model, batches, cache_folder=tmp_path)
+    assert written
+    for size, needed in written:
+        assert 0 < size <= needed
