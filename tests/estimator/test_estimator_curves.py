@@ -285,7 +285,8 @@ def test_days_are_predicted_as_days(engine):
 
 def test_smoothed_curves_stay_close_to_the_steps(engine, fitted, data):
     model = fitted(engine)
-    steps = copy.copy(model).set_params(time_smoothing=0.0)
+    steps = copy.copy(model)
+    steps._fitted = replace(model._fitted, time_smoothing=0.0)
     times = np.linspace(0.05, model.times_[-1], 400)
     smooth = model.predict_survival_function(data.X, times)
     rough = steps.predict_survival_function(data.X, times)
