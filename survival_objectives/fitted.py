@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from survival_objectives.population import Population
+from survival_objectives.population import MAX_TIMES, Population
 
 __all__ = ["FittedSettings", "check_same_time_unit", "rounded_horizon", "two_digits"]
 
@@ -67,9 +67,14 @@ def rounded_horizon(t_max: float, everybody: Population) -> float:
     A time that five or more people share stays, such as the end of a study. Others are rounded up
     to two significant digits or, where that would be after the end of follow-up, to three.
     """
-    duration = everybody.target.duration
-    sharing = duration == t_max
-    if (sharing.sum() if everybody.count is None else everybody.count[sharing].sum()) >= _SHARED_BY:
+    duration, count = everybody.target.duration, everybody.count
+    n_sharing = duration == t_max if count is None else count[duration == t_max]
+    n_needed = float(_SHARED_BY)
+    n_times = len(np.unique(duration))
+    if n_times > MAX_TIMES // 2:
+        # Times that were counted on a grid share its steps, a few times as many a true time.
+        n_needed = max(n_needed, 4 * everybody.n_samples / n_times)
+    if n_sharing.sum() >= n_needed:
         return t_max
     rounded = _rounded_up(t_max, 2)
     return rounded if rounded <= duration.max() else _rounded_up(t_max, 3)

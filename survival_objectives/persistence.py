@@ -304,7 +304,12 @@ def _metadata(model: Any) -> dict[str, Any]:
         # A sampler function or a random generator has done its work; the default replaces it.
         "parameters": {
             name: _plain(value)
-            for name, value in model._fitted.parameters.items()
+            for name, value in {
+                **model._fitted.parameters,
+                # They concern a next training only.
+                "verbose": model.verbose,
+                "warm_start": model.warm_start,
+            }.items()
             if _is_plain(value)
         },
         "event_ids": model.event_ids_.tolist(),

@@ -24,7 +24,7 @@ LOST_SHARE = 0.01
 #: Distinct float32 values of which no further ones are needed; engines make 256 bins or fewer.
 ENOUGH = 4096
 # Relative differences up to here are rounding errors of float64, not different values.
-_SAME = 1e-12
+_SAME = 1e-13
 _SAMPLE = 4 * ENOUGH
 
 

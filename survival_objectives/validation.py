@@ -610,10 +610,15 @@ def _refuse_other_index(
 ) -> None:
     if index is None or other is None or len(index) != len(other) or index.equals(other):
         return
-    reordered = index.is_unique and other.is_unique and bool(other.isin(index).all())
+    reordered = (
+        index.nlevels == other.nlevels
+        and index.is_unique
+        and other.is_unique
+        and bool(other.isin(index).all())
+    )
     if not reordered and (_is_default(index) or _is_default(other)):
         return
-    row = int(np.argmax(np.asarray(index != other)))
+    row = int(np.argmax(index.to_numpy(dtype=object) != other.to_numpy(dtype=object)))
     what = "has the index of" if reordered else "has another index than"
     how = " in another order" if reordered else ""
     msg = (

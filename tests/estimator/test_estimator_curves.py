@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -35,7 +36,8 @@ def test_quantile_is_the_first_time_that_reaches_it(engine, fitted, data, quanti
 @pytest.mark.parametrize("quantile", [0.25, 0.5])
 def test_quantile_of_step_functions_is_a_step(engine, fitted, data, quantile):
     model = fitted(engine)
-    model = copy.copy(model).set_params(time_smoothing=0.0)
+    model = copy.copy(model)
+    model._fitted = replace(model._fitted, time_smoothing=0.0)
     found = model.predict_quantile(data.X, quantile)
     finite = np.isfinite(found)
     for person in np.flatnonzero(finite & (found > 0))[:20]:
