@@ -582,8 +582,8 @@ class KeptValues:
 def check_paired(X: Any, y: Any, sample_weight: Any = None) -> None:
     """Refuse outcomes or weights whose pandas index says that they are of other people than ``X``.
 
-    What has no index, or the default one (0, 1, 2, ...) against an index of other labels, is taken
-    in the order in which it comes. The same labels in another order are refused in any case.
+    The same labels in another order are refused, and other labels unless they are whole numbers,
+    which may be positions in a table that was split. What has no index is taken as it comes.
 
     >>> X = pd.DataFrame({"x": [1.0, 2.0]}, index=["anna", "bert"])
     >>> check_paired(X, pd.DataFrame({"event": [1, 0], "duration": [1.0, 2.0]}, index=X.index))
@@ -616,7 +616,7 @@ def _refuse_other_index(
         and other.is_unique
         and bool(other.isin(index).all())
     )
-    if not reordered and (_is_default(index) or _is_default(other)):
+    if not reordered and (_is_numbered(index) or _is_numbered(other)):
         return
     row = int(np.argmax(index.to_numpy(dtype=object) != other.to_numpy(dtype=object)))
     what = "has the index of" if reordered else "has another index than"
@@ -630,8 +630,9 @@ def _refuse_other_index(
     raise ValueError(msg)
 
 
-def _is_default(index: pd.Index) -> bool:
-    return isinstance(index, pd.RangeIndex) and index.start == 0 and index.step == 1
+def _is_numbered(index: pd.Index) -> bool:
+    # Whole numbers may be positions, also those that a split left of the default index.
+    return pd.api.types.is_integer_dtype(index.dtype)
 
 
 def warn_about_outcomes(target: SurvivalTarget, *, stacklevel: int = 3) -> None:
