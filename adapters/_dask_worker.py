@@ -34,10 +34,12 @@ from survival_objectives.population import (
     tabulated,
     thinned,
 )
+from survival_objectives.resolution import Resolution
 from survival_objectives.validation import (
     Features,
     SurvivalTarget,
     check_features,
+    check_paired,
     check_sample_weight,
     check_survival_target,
 )
@@ -54,6 +56,7 @@ __all__ = [
     "checked_part",
     "free_tracker",
     "is_running",
+    "lost_values",
     "part_digest",
     "start_tracker",
     "summary",
@@ -69,12 +72,16 @@ _GATHERED_TIMES = 2**20
 # ----------------------------------------------------------------------------------------- people
 @dataclass(frozen=True)
 class Part:
-    """Checked people of one partition: 4 bytes a feature, 12 for the outcome, 8 for a weight."""
+    """Checked people of one partition: 4 bytes a feature, 12 for the outcome, 8 for a weight.
+
+    ``lost`` is what rounding to float32 left of the columns and, last, of the durations.
+    """
 
     values: npt.NDArray[np.float32]
     label: npt.NDArray[np.int64]
     duration: npt.NDArray[np.float32]
     weight: FloatArray | None
+    lost: tuple[dict[int, Resolution], Resolution] | None = None
 
     @property
     def n_samples(self) -> int:
@@ -103,7 +110,8 @@ def _checked_part(X: Any, y: Any, weight: Any, schema: Features) -> Part:
         raise ValueError(msg)
     if len(X) == 0:
         return _nobody(schema, weighted=weight is not None)
-    features = check_features(X, like=schema)
+    check_paired(X, y, weight)
+    features = check_features(X, like=schema, resolution="count")
     target = check_survival_target(y, require_event=False)
     checked = None
     keep: Any = slice(None)
@@ -120,6 +128,7 @@ def _checked_part(X: Any, y: Any, weight: Any, schema: Features) -> Part:
         target.event_ids[target.event[keep]],
         time_feature(target.duration[keep]),
         None if checked is None else checked[keep],
+        (features.resolutions, Resolution.of(target.duration[keep])),
     )
 
 
@@ -139,6 +148,11 @@ def _nobody(schema: Features, *, weighted: bool) -> Part:
 def summary(part: Part) -> tuple[int, list[int]]:
     """Number of people and their labels."""
     return part.n_samples, np.unique(part.label).tolist()
+
+
+def lost_values(part: Part) -> tuple[dict[int, Resolution], Resolution] | None:
+    """What rounding to float32 left of the people; None where there are none."""
+    return part.lost
 
 
 def part_digest(part: Part, schema: Features) -> str:
@@ -335,6 +349,7 @@ class _PartBoost(SurvivalBoost):
             self.set_params(**parameters)
 
     def fit_part(self, people: _People, held_out: _People | None) -> None:
+        people = self._with_relative_weights(people)
         generator = np.random.default_rng(self._plan.seed)
         if held_out is None and self.early_stopping_rounds is not None:
             people, held_out = self._split_part(people, generator)
@@ -378,4 +393,6 @@ class _PartBoost(SurvivalBoost):
         """The fitted model without anything of this training."""
         model = SurvivalBoost(**{**self.get_params(), "n_jobs": n_jobs})
         hand_over(self, model, {"_plan", "_together", "_reduction", "_before_round"})
+        model._remember_settings()
+        model._restore_models()
         return model

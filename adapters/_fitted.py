@@ -20,7 +20,4 @@ def hand_over(trained: SurvivalBoost, model: SurvivalBoost, private: Collection[
         if name not in settings and name not in private
     }
     model.__dict__.update(learnt)
-    adapter = model._adapter()
-    trees = model._tree_settings(len(model.event_ids_) - 1, 0)
-    model._set_events(adapter.Booster(trees, model.booster_))
-    model._set_censoring(adapter)
+    model._restore_models()

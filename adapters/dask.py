@@ -54,6 +54,7 @@ from survival_objectives.adapters._dask_worker import (
     Part,
     Plan,
     checked_part,
+    lost_values,
     part_digest,
     summary,
     train,
@@ -65,11 +66,13 @@ from survival_objectives.estimator import SurvivalBoost
 from survival_objectives.persistence import _is_plain
 from survival_objectives.validation import (
     Features,
+    KeptValues,
     check_features,
     check_positive_int,
     check_random_state,
     check_survival_target,
     check_times,
+    warn_about_labels,
 )
 
 dask = import_engine("dask")
@@ -235,6 +238,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         with people.loaded(client, groups) as parts:
             model = self._trained(client, groups, parts, people.schema, held_out, found, goes_on)
         self._take(model)
+        self._remember_settings()
 
     def _trained(
         self,
@@ -249,7 +253,15 @@ class DaskSurvivalBoost(SurvivalBoost):
         summaries = watched(client, client.map(summary, parts, pure=False), list(groups))
         n_samples = [n_people for n_people, _ in summaries]
         event_ids = self.event_ids_ if goes_on else None
-        event_ids = _event_ids([labels for _, labels in summaries], sum(n_samples), event_ids)
+        labels = [labels for _, labels in summaries]
+        event_ids = _event_ids(labels, sum(n_samples), event_ids)
+        if not goes_on:
+            warn_about_labels(event_ids, has_censored=any(0 in seen for seen in labels))
+        kept_values = KeptValues()
+        for lost in watched(client, client.map(lost_values, parts, pure=False), list(groups)):
+            if lost is not None:
+                kept_values.add(*lost)
+        kept_values.check(schema)
         # A worker all of whose partitions are empty has nothing to say.
         groups = {
             worker: block
@@ -412,9 +424,9 @@ class DaskSurvivalBoost(SurvivalBoost):
         self.to_local().save(path)
 
     @classmethod
-    def load(cls, path: Any) -> DaskSurvivalBoost:
+    def load(cls, path: Any, *, isolated: bool = False) -> DaskSurvivalBoost:
         """The model that `save` of this class or of SurvivalBoost wrote to a folder."""
-        return cls.from_local(SurvivalBoost.load(path))
+        return cls.from_local(SurvivalBoost.load(path, isolated=isolated))
 
     def predict_cumulative_incidence(
         self,

@@ -51,6 +51,7 @@ from survival_objectives.censoring import time_feature
 from survival_objectives.estimator import _CALIBRATION_PEOPLE, SurvivalBoost, _People
 from survival_objectives.losses import pointwise_log_loss, probabilities
 from survival_objectives.population import counted
+from survival_objectives.resolution import Resolution
 from survival_objectives.stacking import (
     Role,
     TimeStacker,
@@ -61,12 +62,16 @@ from survival_objectives.stacking import (
 )
 from survival_objectives.validation import (
     Features,
+    KeptValues,
     SurvivalTarget,
     check_features,
+    check_paired,
     check_positive_int,
     check_random_state,
     check_sample_weight,
     check_survival_target,
+    relative_weights,
+    warn_about_outcomes,
 )
 
 xgb = import_engine("xgboost")
@@ -199,6 +204,8 @@ def fit_external(
     if people_per_turn is not None:
         check_positive_int(people_per_turn, "people_per_turn")
     source, target, weight = _read_outcomes(batches)
+    warn_about_outcomes(target)
+    weight = relative_weights(weight)
     limit = target.n_samples if people_per_turn is None else people_per_turn
     everybody = counted(target, weight)
     people = _People(source.schema, target, weight)
@@ -293,7 +300,9 @@ def _people(batches: Iterable[Any], like: Features | None) -> Iterator[_Part]:
 def _batch_people(X: Any, y: Any, weight: Any, like: Features | None) -> _Part | None:
     if len(X) == 0 or (weight is not None and not np.any(np.asarray(weight))):
         return None
-    features = check_features(X, like=like)
+    check_paired(X, y, weight)
+    resolution = "count" if like is None else "ignore"
+    features = check_features(X, like=like, resolution=resolution)
     target = check_survival_target(y, require_event=False)
     if target.n_samples != features.n_samples:
         msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
@@ -313,7 +322,9 @@ def _read_outcomes(batches: Iterable[Any]) -> tuple[_Source, SurvivalTarget, Flo
     weights: list[FloatArray | None] = []
     sizes: list[int] = []
     digests: list[str] = []
+    kept_values = KeptValues()
     for features, target, weight in _people(batches, None):
+        kept_values.add(features.resolutions, Resolution.of(target.duration))
         schema = features.schema if schema is None else _with_levels(schema, features, len(sizes))
         if weights and (weight is None) != (weights[0] is None):
             msg = f"Batch {len(sizes)}: either all batches have weights or none has."
@@ -326,6 +337,7 @@ def _read_outcomes(batches: Iterable[Any]) -> tuple[_Source, SurvivalTarget, Flo
     if schema is None:
         msg = "`batches` has no people."
         raise ValueError(msg)
+    kept_values.check(schema)
     known = check_survival_target((np.concatenate(labels), np.concatenate(durations)))
     total = None
     if weights[0] is not None:

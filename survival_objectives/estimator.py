@@ -42,6 +42,12 @@ from survival_objectives.curves import (
     marginal_hazard,
     time_knots,
 )
+from survival_objectives.fitted import (
+    FittedSettings,
+    check_same_time_unit,
+    rounded_horizon,
+    two_digits,
+)
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics import integrated_brier_score
@@ -63,11 +69,15 @@ from survival_objectives.validation import (
     check_choice,
     check_features,
     check_fraction,
+    check_paired,
     check_positive_int,
     check_random_state,
     check_sample_weight,
     check_survival_target,
+    check_time_resolution,
     check_times,
+    relative_weights,
+    warn_about_outcomes,
 )
 
 __all__ = ["ENGINES", "SurvivalBoost"]
@@ -269,6 +279,9 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     censoring_: CensoringModel
     censoring_method_: str
     _censoring_booster: Any
+    # Two digits of the median duration; None in a model that was saved without it.
+    _median_duration: float | None
+    _fitted: FittedSettings
     # How a part of the people learns about the others, where they train on several machines.
     _reduction: Reduction = Alone()
 
@@ -283,7 +296,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         y : DataFrame, dict, structured array, tuple or array
             Outcomes: ``event`` (0 = censored, 1..K = causes) and ``duration``.
         sample_weight : array of shape (n_samples,), optional
-            Weights of people; a weight of 2 acts like a repeated person.
+            Weights of people. Only their ratios matter: they are divided by their mean, so that
+            limits such as ``min_leaf_people`` count people.
         eval_set : pair (X, y), optional
             Held-out people for early stopping. They touch neither the trees nor the weights;
             without ``early_stopping_rounds`` their loss is only recorded, in ``history_``.
@@ -304,6 +318,9 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             like=self._schema if goes_on else None,
             event_ids=self.event_ids_ if goes_on else None,
         )
+        if not goes_on:
+            warn_about_outcomes(people.target)
+        people = self._with_relative_weights(people)
         generator = check_random_state(self.random_state)
         held_out = None
         if eval_set is not None:
@@ -321,9 +338,14 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         goes_on: bool,
     ) -> None:
         everybody = self._reduction.population(people.target, people.weight)
-        if not goes_on:
+        if goes_on:
+            check_same_time_unit(everybody, self._median_duration)
+        else:
             self._begin(people.features.schema, everybody)
         self._train(people, everybody, held_out, generator, goes_on)
+
+    def _with_relative_weights(self, people: _People) -> _People:
+        return replace(people, weight=relative_weights(people.weight, self._reduction.sum))
 
     def _check_parameters(self) -> None:
         check_choice(self.engine, "engine", ENGINES)
@@ -378,7 +400,9 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         X, y = eval_set
         schema, event_ids = people.features.schema, people.target.event_ids
         try:
-            return _checked_people(X, y, None, like=schema, event_ids=event_ids)
+            return _checked_people(
+                X, y, None, like=schema, event_ids=event_ids, resolution="ignore"
+            )
         except (TypeError, ValueError) as error:
             msg = f"`eval_set`: {error}"
             raise type(error)(msg) from None
@@ -410,9 +434,12 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     def _begin(self, schema: Features, everybody: Population) -> None:
         engine, t_max = _installed_engine(self.engine), self._latest_horizon(everybody)
+        if self.horizon_max is None:
+            t_max = rounded_horizon(t_max, everybody)
         # Whatever stops the training, no mixture of an old and a new model is left behind.
         self.__dict__.pop("booster_", None)
         self.engine_, self._t_max = engine, t_max
+        self._median_duration = two_digits(everybody.quantile(0.5))
         self._schema = schema
         self.event_ids_ = everybody.target.event_ids
         self.n_features_in_ = schema.n_features
@@ -432,8 +459,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         if self.horizon_max is not None:
             check_causes_seen(target, float(self.horizon_max))
             return float(self.horizon_max)
-        # Rounded, as it is saved with the model.
-        t_max = float(rounded_up(target.duration.max()))
+        t_max = float(target.duration.max())
         if t_max == 0:
             msg = "All durations are 0, so there is no horizon to look at."
             raise ValueError(msg)
@@ -555,6 +581,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
                 loop.n_weighted_rows,
             )
         self.n_estimators_ = events.n_rounds if loop.best_round is None else loop.best_round
+        self._remember_settings()
         self.booster_ = events.model(self.n_estimators_)
         self._set_events(adapter.Booster(settings, self.booster_))
         self._censoring_booster = None
@@ -597,6 +624,11 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             people = people.take(np.sort(chosen))
         yield people
 
+    def _remember_settings(self) -> None:
+        """Keep the parameters that the model is fitted with: later ones do not change it."""
+        names = SurvivalBoost._get_param_names()
+        self._fitted = FittedSettings.of({name: getattr(self, name) for name in names})
+
     def _new_loop(self, *arguments: Any) -> BoostingLoop:
         return BoostingLoop(*arguments)
 
@@ -608,7 +640,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         if self._censoring_booster is None:
             self.censoring_ = _Curve(self._censoring_curve)
             return
-        booster = adapter.Booster(self._censoring_settings(0), self._censoring_booster)
+        settings = self._censoring_settings(0, self._fitted.parameters)
+        booster = adapter.Booster(settings, self._censoring_booster)
         self.censoring_ = BoostedCensoring(
             _Margin(booster), self._censoring_start, self._schema, self._axis
         )
@@ -616,29 +649,40 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     def _adapter(self) -> Any:
         return importlib.import_module(f"survival_objectives.adapters._boosting_{self.engine_}")
 
-    def _tree_settings(self, n_causes: int, seed: int) -> Any:
+    def _tree_settings(
+        self, n_causes: int, seed: int, parameters: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Settings of the trees from ``parameters``; without them, from those of a training."""
+        given = self.get_params(deep=False) if parameters is None else parameters
         settings = importlib.import_module("survival_objectives.adapters._boosting")
         return settings.TreeSettings(
             schema=self._schema,
             n_causes=n_causes,
-            learning_rate=float(self.learning_rate),
-            max_depth=int(self.max_depth),
-            min_leaf_people=float(self.min_leaf_people),
-            min_split_gain=float(self.min_split_gain),
-            max_features=float(self.max_features),
-            n_horizons=int(self.n_horizons),
-            monotone=bool(self.monotone),
+            learning_rate=float(given["learning_rate"]),
+            max_depth=int(given["max_depth"]),
+            min_leaf_people=float(given["min_leaf_people"]),
+            min_split_gain=float(given["min_split_gain"]),
+            max_features=float(given["max_features"]),
+            n_horizons=int(given["n_horizons"]),
+            monotone=bool(given["monotone"]),
             seed=seed,
-            n_jobs=self.n_jobs,
-            engine_params=self.engine_params or {},
+            n_jobs=given["n_jobs"],
+            engine_params=given["engine_params"] or {},
         )
 
-    def _censoring_settings(self, seed: int) -> Any:
+    def _restore_models(self) -> None:
+        """Wrap the engine's own models, with the settings that they were fitted with."""
+        adapter = self._adapter()
+        settings = self._tree_settings(len(self.event_ids_) - 1, 0, self._fitted.parameters)
+        self._set_events(adapter.Booster(settings, self.booster_))
+        self._set_censoring(adapter)
+
+    def _censoring_settings(self, seed: int, parameters: Mapping[str, Any] | None = None) -> Any:
         """Trees of the censoring model: shallower, as its errors multiply those of the events.
 
         It is monotone whatever the events are: a probability of staying falls in time.
         """
-        settings = self._tree_settings(1, seed)
+        settings = self._tree_settings(1, seed, parameters)
         return replace(settings, max_depth=max(1, settings.max_depth - 1), monotone=True)
 
     def _best_constant(
@@ -703,7 +747,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             random_state=stream,
             time_unit=self._axis.unit,
         )
-        return held_out_rows(
+        rows = held_out_rows(
             people.features,
             people.target,
             stacker,
@@ -711,6 +755,15 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             self.min_censoring_survival,
             people.weight,
         )
+        n_people, total = self._reduction.sum([people.target.n_samples, rows.weight.sum()])
+        if total == 0:
+            msg = (
+                f"None of the {n_people:.0f} held-out people counts: all were censored before "
+                f"every horizon up to {t_max:g}, so there is no loss to stop by. Pass an "
+                "`eval_set` of people who were followed for longer."
+            )
+            raise ValueError(msg)
+        return rows
 
     # --------------------------------------------------------------------------------- prediction
     def _curves(self, features: Features, times: FloatArray) -> FloatArray:
@@ -719,14 +772,14 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         curves = np.empty((features.n_samples, len(self.event_ids_), len(times)))
         for people in self._parts(features.n_samples, len(times)):
             proba = self._step_probabilities(features.values[people], forest)
-            if self.monotone:
+            if self._fitted.monotone:
                 incidence = self._shape.incidence(proba[1:], forest, times)
                 curves[people, 1:] = incidence.transpose(2, 0, 1)
                 curves[people, 0] = np.maximum(1 - incidence.sum(axis=0), 0).T
             else:
                 at = forest.interval(self._axis.answering(times))
                 curves[people] = proba[:, at].transpose(2, 0, 1)
-        if self.monotone:
+        if self._fitted.monotone:
             at_start = times <= 0
             curves[:, :, at_start] = 0.0
             curves[:, 0, at_start] = 1.0
@@ -755,7 +808,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         flat = margins.reshape(len(margins), -1).T
         proba = probabilities(flat, reference=self._events.reference).T
         proba = np.ascontiguousarray(proba).reshape(-1, forest.n_steps, n_people)
-        if self.monotone:
+        if self._fitted.monotone:
             proba[1:] = monotone_incidence(proba[1:])
             # Rounding may take the sum of all causes just above 1.
             proba[0] = np.maximum(1 - proba[1:].sum(axis=0), 0)
@@ -795,7 +848,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         if conditional_after is None:
             curves = self._curves(features, times)
         else:
-            if not self.monotone:
+            if not self._fitted.monotone:
                 msg = (
                     "`conditional_after` needs `monotone=True`: where an incidence falls, what is "
                     "to come after a time would be negative."
@@ -905,6 +958,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         Higher is better. Weights come from the marginal censoring of the training people.
         """
         check_is_fitted(self, "booster_")
+        check_paired(X, y, sample_weight)
         target = check_survival_target(y, event_ids=self.event_ids_)
         return self._score(X, target, sample_weight, float(target.duration.max()))
 
@@ -920,7 +974,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
                 average="all",
                 sample_weight=sample_weight,
                 event_ids=self.event_ids_,
-                min_censoring_survival=self.min_censoring_survival,
+                min_censoring_survival=self._fitted.min_censoring_survival,
             )
         )
 
@@ -954,14 +1008,33 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     # -------------------------------------------------------------------------------- persistence
     def save(self, path: Any) -> None:
-        """Write the model to a folder: the engine's own file and JSON, no outcomes, no pickle."""
+        """Write the model to a folder: the engine's own files and JSON, no outcomes, no pickle.
+
+        The parameters are those that the model was fitted with.
+        """
         check_is_fitted(self, "booster_")
         persistence.save(self, path)
 
     @classmethod
-    def load(cls, path: Any) -> SurvivalBoost:
-        """The model that `save` wrote to a folder."""
-        model: SurvivalBoost = persistence.load(cls, path)
+    def load(cls, path: Any, *, isolated: bool = False) -> SurvivalBoost:
+        """The model that `save` wrote to a folder.
+
+        Parameters
+        ----------
+        path : path
+            The folder. Load only what you trust: loading runs no Python code of the files, and
+            digests show damage, but they do not prove who wrote a file, and the engines' readers
+            can crash on, or do worse with, files that were forged.
+        isolated : bool, default=False
+            Whether to load the model in a process of its own first and predict with it there. A
+            file on which the engine crashes is then an error, rather than the end of this process.
+            It takes a few seconds. It finds crashes; it does not make a forged file harmless.
+
+        Returns
+        -------
+        SurvivalBoost
+        """
+        model: SurvivalBoost = persistence.load(cls, path, isolated=isolated)
         return model
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -1080,10 +1153,19 @@ class _People:
 
 
 def _checked_people(
-    X: Any, y: Any, sample_weight: Any, *, like: Features | None, event_ids: Any
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    like: Features | None,
+    event_ids: Any,
+    resolution: str = "check",
 ) -> _People:
-    features = check_features(X, like=like)
+    check_paired(X, y, sample_weight)
+    features = check_features(X, like=like, resolution=resolution)
     target = check_survival_target(y, event_ids=event_ids)
+    if resolution == "check":
+        check_time_resolution(target.duration)
     if features.n_samples != target.n_samples:
         msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
         raise ValueError(msg)

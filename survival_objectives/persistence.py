@@ -1,15 +1,23 @@
-"""Saved models: a folder with the engine's own file and JSON, and nothing else.
+"""Saved models: a folder with the engine's own files and JSON, and nothing else.
 
-No pickle, so that loading runs no code, and no outcomes of people: the JSON holds parameters,
-columns, labels and two marginal numbers or coarse curves.
+No pickle, so that loading runs no code of the files, and no outcomes of people: the JSON holds
+parameters, columns, labels, a few rounded numbers and coarse curves (docs/howto/serving.md lists
+them). A digest covers the JSON, and the JSON has digests of the engine's files, so that damage is
+noticed. Digests do not show who wrote a file: model files are trusted input.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
+import math
+import os
+import signal
+import subprocess
+import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +37,14 @@ __all__ = ["ENGINES", "FORMAT", "load", "save"]
 ENGINES = ("xgboost", "lightgbm", "catboost")
 
 
-#: Raised when an older version could not read what this one writes.
-FORMAT = 1
+#: Raised when an older version could not read what this one writes, or must not: it would not
+#: check the digest. Format 1, of version 0.1.0, had none.
+FORMAT = 2
 
 _METADATA = "survival_boost.json"
+_FILES = ("events", "censoring")
+# Seconds in which a process of its own must have loaded a model and predicted with it.
+_TRIAL_TIME = 600
 
 
 def save(model: Any, path: Any) -> None:
@@ -54,21 +66,25 @@ def save(model: Any, path: Any) -> None:
                 adapter.Booster.save(booster, str(file))
                 digests[name] = _digest(file)
         content = {**_metadata(model), "files": digests}
-        (draft / _METADATA).write_text(json.dumps(content, indent=1))
+        content["digest"] = _content_digest(content)
+        (draft / _METADATA).write_text(json.dumps(content, indent=1, allow_nan=False))
         # A rename is atomic: an interrupted save leaves no half-written model.
         draft.rename(path)
 
 
-def load(cls: Any, path: Any) -> Any:
-    """The model of class ``cls`` that `save` wrote to ``path``."""
+def load(cls: Any, path: Any, *, isolated: bool = False) -> Any:
+    """The model of class ``cls`` that `save` wrote to ``path``.
+
+    With ``isolated`` another process loads it and predicts first, and may crash.
+    """
     path = Path(path)
     try:
-        content = json.loads((path / _METADATA).read_text())
-        version = int(content["format"])
+        content = _read(path / _METADATA)
+        version = _whole(content["format"], "format", 1)
     except FileNotFoundError:
         msg = f"{str(path)!r} holds no saved model: there is no {_METADATA}."
         raise FileNotFoundError(msg) from None
-    except (ValueError, KeyError, TypeError, NotADirectoryError, UnicodeDecodeError) as error:
+    except (ValueError, KeyError, TypeError, NotADirectoryError, RecursionError) as error:
         msg = f"{str(path / _METADATA)!r} is not the description of a saved model ({error})."
         raise ValueError(msg) from error
     if version > FORMAT:
@@ -78,10 +94,229 @@ def load(cls: Any, path: Any) -> Any:
         )
         raise ValueError(msg)
     try:
+        _check_content(content)
+        _check_files(path, content)
+        if isolated:
+            _try_elsewhere(path)
         return _restore(cls, path, content)
-    except (KeyError, TypeError, ValueError) as error:
-        msg = f"{str(path)!r} is damaged: {error}."
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        reason = f"there is no {error} in {_METADATA}" if isinstance(error, KeyError) else error
+        msg = f"{str(path)!r} is damaged: {reason}."
         raise ValueError(msg) from error
+
+
+# ----------------------------------------------------------------------------------------- reading
+def _read(file: Path) -> dict[str, Any]:
+    def refuse(constant: str) -> None:
+        msg = f"{constant} is not a number"
+        raise ValueError(msg)
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            msg = "a name occurs twice"
+            raise ValueError(msg)
+        return found
+
+    content = json.loads(
+        file.read_text(encoding="utf-8"), parse_constant=refuse, object_pairs_hook=unique
+    )
+    if not isinstance(content, dict):
+        msg = f"it is a {type(content).__name__}"
+        raise TypeError(msg)
+    return content
+
+
+def _content_digest(content: Mapping[str, Any]) -> str:
+    """Of everything but the digest itself, whatever the order of names and the white space."""
+    covered = {name: value for name, value in content.items() if name != "digest"}
+    text = json.dumps(covered, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check_content(content: dict[str, Any]) -> None:
+    """Refuse a description that `save` cannot have written."""
+    # A model of format 1 has no digest; one that was removed from a later model is missed.
+    if content["format"] > 1 or "digest" in content:
+        if content["digest"] != _content_digest(content):
+            msg = f"{_METADATA} is not as it was saved"
+            raise ValueError(msg)
+        if content["median_duration"] is not None:
+            _finite(content["median_duration"], "median_duration", 0.0)
+        _check_knots(content)
+    check_choice(content["engine"], "engine", ENGINES)
+    check_choice(
+        content["censoring_method"], "censoring_method", ("boosted", "kaplan-meier", "imputed")
+    )
+    event_ids = _list(content["event_ids"], "event_ids", lambda value: _whole(value, "a label", 0))
+    if event_ids[:1] != [0] or len(event_ids) < 2 or not _is_increasing(event_ids):
+        msg = f"event_ids are {event_ids}, not 0 and increasing labels"
+        raise ValueError(msg)
+    n_causes = len(event_ids) - 1
+    n_features = _whole(content["n_features"], "n_features", 1)
+    _check_columns(content["names"], content["categories"], n_features)
+    t_max = _finite(content["t_max"], "t_max", 0.0, float(np.finfo(np.float32).max))
+    if t_max == 0:
+        msg = "t_max is 0"
+        raise ValueError(msg)
+    _finite(content["time_unit"], "time_unit", 0.0, t_max)
+    start = _list(content["start"], "start", lambda value: _finite(value, "start", -100.0, 100.0))
+    if len(start) not in (n_causes, n_causes + 1):
+        msg = f"start has {len(start)} numbers for {n_causes} causes"
+        raise ValueError(msg)
+    _check_curve(content["censoring_curve"], "censoring_curve", 0.0, 1.0)
+    if not _is_increasing([-value for value in content["censoring_curve"]["values"]], ties=True):
+        msg = "the values of censoring_curve rise"
+        raise ValueError(msg)
+    _check_curve(content["censoring_start"], "censoring_start", -100.0, 100.0)
+    _whole(content["n_estimators"], "n_estimators", 1)
+    _whole(content["n_floored"], "n_floored", 0)
+
+
+def _check_columns(names: Any, categories: Any, n_features: int) -> None:
+    if names is not None:
+        _list(names, "names", _text)
+        if len(names) != n_features or len(set(names)) < n_features:
+            msg = f"names are {len(names)}, {len(set(names))} of them different, not {n_features}"
+            raise ValueError(msg)
+    if not isinstance(categories, dict):
+        msg = f"categories are {categories!r}"
+        raise TypeError(msg)
+    for column, levels in categories.items():
+        if column not in map(str, range(n_features)):
+            msg = f"categories has the column {column!r} of {n_features}"
+            raise ValueError(msg)
+        _list(levels, "categories", _level)
+        if len(set(levels)) < len(levels):
+            msg = f"categories of column {column} has a level twice"
+            raise ValueError(msg)
+
+
+def _check_knots(content: dict[str, Any]) -> None:
+    """Refuse times of prediction, or knots of the curves, that are not those of a trained model."""
+    _finite(content["last_time"], "last_time", 0.0, content["t_max"])
+    curves = content["curves"]
+    if curves is None:
+        return
+    knots = _list(curves["knots"], "knots", lambda value: _finite(value, "a knot", -1.0))
+    if len(knots) < 2 or not _is_increasing(knots):
+        msg = "the knots of the curves are not increasing"
+        raise ValueError(msg)
+    for name, highest in (("hazard", 1.0), ("factor", math.inf)):
+        rows = _list(
+            curves[name],
+            name,
+            lambda row, name=name, highest=highest: _list(
+                row, name, lambda value: _finite(value, name, 0.0, highest)
+            ),
+        )
+        if [len(row) for row in rows] != [len(knots) - 1] * (len(content["event_ids"]) - 1):
+            msg = f"{name} has not one number per cause and interval between knots"
+            raise ValueError(msg)
+    _finite(curves["trained_until"], "trained_until", -1.0)
+
+
+def _check_curve(curve: Any, name: str, low: float, high: float) -> None:
+    times = _list(curve["times"], name, lambda value: _finite(value, name, 0.0))
+    values = _list(curve["values"], name, lambda value: _finite(value, name, low, high))
+    _finite(curve["initial"], name, low, high)
+    if len(times) != len(values) or not _is_increasing(times):
+        msg = f"the times of {name} are not increasing, or not as many as its values"
+        raise ValueError(msg)
+
+
+def _list(values: Any, name: str, check: Callable[[Any], Any]) -> list[Any]:
+    if not isinstance(values, list):
+        msg = f"{name} is {values!r}, not a list"
+        raise TypeError(msg)
+    return [check(value) for value in values]
+
+
+def _whole(value: Any, name: str, low: int) -> int:
+    if type(value) is not int or not low <= value <= 2**53:
+        msg = f"{name} is {value!r}, not a whole number from {low} on"
+        raise ValueError(msg)
+    return value
+
+
+def _finite(value: Any, name: str, low: float, high: float = math.inf) -> float:
+    is_number = type(value) in (int, float) and math.isfinite(value)
+    if not is_number or not low <= value <= high:
+        msg = f"{name} is {value!r}, not a number from {low:g} to {high:g}"
+        raise ValueError(msg)
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        msg = f"{value!r} is not text"
+        raise TypeError(msg)
+    return value
+
+
+def _level(value: Any) -> Any:
+    is_plain = isinstance(value, str | bool | int) or (
+        isinstance(value, float) and math.isfinite(value)
+    )
+    if not is_plain:
+        msg = f"{value!r} is not a level of a category"
+        raise TypeError(msg)
+    return value
+
+
+def _is_increasing(values: list[Any], *, ties: bool = False) -> bool:
+    step = np.diff(np.array(values, dtype=np.float64))
+    return bool((step >= 0).all() if ties else (step > 0).all())
+
+
+def _check_files(path: Path, content: dict[str, Any]) -> None:
+    """Refuse engine files that are not those that were saved, before the engine reads them."""
+    files = content["files"]
+    # Names of files come from this list, never from the description: none is outside the folder.
+    if not isinstance(files, dict) or not {"events"} <= set(files) <= set(_FILES):
+        msg = f"files are {files!r}, not of {' and '.join(_FILES)}"
+        raise ValueError(msg)
+    for name, digest in files.items():
+        file = path / _file_name(content["engine"], name)
+        if not file.exists():
+            msg = f"the file {file.name} is missing"
+            raise ValueError(msg)
+        # The engines read on in some broken files, and go down with the process in others.
+        if _digest(file) != digest:
+            msg = f"the file {file.name} is not the one that was saved"
+            raise ValueError(msg)
+
+
+def _try_elsewhere(path: Path) -> None:
+    """Load the model in a process of its own and predict with it."""
+    found = [folder or os.getcwd() for folder in sys.path]
+    try:
+        trial = subprocess.run(
+            [sys.executable, "-m", "survival_objectives._trial", str(path)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(found)},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TRIAL_TIME,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        msg = f"a process of its own did not load it within {_TRIAL_TIME} seconds"
+        raise ValueError(msg) from None
+    if trial.returncode == 0:
+        return
+    if trial.returncode < 0:
+        how = f"was ended by {signal.Signals(-trial.returncode).name}"
+    else:
+        words = trial.stderr.strip().splitlines()
+        how = f"failed with: {words[-1]}" if words else f"ended with code {trial.returncode}"
+    msg = f"a process of its own that loaded it {how}"
+    raise ValueError(msg)
+
+
+def _file_name(engine: str, name: str) -> str:
+    adapter = importlib.import_module(f"survival_objectives.adapters._boosting_{engine}")
+    return str(adapter.FILE_NAME.format(name=name))
 
 
 def _digest(file: Path) -> str:
@@ -96,7 +331,14 @@ def _metadata(model: Any) -> dict[str, Any]:
         "engine": model.engine_,
         # A sampler function or a random generator has done its work; the default replaces it.
         "parameters": {
-            name: _plain(value) for name, value in model.get_params().items() if _is_plain(value)
+            name: _plain(value)
+            for name, value in {
+                **model._fitted.parameters,
+                # They concern a next training only.
+                "verbose": model.verbose,
+                "warm_start": model.warm_start,
+            }.items()
+            if _is_plain(value)
         },
         "event_ids": model.event_ids_.tolist(),
         "names": schema.names,
@@ -109,6 +351,7 @@ def _metadata(model: Any) -> dict[str, Any]:
         "last_time": float(model.times_[-1]),
         "time_unit": model._axis.unit,
         "curves": _shape_content(model._shape),
+        "median_duration": model._median_duration,
         "start": model._start.tolist(),
         "censoring_method": model.censoring_method_,
         "censoring_curve": _curve_content(model._censoring_curve),
@@ -127,8 +370,8 @@ def _plain(value: Any) -> Any:
 
 def _is_plain(value: Any) -> bool:
     try:
-        json.dumps(_plain(value))
-    except TypeError:
+        json.dumps(_plain(value), allow_nan=False)
+    except (TypeError, ValueError):
         return False
     return True
 
@@ -170,10 +413,10 @@ def _shape_content(shape: CurveShape) -> dict[str, Any] | None:
 
 
 def _shape(content: dict[str, Any], model: Any) -> CurveShape:
-    axis = TimeAxis(float(content["time_unit"]))
     if "curves" not in content:  # Written before curves had knots.
-        smoothing = model.time_smoothing if model.monotone else 0.0
-        return WindowCurves(axis.unit, float(content["t_max"]), float(smoothing))
+        unit, smoothing = float(content["time_unit"]), float(model.time_smoothing)
+        return WindowCurves(unit, float(content["t_max"]), smoothing)
+    axis = model._axis
     curves = content["curves"]
     if curves is None:
         return StepCurves(axis)
@@ -183,20 +426,18 @@ def _shape(content: dict[str, Any], model: Any) -> CurveShape:
     return KnotCurves(axis, knots, hazard, factor, float(curves["trained_until"]))
 
 
-def _booster(adapter: Any, file: Path, digest: str) -> Any:
-    if not file.exists():
-        msg = f"the file {file.name} is missing"
-        raise ValueError(msg)
-    # The engines read on in some broken files, and go down with the process in others.
-    if _digest(file) != digest:
-        msg = f"the file {file.name} is not the one that was saved"
-        raise ValueError(msg)
-    return adapter.Booster.load(str(file))
+def _booster(adapter: Any, file: Path) -> Any:
+    try:
+        return adapter.Booster.load(str(file))
+    except Exception as error:
+        msg = f"the engine cannot read {file.name} ({error})"
+        raise ValueError(msg) from error
 
 
 def _restore(cls: Any, path: Path, content: dict[str, Any]) -> Any:
     model = cls(**content["parameters"])
-    model.engine_ = check_choice(content["engine"], "engine", ENGINES)
+    model._check_parameters()
+    model.engine_ = content["engine"]
     adapter = model._adapter()
     names = content["names"]
     model._schema = Features(
@@ -209,9 +450,11 @@ def _restore(cls: Any, path: Path, content: dict[str, Any]) -> Any:
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
     model._t_max = content["t_max"]
-    model._axis = TimeAxis(float(content["time_unit"]))
+    # Models of format 1 have their unit in the windows of their curves, and only there.
+    model._axis = TimeAxis(float(content["time_unit"]) if "curves" in content else 0.0)
     model._shape = _shape(content, model)
     model.times_ = cls._time_grid(content.get("last_time", model._t_max))
+    model._median_duration = content.get("median_duration")
     model._start = np.array(content["start"], dtype=np.float64)
     model.censoring_method_ = content["censoring_method"]
     model._censoring_curve = _curve(content["censoring_curve"])
@@ -220,11 +463,14 @@ def _restore(cls: Any, path: Path, content: dict[str, Any]) -> Any:
     model.n_floored_ = content["n_floored"]
     model.history_, model.refreshed_rounds_ = [], []
     boosters = {
-        name: _booster(adapter, path / adapter.FILE_NAME.format(name=name), digest)
-        for name, digest in content["files"].items()
+        name: _booster(adapter, path / _file_name(model.engine_, name)) for name in content["files"]
     }
     model.booster_, model._censoring_booster = boosters["events"], boosters.get("censoring")
-    settings = model._tree_settings(len(model.event_ids_) - 1, 0)
-    model._set_events(adapter.Booster(settings, model.booster_))
-    model._set_censoring(adapter)
+    model._remember_settings()
+    model._restore_models()
+    if model._events.n_rounds != model.n_estimators_:
+        msg = (
+            f"n_estimators is {model.n_estimators_}, but there are {model._events.n_rounds} rounds"
+        )
+        raise ValueError(msg)
     return model

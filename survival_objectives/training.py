@@ -54,13 +54,16 @@ from survival_objectives.validation import (
     check_choice,
     check_features,
     check_fraction,
+    check_paired,
     check_positive_int,
     check_random_state,
     check_sample_weight,
     check_survival_target,
+    check_time_resolution,
     check_times,
     relative_weights,
     take_rows,
+    warn_about_outcomes,
 )
 
 __all__ = [
@@ -411,8 +414,11 @@ class TrainingProblem(ABC):
         random_state: Any = None,
     ) -> None:
         self._slot, self._scratch = WeightSlot(), _Scratch()
+        check_paired(X, y, sample_weight)
         features = check_features(X)
         target = check_survival_target(y)
+        check_time_resolution(target.duration)
+        warn_about_outcomes(target)
         if features.n_samples != target.n_samples:
             msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
             raise ValueError(msg)
@@ -838,6 +844,7 @@ class TrainingProblem(ABC):
         return stacked_matrix(self._features, role.leaver, feature), feature.astype(np.float64)
 
     def _held_out_rows(self, X: Any, y: Any) -> HeldOutRows:
+        check_paired(X, y)
         features = check_features(X, like=self._reader.schema)
         given = check_survival_target(y, event_ids=self.event_ids_)
         if features.n_samples != given.n_samples:
@@ -858,6 +865,12 @@ class TrainingProblem(ABC):
             *self._censoring_survival(role, X, given),
             floor=self._min_censoring_survival,
         )
+        if not weight.any():
+            msg = (
+                f"None of the {target.n_samples} held-out people counts: all were censored before "
+                f"every horizon up to {self._stacker.horizon_max:g}. Pass people who were followed for longer."
+            )
+            raise ValueError(msg)
         return HeldOutRows(
             role.matrix(features),
             role.target,

@@ -9,26 +9,34 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives.resolution import Resolution
+
 __all__ = [
     "Features",
+    "KeptValues",
     "SurvivalTarget",
     "check_choice",
+    "check_column_resolutions",
     "check_features",
     "check_fraction",
+    "check_paired",
     "check_positive_int",
     "check_random_state",
     "check_sample_weight",
     "check_survival_target",
+    "check_time_resolution",
     "check_times",
     "relative_weights",
     "take_rows",
+    "warn_about_labels",
+    "warn_about_outcomes",
 ]
 
 FloatArray = npt.NDArray[np.floating[Any]]
@@ -39,6 +47,10 @@ _DURATION_NAMES = ("duration", "time")
 _ENTRY_NAMES = ("entry", "entry_time", "start", "start_time", "tstart", "truncation")
 # More labels than any study tells apart: a sign that the columns are swapped.
 _MAX_CAUSES = 50
+# More causes than most studies have: worth a warning that says what was understood.
+_MANY_CAUSES = 10
+# From this rank correlation with the duration on, three or more labels look like a time.
+_TIME_LIKE = 0.9
 # float64, through which labels pass, counts exactly up to here.
 _MAX_LABEL = 2**53
 
@@ -147,16 +159,17 @@ def _split_target(y: Any) -> tuple[Any, Any]:
         if len(y) != 2:
             msg = f"A tuple `y` must be (event, duration); got {len(y)} elements."
             raise ValueError(msg)
-        return y[0], y[1]
+        return _same_people(y[0], y[1])
     if isinstance(y, Mapping):
-        return _fields(y, list(y.keys()))
+        return _same_people(*_fields(y, list(y.keys())))
     if hasattr(y, "columns"):
         if isinstance(y, pd.DataFrame) and y.columns.has_duplicates:
             duplicate = y.columns[y.columns.duplicated()][0]
             msg = f"`y` has the column {duplicate!r} more than once."
             raise ValueError(msg)
         return _fields(y, list(y.columns))
-    array = np.asarray(y)
+    # A masked array stays one, so that what it masks is refused by name.
+    array = y if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
     if array.dtype.names is not None:
         names = list(array.dtype.names)
         if len(names) == 2:
@@ -172,6 +185,11 @@ def _split_target(y: Any) -> tuple[Any, Any]:
         "or dict with `event` and `duration`, a tuple (event, duration), or an (n, 2) array."
     )
     raise ValueError(msg)
+
+
+def _same_people(event: Any, duration: Any) -> tuple[Any, Any]:
+    _refuse_other_index(_pandas_index(event), _pandas_index(duration), "event", "duration")
+    return event, duration
 
 
 def _fields(y: Any, names: list[Any]) -> tuple[Any, Any]:
@@ -202,6 +220,14 @@ def _as_float(values: Any, name: str) -> npt.NDArray[np.float64]:
             values = values.to_numpy()
         else:
             values = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    if isinstance(values, np.ma.MaskedArray):
+        masked = np.flatnonzero(np.ma.getmaskarray(values))
+        if len(masked):
+            msg = (
+                f"`{name}` is masked at row {masked[0]} ({len(masked)} such values), so it is not "
+                "known there. Drop these rows, or fill in values."
+            )
+            raise ValueError(msg)
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -286,11 +312,14 @@ class Features:
         Column names, where the user gave a frame.
     categories : dict of int to pandas.Index
         Levels of each categorical column, by position.
+    resolutions : dict of int to Resolution
+        What rounding to float32 left of each numeric column, where it was counted.
     """
 
     values: npt.NDArray[np.float32]
     names: tuple[str, ...] | None
     categories: dict[int, pd.Index]
+    resolutions: dict[int, Resolution] = field(default_factory=dict, compare=False)
 
     @property
     def n_samples(self) -> int:
@@ -305,10 +334,12 @@ class Features:
     @property
     def schema(self) -> Features:
         """The same columns without any person, for checking later input against."""
-        return replace(self, values=np.empty((0, self.n_features), np.float32))
+        return replace(self, values=np.empty((0, self.n_features), np.float32), resolutions={})
 
 
-def check_features(X: Any, *, like: Features | None = None) -> Features:
+def check_features(
+    X: Any, *, like: Features | None = None, resolution: str | None = None
+) -> Features:
     """Features as one float32 matrix, with categories coded as integers.
 
     Parameters
@@ -319,6 +350,10 @@ def check_features(X: Any, *, like: Features | None = None) -> Features:
     like : Features, optional
         What training saw. Given, names, order and categories must match it; a category that
         training never saw becomes missing, with a warning that names it.
+    resolution : {"check", "count", "ignore"}, optional
+        Whether a column is refused that float32 cannot hold, or whether only
+        `Features.resolutions` are counted, for people who come in parts. Default: "check" without
+        ``like``, as in training, else "ignore".
 
     Returns
     -------
@@ -326,7 +361,13 @@ def check_features(X: Any, *, like: Features | None = None) -> Features:
     """
     if isinstance(X, Features):
         return X
-    features = _from_frame(X, like) if hasattr(X, "columns") else _from_array(X)
+    if resolution is None:
+        resolution = "check" if like is None else "ignore"
+    counts = resolution != "ignore"
+    is_frame = hasattr(X, "columns")
+    features = (
+        _from_frame(X, like, resolutions=counts) if is_frame else _from_array(X, resolutions=counts)
+    )
     values = features.values
     if values.shape[0] == 0:
         msg = f"`X` of shape {values.shape} is empty: it has no rows."
@@ -354,17 +395,30 @@ def check_features(X: Any, *, like: Features | None = None) -> Features:
             raise TypeError(msg)
         if features.names is None and like.names is not None:
             features = replace(features, names=like.names, categories=like.categories)
+    if resolution == "check":
+        check_column_resolutions(features, features.resolutions)
     return features
+
+
+def check_column_resolutions(schema: Features, resolutions: Mapping[int, Resolution]) -> None:
+    """Refuse a column of which float32 leaves too little."""
+    for column, resolution in resolutions.items():
+        resolution.check(
+            f"Column {_label(schema, column)}",
+            "Subtract the smallest value (e.g. seconds since the first date), or use a larger unit "
+            "such as days.",
+        )
 
 
 def _label(features: Features, column: int) -> str:
     return str(column) if features.names is None else repr(features.names[column])
 
 
-def _from_array(X: Any) -> Features:
+def _from_array(X: Any, *, resolutions: bool) -> Features:
     if hasattr(X, "toarray"):
         msg = f"`X` is sparse ({type(X).__name__}); pass `X.toarray()`."
         raise TypeError(msg)
+    masked = np.ma.getmaskarray(X) if isinstance(X, np.ma.MaskedArray) else None
     array = np.asarray(X)
     if array.ndim != 2:
         msg = (
@@ -379,7 +433,12 @@ def _from_array(X: Any) -> Features:
             "Pass a DataFrame with `category` columns for text, or convert to float."
         )
         raise TypeError(msg)
-    return Features(_to_float32(array), None, {})
+    if masked is not None and masked.any():
+        array = np.where(masked, np.nan, array)
+    counted = {}
+    if resolutions:
+        counted = {number: Resolution.of(column) for number, column in enumerate(array.T)}
+    return Features(_to_float32(array), None, {}, counted)
 
 
 def _to_float32(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
@@ -387,7 +446,7 @@ def _to_float32(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         return np.ascontiguousarray(array, dtype=np.float32)
 
 
-def _from_frame(X: Any, like: Features | None) -> Features:
+def _from_frame(X: Any, like: Features | None, *, resolutions: bool) -> Features:
     names = tuple(str(name) for name in X.columns)
     if len(set(names)) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
@@ -396,13 +455,17 @@ def _from_frame(X: Any, like: Features | None) -> Features:
     known = {} if like is None or like.names != names else like.categories
     values = np.empty((len(X), len(names)), np.float32)
     categories: dict[int, pd.Index] = {}
+    counted: dict[int, Resolution] = {}
     for column, (key, name) in enumerate(zip(X.columns, names, strict=True)):
         series = _to_pandas(X[key])
         if isinstance(series.dtype, pd.CategoricalDtype):
             values[:, column], categories[column] = _category_codes(series, name, known.get(column))
         else:
-            values[:, column] = _numeric_column(series, name)
-    return Features(values, names, categories)
+            numbers_given = _numeric_column(series, name)
+            values[:, column] = _to_float32(numbers_given)
+            if resolutions:
+                counted[column] = Resolution.of(numbers_given)
+    return Features(values, names, categories, counted)
 
 
 def _to_pandas(series: Any) -> pd.Series[Any]:
@@ -453,7 +516,7 @@ def _numeric_column(series: pd.Series[Any], name: str) -> npt.NDArray[Any]:
             "days since a date."
         )
         raise TypeError(msg)
-    return _to_float32(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    return series.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def _check_same_columns(features: Features, like: Features) -> None:
@@ -482,6 +545,147 @@ def take_rows(X: Any, rows: IntArray) -> Any:
     if isinstance(X, pd.DataFrame):
         return X.iloc[rows]
     return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
+
+
+# ----------------------------------------------------------------------------------------- training
+def check_time_resolution(resolution: Resolution | FloatArray) -> None:
+    """Refuse durations of which rounding to float32, as trees see time, leaves too few."""
+    if not isinstance(resolution, Resolution):
+        resolution = Resolution.of(resolution)
+    resolution.check(
+        "`duration`",
+        "Count time from the beginning of follow-up (subtract the origin), or use a larger unit.",
+    )
+
+
+class KeptValues:
+    """What float32 leaves of durations and columns of people who come in parts."""
+
+    def __init__(self) -> None:
+        self._duration: Resolution | None = None
+        self._columns: dict[int, Resolution] = {}
+
+    def add(self, columns: Mapping[int, Resolution], duration: Resolution) -> None:
+        """Take in one more part."""
+        self._duration = duration if self._duration is None else self._duration.merged(duration)
+        for column, counted in columns.items():
+            known = self._columns.get(column)
+            self._columns[column] = counted if known is None else known.merged(counted)
+
+    def check(self, schema: Features) -> None:
+        """Refuse what is refused of people who come at once."""
+        if self._duration is not None:
+            check_time_resolution(self._duration)
+        check_column_resolutions(schema, self._columns)
+
+
+def check_paired(X: Any, y: Any, sample_weight: Any = None) -> None:
+    """Refuse outcomes or weights whose pandas index says that they are of other people than ``X``.
+
+    The same labels in another order are refused, and other labels unless they are whole numbers,
+    which may be positions in a table that was split. What has no index is taken as it comes.
+
+    >>> X = pd.DataFrame({"x": [1.0, 2.0]}, index=["anna", "bert"])
+    >>> check_paired(X, pd.DataFrame({"event": [1, 0], "duration": [1.0, 2.0]}, index=X.index))
+    >>> check_paired(X, pd.DataFrame({"event": [1, 0], "duration": [1.0, 2.0]}))
+    """
+    index = _pandas_index(X)
+    if index is None:
+        return
+    outcomes: dict[str, Any] = {"y": y, "sample_weight": sample_weight}
+    if isinstance(y, tuple):
+        outcomes |= {f"y[{number}]": part for number, part in enumerate(y)}
+    elif isinstance(y, Mapping):
+        outcomes |= {f"y[{name!r}]": part for name, part in y.items()}
+    for name, part in outcomes.items():
+        _refuse_other_index(index, _pandas_index(part), "X", name)
+
+
+def _pandas_index(values: Any) -> pd.Index | None:
+    return values.index if isinstance(values, pd.DataFrame | pd.Series) else None
+
+
+def _refuse_other_index(
+    index: pd.Index | None, other: pd.Index | None, name: str, other_name: str
+) -> None:
+    if index is None or other is None or len(index) != len(other) or index.equals(other):
+        return
+    reordered = (
+        index.nlevels == other.nlevels
+        and index.is_unique
+        and other.is_unique
+        and bool(other.isin(index).all())
+    )
+    if not reordered and (_is_numbered(index) or _is_numbered(other)):
+        return
+    row = int(np.argmax(index.to_numpy(dtype=object) != other.to_numpy(dtype=object)))
+    what = "has the index of" if reordered else "has another index than"
+    how = " in another order" if reordered else ""
+    msg = (
+        f"`{other_name}` {what} `{name}`{how}: row {row} is {other[row]!r} there and "
+        f"{index[row]!r} in `{name}`. Rows are paired by position, so these would be other "
+        f"people's. Use `.loc[{name}.index]` to bring them into one order, or "
+        "`.reset_index(drop=True)` on both if they are."
+    )
+    raise ValueError(msg)
+
+
+def _is_numbered(index: pd.Index) -> bool:
+    # Whole numbers may be positions, also those that a split left of the default index.
+    return pd.api.types.is_integer_dtype(index.dtype)
+
+
+def warn_about_outcomes(target: SurvivalTarget, *, stacklevel: int = 3) -> None:
+    """Warn with what was understood where outcomes of training look miscoded."""
+    event, duration = target.event, target.duration
+    has_censored = bool((event == 0).any())
+    warn_about_labels(target.event_ids, has_censored=has_censored, stacklevel=stacklevel + 1)
+    if target.n_causes > 1 and np.isin(duration, (0, 1)).all():
+        msg = (
+            f"`duration` is 0 or 1 for all {target.n_samples} people, while `event` has "
+            f"{target.n_causes} labels besides 0. If these are durations, swap the two: the order "
+            "is (event, duration)."
+        )
+        warnings.warn(msg, UserWarning, stacklevel=stacklevel)
+    if not 3 <= target.n_causes <= _MANY_CAUSES:
+        return
+    happened = event > 0
+    if happened.sum() < 20:
+        return
+    label = pd.Series(target.event_ids[event[happened]])
+    correlation = label.rank().corr(pd.Series(duration[happened]).rank())
+    if abs(correlation) > _TIME_LIKE:
+        msg = (
+            f"The {target.n_causes} labels of `event` rise and fall with `duration` (rank "
+            f"correlation {correlation:.2f}), as a time or a count would. They were understood as "
+            "competing causes; the order is (event, duration)."
+        )
+        warnings.warn(msg, UserWarning, stacklevel=stacklevel)
+
+
+def warn_about_labels(
+    event_ids: npt.NDArray[np.int64], *, has_censored: bool, stacklevel: int = 3
+) -> None:
+    """The part of `warn_about_outcomes` that needs the set of labels only."""
+    causes = event_ids[1:].tolist()
+    if not has_censored:
+        understood = "cause" if len(causes) == 1 else "competing causes"
+        hint = "If everybody was followed to the event, that is right."
+        if len(causes) > 1:
+            hint = (
+                f"If {causes[0]} marks censored people, as where 1 = censored and 2 = dead, make "
+                f"it 0. {hint}"
+            )
+        shown = ", ".join(map(str, causes[:6])) + (", ..." if len(causes) > 6 else "")
+        msg = f"Nobody is censored: no `event` is 0, and {shown} means {understood}. {hint}"
+        warnings.warn(msg, UserWarning, stacklevel=stacklevel)
+    if len(causes) > _MANY_CAUSES:
+        msg = (
+            f"`event` has {len(causes)} labels besides 0, such as {causes[:5]}, which were "
+            "understood as competing causes. If they are a count or a time, swap the two: the "
+            "order is (event, duration)."
+        )
+        warnings.warn(msg, UserWarning, stacklevel=stacklevel)
 
 
 def relative_weights(
@@ -539,7 +743,8 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> npt.NDArray[np.fl
 
 def check_times(times: Any) -> npt.NDArray[np.float64]:
     """Times of prediction as a one-dimensional float64 array; a single number is one time."""
-    array = _as_float(np.atleast_1d(np.asarray(times)), "times")
+    given = times if isinstance(times, np.ma.MaskedArray) else np.asarray(times)
+    array = _as_float(np.atleast_1d(given), "times")
     if len(array) == 0:
         msg = "`times` is empty; give at least one time."
         raise ValueError(msg)

@@ -128,6 +128,7 @@ def test_auto_follows_the_share_of_censored_people_by_weight(data):
     assert many.censoring_method_ == "imputed"
 
 
+@pytest.mark.filterwarnings("ignore:Nobody is censored")
 def test_with_nobody_censored_there_is_nothing_to_fill_in(engine, data):
     seen = data.y["event"] > 0
     X, y = data.X[seen], data.y[seen]

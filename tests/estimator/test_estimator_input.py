@@ -159,6 +159,7 @@ def test_bad_questions_are_refused(ask, error, words, fitted, data):
         ask(fitted("lightgbm"), data.X)
 
 
+@pytest.mark.filterwarnings("ignore:Nobody is censored")
 def test_nobody_left_to_learn_from():
     with pytest.raises(ValueError, match="one class only to learn"):
         boost("lightgbm", horizon_sampler=lambda _, *shape: np.full(shape[:2], 1.0)).fit(

@@ -327,7 +327,7 @@ def test_held_out_people_keep_their_weights(data, monkeypatch):
     rows = estimator.held_out_rows
 
     def remember(*arguments):
-        seen["rows"] = rows(*arguments)
+        seen["rows"], seen["weight"] = rows(*arguments), arguments[-1]
         return seen["rows"]
 
     monkeypatch.setattr(estimator, "held_out_rows", remember)
@@ -335,7 +335,9 @@ def test_held_out_people_keep_their_weights(data, monkeypatch):
     model.fit(data.X, data.y)
     plain = seen["rows"].weight
     model.fit(data.X, data.y, sample_weight=np.full(300, 3.0))
-    assert_allclose(seen["rows"].weight, 3 * plain)
+    assert_allclose(seen["rows"].weight, plain)
+    model.fit(data.X, data.y, sample_weight=np.where(data.X["x0"] > 0, 3.0, 1.0))
+    assert_allclose(np.unique(seen["weight"])[[0, -1]] / seen["weight"].min(), [1, 3], rtol=1e-6)
 
 
 # ------------------------------------------------------------------------------- reproducibility
