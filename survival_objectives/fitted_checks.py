@@ -127,9 +127,8 @@ def warn_if_constant(gains: FloatArray, values: Float32Array, stacklevel: int) -
     if gains.any() or not _vary(values):
         return
     msg = (
-        "No feature was worth a split, so everybody gets the same curve. Lower `min_leaf_people` or "
-        "`min_split_gain`, or raise `learning_rate` or `n_estimators`, if the features should "
-        "matter."
+        "No feature was worth a split, so everybody gets the same curve. If the features should "
+        "matter, lower `min_leaf_people` or `min_split_gain`, or raise `n_estimators`."
     )
     warnings.warn(msg, UserWarning, stacklevel=stacklevel + 1)
 

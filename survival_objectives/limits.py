@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["check_limits"]
 
-# Smallest and largest value. Float32, in which engines hold weights and times, has no room for more.
+# Smallest and largest values: engines hold weights and times in float32.
 _LIMITS: dict[str, tuple[float, float]] = {
     "n_estimators": (1, 10**6),
     "refresh_every": (1, 10**6),
