@@ -201,14 +201,18 @@ class Booster:
         self._chunks.append(chunk)
         for other, values in enumerate(self._values):
             if other not in self._rows:
-                self._rows[other] = catboost.Pool(**self._columns(values))
+                self._rows[other] = catboost.Pool(
+                    thread_count=self._threads, **self._columns(values)
+                )
             self._margins[other] += self._raw(chunk, self._rows[other])
 
     def _pool(self, key: int, target: npt.NDArray[np.int32]) -> Any:
         known, pool = self._pools.get(key, (None, None))
         # The labels of a pool cannot be replaced.
         if known is None or not np.array_equal(known, target):
-            pool = catboost.Pool(label=target, **self._columns(self._values[key]))
+            pool = catboost.Pool(
+                label=target, thread_count=self._threads, **self._columns(self._values[key])
+            )
             if not self._settings.schema.categories:
                 own = SETTINGS.resolved(self._settings.engine_params)
                 pool.quantize(**{name: own[name] for name in _BINNING if name in own})
@@ -230,7 +234,11 @@ class Booster:
     def contribution(self, values: Float32Array, first: int, last: int) -> FloatArray:
         total = np.zeros((len(values), self._n_margins))
         has_categories = bool(self._settings.schema.categories)
-        rows = catboost.Pool(**self._columns(values)) if has_categories else values
+        rows = (
+            catboost.Pool(thread_count=self._threads, **self._columns(values))
+            if has_categories
+            else values
+        )
         begin = 0
         for chunk in self._chunks:
             end = begin + chunk.tree_count_
@@ -274,7 +282,7 @@ class Booster:
 
     def shap_values(self, values: Float32Array) -> npt.ArrayLike:
         """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
-        pool = catboost.Pool(**self._columns(values))
+        pool = catboost.Pool(thread_count=self._threads, **self._columns(values))
         contributions = self._chunks[0].get_feature_importance(
             pool, type="ShapValues", thread_count=self._threads
         )

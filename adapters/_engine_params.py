@@ -39,7 +39,7 @@ class Whole:
         wanted = f"must be an integer from {self.low} to {self.high}"
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             raise TypeError(wanted)
-        if not self.low <= value <= self.high:
+        if not self.low <= int(value) <= self.high:
             raise ValueError(wanted)
         return int(value)
 
@@ -55,7 +55,7 @@ class Number:
         wanted = f"must be a number from {self.low:g} to {self.high:g}"
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise TypeError(wanted)
-        if not self.low <= value <= self.high:
+        if not self.low <= float(value) <= self.high:
             raise ValueError(wanted)
         return float(value)
 

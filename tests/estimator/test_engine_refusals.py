@@ -232,7 +232,13 @@ def test_columns_may_have_any_names(engine, data, tmp_path):
 def test_predictions_that_disagree_are_an_error(engine, data, monkeypatch):
     """As they would where trees are read wrongly."""
     right = Forest.step_margins
-    monkeypatch.setattr(Forest, "step_margins", lambda *args: right(*args) + 1e-3)
+
+    def wrong(self, values):
+        margins = right(self, values)
+        margins[0] += 1e-3
+        return margins
+
+    monkeypatch.setattr(Forest, "step_margins", wrong)
     model = boost(engine, engine_params={"learning_rate": 0.1})
     with pytest.raises(RuntimeError, match=r"trees that are read off it differ.*'learning_rate'"):
         model.fit(data.X, data.y)
@@ -245,7 +251,9 @@ def test_steps_that_are_not_constant_are_an_error(engine, data, monkeypatch):
     right = module.Booster.contribution
 
     def linear(self, values, first, last):
-        return np.asarray(right(self, values, first, last)) + 0.1 * values[:, -1:]
+        margins = np.array(right(self, values, first, last), np.float64)
+        margins[:, 0] += 0.1 * values[:, -1]
+        return margins
 
     monkeypatch.setattr(module.Booster, "contribution", linear)
     with pytest.raises(RuntimeError, match="at another time between the same two splits"):
