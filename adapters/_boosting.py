@@ -8,10 +8,27 @@ from typing import Any
 
 from survival_objectives.validation import Features
 
-__all__ = ["TreeSettings"]
+__all__ = ["OWNED", "TreeSettings"]
 
 _MIN_COLUMNS = 4
-_ROUNDS = {"n_estimators", "num_iterations", "num_boost_round", "iterations", "num_round", "n_iter"}
+
+#: What to use instead of settings that the estimator makes on every engine.
+OWNED = {
+    "rounds": "use `n_estimators` for the number of rounds",
+    "seed": "use `random_state`, from which each chunk of rounds gets a seed of its own",
+    "threads": "use `n_jobs` for the number of threads",
+    "verbosity": "use `verbose`",
+    "stopping": "use `early_stopping_rounds`",
+    "loss": "the loss is that of the survival model and cannot be replaced",
+    "classes": "the number of states follows from the outcomes",
+    "weights": "use `sample_weight` in `fit`; weights by state would bias all probabilities",
+    "metric": "held-out people are judged by the IPCW log-loss; see `history_`",
+    "start": "training starts from the margins of the best constant",
+    "categories": "categories are the columns of `X` with a categorical dtype",
+    "monotone": "use `monotone` for curves that are monotone in time; constraints on features "
+    "would hold for the model of censoring as well",
+    "trees": "curves are read off trees whose leaves are constants, added up round by round",
+}
 
 
 @dataclass(frozen=True)
@@ -39,7 +56,8 @@ class TreeSettings:
     seed, n_jobs
         Reproducibility and threads.
     engine_params : mapping
-        The user's own settings in the engine's terms; they win.
+        The user's own settings in the engine's terms; they win. Each adapter's ``SETTINGS`` says
+        which there are.
     """
 
     schema: Features
@@ -54,25 +72,6 @@ class TreeSettings:
     seed: int
     n_jobs: int | None
     engine_params: Mapping[str, Any] = field(default_factory=dict)
-
-    def refuse(self, refused: Mapping[str, tuple[Any, ...]]) -> None:
-        """Raise an error for settings of the user whose models the estimator could not drive."""
-        for name, values in refused.items():
-            value = self.engine_params.get(name)
-            if value in values:
-                msg = (
-                    f"`engine_params` has {name}={value!r}, which does not go with adding rounds "
-                    "in chunks and reading step functions of time off the trees. Use the engine's "
-                    "own objective in `survival_objectives.adapters` for it."
-                )
-                raise ValueError(msg)
-
-    def own_params(self, aliases: Mapping[str, str]) -> dict[str, Any]:
-        """The user's own settings under the names that this package uses, so that they win."""
-        for name in _ROUNDS & set(self.engine_params):
-            msg = f"`engine_params` has {name!r}; use `n_estimators` for the number of rounds."
-            raise ValueError(msg)
-        return {aliases.get(name, name): value for name, value in self.engine_params.items()}
 
     @property
     def column_share(self) -> float:

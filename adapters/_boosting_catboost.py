@@ -7,6 +7,7 @@ margin for every state; a single cause, and censoring, train Logloss.
 
 from __future__ import annotations
 
+import inspect
 import json
 import tempfile
 from pathlib import Path
@@ -15,18 +16,108 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives.adapters._boosting import TreeSettings
+from survival_objectives.adapters._boosting import OWNED, TreeSettings
 from survival_objectives.adapters._catboost_pool import pool_columns
 from survival_objectives.adapters._engine import import_engine, rising_in_time
+from survival_objectives.adapters._engine_params import Choice, EngineSettings, Number, Whole
 from survival_objectives.trees import Forest, Tree
 
 catboost = import_engine("catboost")
 
-__all__ = ["FILE_NAME", "Booster"]
+__all__ = ["FILE_NAME", "MAX_DEPTH", "SETTINGS", "Booster"]
 
 FILE_NAME = "{name}.cbm"
 
+MAX_DEPTH = 16
+
 _L2_PEOPLE = 3.0
+
+_SYMMETRIC = "CatBoost keeps symmetric trees only monotone in time"
+_ENCODED = "categories are split on as they are: encodings would count people's outcomes"
+
+SETTINGS = EngineSettings(
+    "catboost",
+    {
+        "learning_rate": Number(1e-6, 1),
+        "depth": Whole(1, MAX_DEPTH),
+        "l2_leaf_reg": Number(0, 1e9),
+        "rsm": Number(1e-6, 1),
+        "border_count": Whole(1, 65535),
+        "feature_border_type": Choice(
+            (
+                "GreedyLogSum",
+                "GreedyMinEntropy",
+                "MaxLogSum",
+                "Median",
+                "MinEntropy",
+                "Uniform",
+                "UniformAndQuantiles",
+            )
+        ),
+        "nan_mode": Choice(("Min", "Max"), "people may have missing values in prediction"),
+        "random_strength": Number(0, 1e6),
+        "bootstrap_type": Choice(("No", "Bayesian", "Bernoulli", "MVS"), "others need a GPU"),
+        "bagging_temperature": Number(0, 1e6),
+        "subsample": Number(1e-3, 1),
+        "mvs_reg": Number(0, 1e9),
+        "sampling_frequency": Choice(("PerTree", "PerTreeLevel")),
+        "leaf_estimation_iterations": Whole(1, 100),
+        "leaf_estimation_method": Choice(("Newton", "Gradient")),
+        "leaf_estimation_backtracking": Choice(("No", "AnyImprovement")),
+        "score_function": Choice(("Cosine", "L2"), "others need a GPU"),
+        "boosting_type": Choice(("Plain", "Ordered")),
+        "grow_policy": Choice(("SymmetricTree",), _SYMMETRIC),
+        "task_type": Choice(("CPU",), "column sampling and monotone curves need the CPU"),
+    },
+    {
+        "loss_function": OWNED["loss"],
+        "objective": OWNED["loss"],
+        "classes_count": OWNED["classes"],
+        "class_names": OWNED["classes"],
+        "target_border": OWNED["classes"],
+        "boost_from_average": OWNED["start"],
+        "cat_features": OWNED["categories"],
+        "one_hot_max_size": _ENCODED,
+        "monotone_constraints": OWNED["monotone"],
+        "iterations": OWNED["rounds"],
+        "random_seed": OWNED["seed"],
+        "thread_count": OWNED["threads"],
+        "od_wait": OWNED["stopping"],
+        "max_leaves": _SYMMETRIC,
+        "min_data_in_leaf": _SYMMETRIC,
+        **dict.fromkeys(("class_weights", "auto_class_weights"), OWNED["weights"]),
+        "scale_pos_weight": OWNED["weights"],
+        **dict.fromkeys(("eval_metric", "custom_metric"), OWNED["metric"]),
+        **dict.fromkeys(("od_type", "od_pval", "use_best_model"), OWNED["stopping"]),
+        **dict.fromkeys(("verbose", "silent", "logging_level"), OWNED["verbosity"]),
+        **dict.fromkeys(("verbose_eval", "metric_period"), OWNED["verbosity"]),
+        **dict.fromkeys(("simple_ctr", "combinations_ctr", "per_feature_ctr"), _ENCODED),
+        **dict.fromkeys(("max_ctr_complexity", "counter_calc_method"), _ENCODED),
+        **dict.fromkeys(("model_shrink_rate", "model_shrink_mode", "langevin"), OWNED["trees"]),
+        **dict.fromkeys(("posterior_sampling", "diffusion_temperature"), OWNED["trees"]),
+    },
+    {
+        "eta": "learning_rate",
+        "max_bin": "border_count",
+        "max_depth": "depth",
+        "colsample_bylevel": "rsm",
+        "random_state": "random_seed",
+        "reg_lambda": "l2_leaf_reg",
+        "n_estimators": "iterations",
+        "num_boost_round": "iterations",
+        "num_trees": "iterations",
+        "n_iter": "iterations",
+        "early_stopping_rounds": "od_wait",
+        "custom_loss": "custom_metric",
+        "num_leaves": "max_leaves",
+        "min_child_samples": "min_data_in_leaf",
+    },
+    known=inspect.signature(catboost.CatBoostClassifier).parameters,
+)
+# What makes the bins; a pool that is binned already no longer looks at the settings of training.
+_BINNING = ("border_count", "feature_border_type", "nan_mode")
+# The kind of sampling that a setting is meant for.
+_SAMPLING = {"subsample": "Bernoulli", "bagging_temperature": "Bayesian", "mvs_reg": "MVS"}
 
 Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
@@ -67,7 +158,11 @@ class Booster:
         if self.reference and settings.monotone:
             params["monotone_constraints"] = rising_in_time(settings.schema)
             params["model_shrink_rate"] = 0
-        params.update(settings.own_params({}))
+        own = SETTINGS.resolved(settings.engine_params)
+        for name, kind in _SAMPLING.items():
+            if name in own:
+                params["bootstrap_type"] = kind
+        params.update(own)
         if self.reference:
             params["loss_function"] = "Logloss"
         else:
@@ -79,6 +174,10 @@ class Booster:
     @property
     def n_rounds(self) -> int:
         return sum(chunk.tree_count_ for chunk in self._chunks)
+
+    @property
+    def _threads(self) -> int:
+        return self._settings.n_jobs or -1
 
     def _columns(self, values: Float32Array) -> dict[str, Any]:
         return pool_columns(values, self._settings.schema)
@@ -102,16 +201,21 @@ class Booster:
         self._chunks.append(chunk)
         for other, values in enumerate(self._values):
             if other not in self._rows:
-                self._rows[other] = catboost.Pool(**self._columns(values))
+                self._rows[other] = catboost.Pool(
+                    thread_count=self._threads, **self._columns(values)
+                )
             self._margins[other] += self._raw(chunk, self._rows[other])
 
     def _pool(self, key: int, target: npt.NDArray[np.int32]) -> Any:
         known, pool = self._pools.get(key, (None, None))
         # The labels of a pool cannot be replaced.
         if known is None or not np.array_equal(known, target):
-            pool = catboost.Pool(label=target, **self._columns(self._values[key]))
+            pool = catboost.Pool(
+                label=target, thread_count=self._threads, **self._columns(self._values[key])
+            )
             if not self._settings.schema.categories:
-                pool.quantize()
+                own = SETTINGS.resolved(self._settings.engine_params)
+                pool.quantize(**{name: own[name] for name in _BINNING if name in own})
             self._pools[key] = target, pool
         return pool
 
@@ -119,7 +223,7 @@ class Booster:
         margin = chunk.predict(
             rows,
             prediction_type="RawFormulaVal",
-            thread_count=self._settings.n_jobs or -1,
+            thread_count=self._threads,
             **trees,
         )
         return np.asarray(margin, dtype=np.float64).reshape(-1, self._n_margins)
@@ -130,7 +234,11 @@ class Booster:
     def contribution(self, values: Float32Array, first: int, last: int) -> FloatArray:
         total = np.zeros((len(values), self._n_margins))
         has_categories = bool(self._settings.schema.categories)
-        rows = catboost.Pool(**self._columns(values)) if has_categories else values
+        rows = (
+            catboost.Pool(thread_count=self._threads, **self._columns(values))
+            if has_categories
+            else values
+        )
         begin = 0
         for chunk in self._chunks:
             end = begin + chunk.tree_count_
@@ -174,13 +282,18 @@ class Booster:
 
     def shap_values(self, values: Float32Array) -> npt.ArrayLike:
         """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
-        pool = catboost.Pool(**self._columns(values))
-        contributions = self._chunks[0].get_feature_importance(pool, type="ShapValues")
+        pool = catboost.Pool(thread_count=self._threads, **self._columns(values))
+        contributions = self._chunks[0].get_feature_importance(
+            pool, type="ShapValues", thread_count=self._threads
+        )
         return np.asarray(contributions).reshape(len(values), self._n_margins, -1)
 
     def importances(self) -> FloatArray:
         """Change of the prediction by every column, the time last."""
-        return np.asarray(self._chunks[0].get_feature_importance(type="PredictionValuesChange"))
+        changes = self._chunks[0].get_feature_importance(
+            type="PredictionValuesChange", thread_count=self._threads
+        )
+        return np.asarray(changes)
 
     @staticmethod
     def save(model: Any, path: str) -> None:

@@ -15,53 +15,103 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives.adapters._boosting import TreeSettings
+from survival_objectives.adapters._boosting import OWNED, TreeSettings
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
+from survival_objectives.adapters._engine_params import Choice, EngineSettings, Flag, Number, Whole
 from survival_objectives.losses import gradient_hessian
 from survival_objectives.trees import Forest, Tree
 
 lgb = import_engine("lightgbm")
 
-__all__ = ["FILE_NAME", "Booster"]
+__all__ = ["FILE_NAME", "MAX_DEPTH", "SETTINGS", "Booster"]
 
 FILE_NAME = "{name}.txt"
 
-# LightGBM takes its main name for a setting where an alias is given as well, so ours would win.
-_ALIASES = {
-    alias: name
-    for name, aliases in {
-        "learning_rate": ("eta", "shrinkage_rate"),
-        "num_leaves": ("num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes"),
-        "min_data_in_leaf": (
-            "min_data",
-            "min_data_per_leaf",
-            "min_child_samples",
-            "min_samples_leaf",
-        ),
-        "min_sum_hessian_in_leaf": (
-            "min_sum_hessian",
-            "min_sum_hessian_per_leaf",
-            "min_hessian",
-            "min_child_weight",
-        ),
-        "min_gain_to_split": ("min_split_gain",),
-        "feature_fraction": ("sub_feature", "colsample_bytree"),
-        "lambda_l2": ("reg_lambda", "lambda", "l2_regularization"),
-        "seed": ("random_seed", "random_state"),
-        "num_threads": ("num_thread", "nthread", "nthreads", "n_jobs"),
-        "verbosity": ("verbose",),
-        "monotone_constraints": ("mc", "monotone_constraint", "monotonic_cst"),
-    }.items()
-    for alias in aliases
-}
+MAX_DEPTH = 64
 # What LightGBM allows.
 _MAX_LEAVES = 131072
+# Sums of Hessians are differences of floating-point sums; below this, LightGBM would split off
+# leaves that nobody is in, and stop with an error.
+_MIN_HESSIAN = 1e-3
 
-_REFUSED = {
-    "boosting": ("dart", "rf"),
-    "boosting_type": ("dart", "rf"),
-    "linear_tree": (True,),
+_ALIASES = {
+    alias: name
+    for name, aliases in lgb.basic._ConfigAliases._get_all_param_aliases().items()
+    for alias in aliases
 }
+
+SETTINGS = EngineSettings(
+    "lightgbm",
+    {
+        "learning_rate": Number(1e-6, 1),
+        "max_depth": Whole(1, MAX_DEPTH),
+        "num_leaves": Whole(2, _MAX_LEAVES),
+        "min_data_in_leaf": Whole(1, 2**30),
+        "min_sum_hessian_in_leaf": Number(_MIN_HESSIAN, 1e9),
+        "min_gain_to_split": Number(0, 1e9),
+        "feature_fraction": Number(1e-6, 1),
+        "feature_fraction_bynode": Number(1e-6, 1),
+        "bagging_fraction": Number(1e-3, 1),
+        "bagging_freq": Whole(0, 10**6),
+        "extra_trees": Flag(),
+        "lambda_l1": Number(0, 1e9),
+        "lambda_l2": Number(0, 1e9),
+        "max_delta_step": Number(0, 1e6),
+        "path_smooth": Number(0, 1e9),
+        "max_bin": Whole(2, 2**16),
+        "min_data_in_bin": Whole(1, 2**30),
+        "bin_construct_sample_cnt": Whole(1, 2**30),
+        "max_cat_threshold": Whole(1, 2**16),
+        "max_cat_to_onehot": Whole(1, 2**16),
+        "cat_l2": Number(0, 1e9),
+        "cat_smooth": Number(0, 1e9),
+        "min_data_per_group": Whole(1, 2**30),
+        "monotone_constraints_method": Choice(("basic", "intermediate", "advanced")),
+        "monotone_penalty": Number(0, 1e6),
+        "histogram_pool_size": Number(-1, 1e9),
+        "enable_bundle": Flag(),
+        "is_enable_sparse": Flag(),
+        "use_missing": Flag(),
+        "zero_as_missing": Flag(),
+        "boosting": Choice(("gbdt",), OWNED["trees"]),
+        "data_sample_strategy": Choice(
+            ("bagging",),
+            "GOSS lets 1 / learning_rate rounds pass first, and chunks of rounds are shorter",
+        ),
+        "device_type": Choice(("cpu",), "curves from GPU models have not been compared"),
+        "tree_learner": Choice(
+            ("serial",), "`survival_objectives.adapters.dask` trains on several"
+        ),
+    },
+    {
+        "objective": OWNED["loss"],
+        "num_class": OWNED["classes"],
+        "is_unbalance": OWNED["weights"],
+        "scale_pos_weight": OWNED["weights"],
+        "pos_bagging_fraction": OWNED["weights"],
+        "neg_bagging_fraction": OWNED["weights"],
+        "metric": OWNED["metric"],
+        "first_metric_only": OWNED["metric"],
+        "boost_from_average": OWNED["start"],
+        "input_model": "use `warm_start=True` to go on with a model",
+        "categorical_feature": OWNED["categories"],
+        "monotone_constraints": OWNED["monotone"],
+        "linear_tree": OWNED["trees"],
+        "linear_lambda": OWNED["trees"],
+        "early_stopping_round": OWNED["stopping"],
+        "num_threads": OWNED["threads"],
+        "verbosity": OWNED["verbosity"],
+        "num_iterations": OWNED["rounds"],
+        "iterations": OWNED["rounds"],
+        "deterministic": "the same seed and threads always give the same model",
+        **dict.fromkeys(("seed", "bagging_seed", "feature_fraction_seed"), OWNED["seed"]),
+        **dict.fromkeys(("extra_seed", "data_random_seed", "objective_seed"), OWNED["seed"]),
+        **dict.fromkeys(("top_rate", "other_rate"), "GOSS is not used"),
+        **dict.fromkeys(("drop_rate", "skip_drop", "max_drop", "drop_seed"), OWNED["trees"]),
+    },
+    _ALIASES,
+    known=_ALIASES,
+)
 
 Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
@@ -73,7 +123,6 @@ class Booster:
     reference = True
 
     def __init__(self, settings: TreeSettings, model: Any = None) -> None:
-        settings.refuse(_REFUSED)
         self._settings = settings
         self._n_margins = settings.n_causes
         self._datasets: list[Any] = []
@@ -83,11 +132,12 @@ class Booster:
     @property
     def _params(self) -> dict[str, Any]:
         settings = self._settings
+        own = SETTINGS.resolved(settings.engine_params)
         params: dict[str, Any] = {
             "max_depth": settings.max_depth,
-            "num_leaves": min(2**settings.max_depth, _MAX_LEAVES),
+            "num_leaves": min(2 ** own.get("max_depth", settings.max_depth), _MAX_LEAVES),
             "learning_rate": settings.learning_rate,
-            "min_sum_hessian_in_leaf": settings.min_leaf_people,
+            "min_sum_hessian_in_leaf": max(settings.min_leaf_people, _MIN_HESSIAN),
             "min_gain_to_split": settings.min_split_gain,
             "feature_fraction": settings.column_share,
             # It would count rows, whatever they weigh.
@@ -103,7 +153,9 @@ class Booster:
             params["num_threads"] = settings.n_jobs
         if settings.monotone:
             params["monotone_constraints"] = rising_in_time(settings.schema)
-        params.update(settings.own_params(_ALIASES))
+        if "bagging_fraction" in own:
+            params["bagging_freq"] = 1  # Without it LightGBM would not draw any rows.
+        params.update(own)
         params.update({"objective": "none", "metric": "None", "num_class": self._n_margins})
         return params
 
@@ -122,7 +174,8 @@ class Booster:
         )
         margin = start
         for chunk in self._chunks:  # A model that training goes on from.
-            margin = margin + chunk.predict(values, raw_score=True).reshape(start.shape)
+            rounds = chunk.predict(values, raw_score=True, **self._threads)
+            margin = margin + rounds.reshape(start.shape)
         self._datasets.append(dataset.construct())
         self._margins.append(margin)
         return len(self._datasets) - 1

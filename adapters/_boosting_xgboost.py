@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,31 +12,106 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives.adapters._boosting import TreeSettings
+from survival_objectives.adapters._boosting import OWNED, TreeSettings
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
+from survival_objectives.adapters._engine_params import (
+    Choice,
+    EngineSettings,
+    Number,
+    Whole,
+    n_cuda_devices,
+)
 from survival_objectives.losses import gradient_hessian
 from survival_objectives.trees import Forest, Tree
 
 xgb = import_engine("xgboost")
 
-__all__ = ["FILE_NAME", "Booster"]
+__all__ = ["FILE_NAME", "MAX_DEPTH", "SETTINGS", "Booster"]
 
 FILE_NAME = "{name}.ubj"
 
+MAX_DEPTH = 64
+
+
+def _device(value: Any) -> str:
+    """``value``, or an error where XGBoost would fall back on the CPU without a word."""
+    if value == "cpu":
+        return "cpu"
+    if not isinstance(value, str) or re.fullmatch(r"(cuda|gpu)(:\d+)?", value) is None:
+        wanted = "must be 'cpu', 'cuda' or 'cuda:<number>'"
+        raise ValueError(wanted)
+    if not xgb.build_info().get("USE_CUDA"):
+        wanted = "needs an XGBoost that was built with CUDA; use 'cpu'"
+        raise ValueError(wanted)
+    n_devices, number = n_cuda_devices(), int(value.partition(":")[2] or 0)
+    if number >= n_devices:
+        wanted = f"needs a GPU, and this process sees {n_devices}; use 'cpu'"
+        raise ValueError(wanted)
+    return value
+
+
 _ALIASES = {
     "eta": "learning_rate",
-    "random_state": "seed",
-    "n_jobs": "nthread",
     "reg_lambda": "lambda",
     "reg_alpha": "alpha",
     "min_split_loss": "gamma",
+    "random_state": "seed",
+    "n_jobs": "nthread",
 }
 
-_REFUSED = {
-    "booster": ("dart", "gblinear"),
-    "multi_strategy": ("multi_output_tree",),
-    "tree_method": ("exact", "approx"),  # They do not take quantile matrices.
-}
+SETTINGS = EngineSettings(
+    "xgboost",
+    {
+        "learning_rate": Number(1e-6, 1),
+        "max_depth": Whole(1, MAX_DEPTH),
+        "max_leaves": Whole(0, 2**17),
+        "grow_policy": Choice(("depthwise", "lossguide")),
+        "min_child_weight": Number(0, 1e9),
+        "gamma": Number(0, 1e9),
+        "max_delta_step": Number(0, 1e6),
+        "subsample": Number(1e-3, 1),
+        "sampling_method": Choice(("uniform",), "others need a GPU"),
+        "colsample_bytree": Number(1e-6, 1),
+        "colsample_bylevel": Number(1e-6, 1),
+        "colsample_bynode": Number(1e-6, 1),
+        "lambda": Number(0, 1e9),
+        "alpha": Number(0, 1e9),
+        "max_bin": Whole(2, 2**16),
+        "max_cat_to_onehot": Whole(1, 2**16),
+        "max_cat_threshold": Whole(1, 2**16),
+        "max_cached_hist_node": Whole(1, 2**17),
+        "num_parallel_tree": Whole(1, 1000),
+        "booster": Choice(("gbtree",), OWNED["trees"]),
+        "multi_strategy": Choice(("one_output_per_tree",), OWNED["trees"]),
+        "tree_method": Choice(("hist", "auto"), "others do not take binned matrices"),
+        "device": _device,
+    },
+    {
+        "objective": OWNED["loss"],
+        "num_class": OWNED["classes"],
+        "num_target": OWNED["classes"],
+        "base_score": OWNED["start"],
+        "scale_pos_weight": OWNED["weights"],
+        "eval_metric": OWNED["metric"],
+        "disable_default_eval_metric": OWNED["metric"],
+        "monotone_constraints": OWNED["monotone"],
+        "seed": OWNED["seed"],
+        "seed_per_iteration": OWNED["seed"],
+        "nthread": OWNED["threads"],
+        "verbosity": OWNED["verbosity"],
+        "silent": OWNED["verbosity"],
+        "early_stopping_rounds": OWNED["stopping"],
+        "enable_categorical": OWNED["categories"],
+        "feature_types": OWNED["categories"],
+        **dict.fromkeys(("n_estimators", "num_boost_round", "num_round"), OWNED["rounds"]),
+        **dict.fromkeys(("iterations", "n_iter", "num_iterations"), OWNED["rounds"]),
+        **dict.fromkeys(("updater", "process_type", "refresh_leaf"), OWNED["trees"]),
+        **dict.fromkeys(("rate_drop", "skip_drop", "sample_type"), OWNED["trees"]),
+        **dict.fromkeys(("normalize_type", "one_drop", "feature_selector"), OWNED["trees"]),
+    },
+    _ALIASES,
+    known={*inspect.signature(xgb.XGBModel).parameters, "validate_parameters", "top_k"},
+)
 
 Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
@@ -63,12 +140,14 @@ class Booster:
         model: Any = None,
         before_round: Callable[[], None] | None = None,
     ) -> None:
-        settings.refuse(_REFUSED)
         self._before_round = before_round
         self._settings = settings
         self._n_margins = settings.n_causes
         self._matrices: list[Any] = []
         self._booster = model
+        if model is not None:
+            # Predictions take the threads of the booster, which files do not keep.
+            model.set_param({"nthread": settings.n_jobs or 0})
         self._n_rounds = 0 if model is None else model.num_boosted_rounds()
         self._goes_on = model is not None
         self._is_copy = False
@@ -91,7 +170,7 @@ class Booster:
             params["nthread"] = settings.n_jobs
         if settings.monotone:
             params["monotone_constraints"] = str(tuple(rising_in_time(settings.schema)))
-        params.update(settings.own_params(_ALIASES))
+        params.update(SETTINGS.resolved(settings.engine_params))
         if self._n_margins == 1:
             params.update({"objective": "binary:logistic", "base_score": 0.5})
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from importlib import import_module
 from types import ModuleType
 
@@ -25,26 +24,29 @@ def import_engine(name: str, *, extra: str | None = None) -> ModuleType:
 
 
 def column_names(schema: Features) -> list[str]:
-    """Names of the stacked columns, the time last, without characters that engines refuse.
+    r"""Names of the stacked columns, the time last, that all engines accept and tell apart.
 
     >>> import numpy as np
-    >>> column_names(Features(np.empty((0, 2), np.float32), ("age [years]", "horizon"), {}))
-    ['age _years_', 'horizon', 'horizon_']
+    >>> names = ("age [years]", "horizon", "a b", "a_b", "x\ty", "")
+    >>> column_names(Features(np.empty((0, 6), np.float32), names, {}))
+    ['age _years_', 'horizon', 'a b', 'a_b_', 'x_y', '_', 'horizon_']
     """
     given = schema.names or tuple(f"x{column}" for column in range(schema.n_features))
     names: list[str] = []
-    # XGBoost refuses [ ] <, LightGBM refuses the characters that JSON gives a meaning.
-    for name in (*(re.sub(r'[\[\]<>{}":,]', "_", name) for name in given), "horizon"):
-        names.append(_unused(name, names))
+    taken: set[str] = set()
+    for raw in (*given, "horizon"):
+        # XGBoost refuses [ ] <. LightGBM refuses what JSON gives a meaning, and its files give one
+        # to = and to ends of lines. No engine takes half a surrogate pair.
+        name = re.sub(r"[\[\]<>{}\":,=\\]", "_", raw) or "_"
+        name = "".join(letter if letter.isprintable() else "_" for letter in name)
+        # LightGBM writes an underscore for a blank.
+        while name.replace(" ", "_") in taken:
+            name += "_"
+        taken.add(name.replace(" ", "_"))
+        names.append(name)
     return names
 
 
 def rising_in_time(schema: Features) -> list[int]:
     """Monotone constraint of each stacked column: +1 for the time, the last one, 0 for free."""
     return [0] * schema.n_features + [1]
-
-
-def _unused(name: str, taken: Iterable[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name

@@ -48,6 +48,12 @@ from survival_objectives.fitted import (
     rounded_horizon,
     two_digits,
 )
+from survival_objectives.fitted_checks import (
+    check_prediction_paths,
+    warn_if_constant,
+    warn_if_floored,
+)
+from survival_objectives.limits import check_limits
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics import integrated_brier_score
@@ -105,6 +111,8 @@ _MANY_CENSORED = 2 / 3
 # Rounds, times the learning rate, after which the model fills in for censored people: it has all
 # but exp(-5) of its way behind it.
 _MARGINAL_ROUNDS = 5.0
+# Calls from `fit` to where training warns.
+_CALLER = 4
 
 
 class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
@@ -181,7 +189,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     verbose : int, default=0
         Whether to show progress on standard error.
     engine_params : dict, optional
-        Settings in the engine's own terms, also by its aliases; they win over those above.
+        Settings in the engine's own terms, also by its aliases; they win over those above. Those
+        that agree with how this class trains are taken, others are an error.
 
     Attributes
     ----------
@@ -377,6 +386,9 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             if not (np.isfinite(value) and value >= 0):
                 msg = f"`{name}` must be finite and >= 0; got {value!r}."
                 raise ValueError(msg)
+        adapter = _adapter(_engine_to_use(self.engine))
+        check_limits(self, max_depth=adapter.MAX_DEPTH)
+        adapter.SETTINGS.resolved(self.engine_params or {})
 
     def _check_can_go_on(self) -> None:
         if self.engine_ != self.engine and _is_installed(self.engine):
@@ -573,7 +585,10 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         self.history_ = loop.history
         self.refreshed_rounds_ = loop.refreshed_rounds
         self.n_floored_ = loop.n_floored
-        if loop.n_floored:
+        is_known = warn_if_floored(
+            loop.n_floored, loop.n_weighted_rows, self.min_censoring_survival, _CALLER
+        )
+        if loop.n_floored and not is_known:
             logger.info(
                 "min_censoring_survival=%g limits the weight of %d of %d rows.",
                 self.min_censoring_survival,
@@ -588,6 +603,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         if censoring is not None and censoring.n_rounds:
             self._censoring_booster = censoring.model(censoring.n_rounds)
         self._set_censoring(adapter)
+        self._check_fitted(events, features.values)
         self._set_curves(people, everybody, trained_until, seed)
 
     def _set_curves(
@@ -629,6 +645,22 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         names = SurvivalBoost._get_param_names()
         self._fitted = FittedSettings.of({name: getattr(self, name) for name in names})
 
+    def _check_fitted(self, trained: Any, values: Float32Array) -> None:
+        try:
+            check_prediction_paths(
+                trained,
+                self._events,
+                self._forest(),
+                self._start,
+                values,
+                self.n_estimators_,
+                self.engine_params or {},
+            )
+        except RuntimeError:
+            del self.booster_
+            raise
+        warn_if_constant(self._events.importances()[:-1], values, _CALLER + 1)
+
     def _new_loop(self, *arguments: Any) -> BoostingLoop:
         return BoostingLoop(*arguments)
 
@@ -647,7 +679,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         )
 
     def _adapter(self) -> Any:
-        return importlib.import_module(f"survival_objectives.adapters._boosting_{self.engine_}")
+        return _adapter(self.engine_)
 
     def _tree_settings(
         self, n_causes: int, seed: int, parameters: Mapping[str, Any] | None = None
@@ -1114,11 +1146,20 @@ class _Progress:
             sys.stderr.write("\n")
 
 
+def _adapter(engine: str) -> Any:
+    return importlib.import_module(f"survival_objectives.adapters._boosting_{engine}")
+
+
 def _installed_engine(wanted: str) -> str:
+    engine = _engine_to_use(wanted)
+    if engine != wanted:
+        logger.warning("%s is not installed; training with %s instead.", wanted, engine)
+    return engine
+
+
+def _engine_to_use(wanted: str) -> str:
     for engine in (wanted, *ENGINES):
         if _is_installed(engine):
-            if engine != wanted:
-                logger.warning("%s is not installed; training with %s instead.", wanted, engine)
             return engine
     msg = (
         f"No engine is installed ({', '.join(ENGINES)}). "

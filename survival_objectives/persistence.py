@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import itertools
 import json
 import math
 import os
@@ -203,13 +204,9 @@ def _check_knots(content: dict[str, Any]) -> None:
         msg = "the knots of the curves are not increasing"
         raise ValueError(msg)
     for name, highest in (("hazard", 1.0), ("factor", math.inf)):
-        rows = _list(
-            curves[name],
-            name,
-            lambda row, name=name, highest=highest: _list(
-                row, name, lambda value: _finite(value, name, 0.0, highest)
-            ),
-        )
+        rows = _list(curves[name], name, list)
+        for value in itertools.chain.from_iterable(rows):
+            _finite(value, name, 0.0, highest)
         if [len(row) for row in rows] != [len(knots) - 1] * (len(content["event_ids"]) - 1):
             msg = f"{name} has not one number per cause and interval between knots"
             raise ValueError(msg)

@@ -868,7 +868,8 @@ class TrainingProblem(ABC):
         if not weight.any():
             msg = (
                 f"None of the {target.n_samples} held-out people counts: all were censored before "
-                f"every horizon up to {self._stacker.horizon_max:g}. Pass people who were followed for longer."
+                f"every horizon up to {self._stacker.horizon_max:g}. "
+                "Pass people who were followed for longer."
             )
             raise ValueError(msg)
         return HeldOutRows(

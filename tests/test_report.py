@@ -259,6 +259,7 @@ def report_text(tmp_path, data, *, model=None, **options):
     return Page(path.read_text(encoding="utf-8"))
 
 
+@pytest.mark.filterwarnings("ignore:No feature was worth a split")
 def test_trouble_is_said_in_words(tmp_path):
     data = make_competing_risks(400, n_causes=1, n_features=2, censoring_rate=0.9, random_state=0)
     data.X["twin"] = data.X["x0"]
@@ -334,6 +335,7 @@ def test_nothing_is_warned_of_where_all_is_well(tmp_path):
 
 
 # -------------------------------------------------------------------------------------- other input
+@pytest.mark.filterwarnings("ignore:No feature was worth a split")
 @pytest.mark.parametrize("engine", ["xgboost", "catboost"])
 def test_arrays_other_engines_labels_and_a_loaded_model(engine, tmp_path):
     data = make_competing_risks(200, n_causes=2, n_features=2, random_state=0)

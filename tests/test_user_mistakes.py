@@ -95,7 +95,7 @@ def test_an_alias_of_the_engine_acts_like_the_name(data, engine, alias, name, va
 @pytest.mark.parametrize("name", ["n_estimators", "iterations"])
 def test_rounds_in_engine_params_point_to_the_estimator(data, engine, name):
     model = SurvivalBoost(engine, n_estimators=5, engine_params={name: 10})
-    with pytest.raises(ValueError, match=f"{name!r}; use `n_estimators`"):
+    with pytest.raises(ValueError, match=f"{name}=10; use `n_estimators`"):
         model.fit(data.X, data.y)
 
 

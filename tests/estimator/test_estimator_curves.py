@@ -44,9 +44,9 @@ CASES = [
     ("catboost", "missing", {"nan_mode": "Min"}),
     ("catboost", "missing", {"nan_mode": "Max"}),
     ("catboost", "mixed", {}),
-    ("catboost", "mixed", {"one_hot_max_size": 2, "random_strength": 1}),
+    ("catboost", "mixed", {"random_strength": 1}),
     ("catboost", "new missing", {}),
-    ("catboost", "numbers", {"grow_policy": "Lossguide", "monotone_constraints": [0] * 5}),
+    ("catboost", "numbers", {"border_count": 10}),
 ]
 
 

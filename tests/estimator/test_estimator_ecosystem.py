@@ -65,6 +65,7 @@ EXPECTED_FAILURES = {
 
 
 @pytest.mark.filterwarnings("ignore:Nobody is censored")
+@pytest.mark.filterwarnings("ignore:No feature was worth a split")
 @parametrize_with_checks(
     [
         OneColumnOutcomes(engine, n_estimators=2, n_jobs=1, random_state=0)

@@ -123,6 +123,7 @@ def test_eval_set_without_patience_is_only_recorded(engine, data):
     assert same_booster(model, boost(engine, n_estimators=8).fit(data.X, data.y))
 
 
+@pytest.mark.filterwarnings("ignore:No feature was worth a split")
 def test_few_people_can_be_split(engine, data):
     model = stopping(engine, n_estimators=10).fit(data.X[:14], data.y[:14])
     assert 1 <= model.n_estimators_ <= 10
@@ -146,6 +147,7 @@ def test_rounds_are_counted_exactly(engine, data, n_estimators):
     assert model.refreshed_rounds_ == list(range(10, n_estimators, 10))
 
 
+@pytest.mark.filterwarnings("ignore:No feature was worth a split")
 def test_rounds_are_counted_where_no_split_is_worth_it(engine, data):
     model = boost(engine, n_estimators=7).fit(data.X[:8], data.y[:8])
     assert model._events.n_rounds == 7
@@ -153,6 +155,7 @@ def test_rounds_are_counted_where_no_split_is_worth_it(engine, data):
     assert 1 <= stopped.n_estimators_ <= 30
 
 
+@pytest.mark.filterwarnings("ignore:No feature was worth a split")
 @pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
 def test_min_split_gain_is_in_people(engine):
     """Of features that say nothing, few splits survive, however many people or horizons."""
@@ -372,7 +375,11 @@ def test_generators_are_seeds_too(data):
 
 # --------------------------------------------------------------------------------------- floor
 def test_floor_is_counted_and_logged(engine, data, caplog):
+    """In the log where it is about a few rows; as a warning above a tenth of them."""
     with caplog.at_level(logging.INFO, logger="survival_objectives"):
-        model = boost(engine, min_censoring_survival=0.5).fit(data.X, data.y)
-    assert model.n_floored_ > 0
-    assert f"limits the weight of {model.n_floored_} of" in caplog.text
+        few = boost(engine, min_censoring_survival=0.2).fit(data.X, data.y)
+    assert few.n_floored_ > 0
+    assert f"limits the weight of {few.n_floored_} of" in caplog.text
+    with pytest.warns(UserWarning, match="limits the weight of") as caught:
+        many = boost(engine, min_censoring_survival=0.9).fit(data.X, data.y)
+    assert f"limits the weight of {many.n_floored_} of" in str(caught[0].message)
