@@ -23,6 +23,7 @@ Between knots curves are linear or, where time has units, constant within each u
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,9 +54,11 @@ IntArray = npt.NDArray[np.int64]
 #: Share of the marginal hazard in everybody's, m in (18).
 MARGINAL_SHARE = 0.02
 # Events of a cause over which one factor r of (18) is estimated.
-_EVENTS_PER_FACTOR = 20.0
-# Made-up events, and people at risk of them, after the last event that was seen.
-_LATE_EVENTS, _LATE_PEOPLE = 0.1, 10.0
+_EVENTS_PER_FACTOR = 10.0
+# Made-up events, and people at risk of them, in intervals in which none was seen.
+_FEW_EVENTS, _FEW_PEOPLE = 0.1, 10.0
+# No interval is longer than this part of the time between the first and the last event.
+_LONGEST_INTERVAL = 1 / 16
 
 
 class CurveShape(Protocol):
@@ -133,9 +136,9 @@ class MarginalHazard:
 
     @property
     def hazard(self) -> FloatArray:
-        """O_kj / X_j; after the last event a small one, in the proportions of the causes.
+        """O_kj / X_j; in intervals without events a small one, in the proportions of the causes.
 
-        Nobody is seen to have an event there, but people who are not yet seen may.
+        Nobody was seen to have an event there, but others may.
         """
         hazard = np.divide(
             self.events,
@@ -143,9 +146,9 @@ class MarginalHazard:
             out=np.zeros_like(self.events),
             where=(self.at_risk > 0) & (self.events > 0),
         )
-        later = slice(self.n_with_events, None)
+        empty = ~self.events.any(axis=0)
         share = self.events.sum(axis=1) / self.events.sum()
-        hazard[:, later] = share[:, None] * _LATE_EVENTS / (self.at_risk[later] + _LATE_PEOPLE)
+        hazard[:, empty] = share[:, None] * _FEW_EVENTS / (self.at_risk[empty] + _FEW_PEOPLE)
         return hazard
 
 
@@ -166,17 +169,34 @@ def time_knots(
     """
     numbers = axis.number(event_times)
     first, last = numbers[0], numbers[-1]
-    wanted = np.quantile(numbers, np.linspace(0, 1, n_intervals + 1), method="inverted_cdf")
+    shares = np.linspace(0, 1, n_intervals + 1)
+    wanted = np.quantile(numbers, shares, method="inverted_cdf")
+    # Linear curves would be a poor guess of long intervals, as after most people have left.
+    wanted = np.append(wanted, _long_intervals(wanted, (last - first) * _LONGEST_INTERVAL))
     end = float(axis.number(t_max))
     if axis.unit:
         # In the unit before the first event nobody has had one. Few units are all knots.
-        begin, inner = first - 1, rounded_up(np.append(wanted, last))
-        if last - first < n_intervals:
+        begin, inner = first - 1, np.ceil(rounded_up(wanted))
+        if last - first < 2 * n_intervals:
             inner = np.arange(first, last + 1)
     else:
         begin, inner = float(rounded_down(first * (1 - 10.0**-4))), rounded_up(wanted)
     inner = inner[(inner > begin) & (inner < end)]
     return np.unique(np.concatenate([[begin], inner, [end]]))
+
+
+def _long_intervals(knots: FloatArray, longest: float) -> FloatArray:
+    """Times that divide the intervals longer than ``longest`` into equal parts.
+
+    >>> _long_intervals(np.array([0.0, 1.0, 4.0]), 1.5)
+    array([2.5])
+    """
+    parts = [
+        np.linspace(left, right, int(np.ceil((right - left) / longest)) + 1)[1:-1]
+        for left, right in itertools.pairwise(np.unique(knots))
+        if right - left > longest
+    ]
+    return np.concatenate(parts) if parts else np.empty(0)
 
 
 def exposures(axis: TimeAxis, knots: FloatArray, target: SurvivalTarget) -> FloatArray:
@@ -280,23 +300,19 @@ class KnotCurves:
         return KnotCurves(self.axis, self.knots, self.hazard, factor, self.trained_until)
 
     def expected(
-        self,
-        incidence: FloatArray,
-        breaks: FloatArray,
-        target: SurvivalTarget,
-        weight: FloatArray | None,
+        self, cells: FloatArray, target: SurvivalTarget, weight: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
         """Sums over people of exposure times mixed hazard, (K, M), and of exposures, (M,)."""
         at_risk = exposures(self.axis, self.knots, target)
         if weight is not None:
             at_risk *= weight[:, None]
-        hazard = self._mixed(self._hazards(incidence, breaks))
+        hazard = self._mixed(self._hazards(cells))
         return np.einsum("nm,kmn->km", at_risk, hazard), at_risk.sum(axis=0)
 
     # -------------------------------------------------------------------------------- evaluation
     def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
         """Incidences of people at times, from those on the steps of a forest."""
-        return self.values(self.at_knots(steps, forest.breaks), times)
+        return self.values(self.at_knots(self.cells(steps, forest.breaks)), times)
 
     def edges(self, forest: Forest, horizon: float) -> FloatArray:  # noqa: ARG002
         """Times from 0 to a horizon between which curves are linear or, with units, constant."""
@@ -320,8 +336,14 @@ class KnotCurves:
         times: FloatArray = edges[last] + share * (edges[first] - edges[last])
         return times
 
-    def at_knots(self, incidence: FloatArray, breaks: FloatArray) -> FloatArray:
-        """Calibrated incidences at the knots, (K, M + 1, n_samples), from those on the steps.
+    @property
+    def trained_knots(self) -> FloatArray:
+        """Times of the knots that training reached, the first knot left out."""
+        knots = self.knots[1:]
+        return knots[knots <= self.trained_until] * (self.axis.unit or 1.0)
+
+    def cells(self, incidence: FloatArray, breaks: FloatArray) -> FloatArray:
+        """Averages in the cells around the trained knots, (K, n_trained, n_samples).
 
         Parameters
         ----------
@@ -329,12 +351,26 @@ class KnotCurves:
             Non-decreasing values between breaks.
         breaks : array of shape (n_steps - 1,)
         """
-        hazard = self._mixed(self._hazards(incidence, breaks)) * self.factor[:, :, None]
+        centre, radius = self._cells()
+        cells = averaged_incidence(incidence, breaks, centre, radius)
+        ends = self._feature(self.knots[1:])
+        n_trained = len(centre)
+        # The last cell lies before its knot: go on as steeply from its centre to the knot.
+        if n_trained >= 2 and ends[n_trained - 1] > centre[-1]:
+            before = ends[n_trained - 2]
+            stretch = (ends[n_trained - 1] - before) / (centre[-1] - before)
+            last = cells[:, -2] + (cells[:, -1] - cells[:, -2]) * stretch
+            cells[:, -1] = last / np.maximum(last.sum(axis=0), 1.0)
+        return cells
+
+    def at_knots(self, cells: FloatArray) -> FloatArray:
+        """Calibrated incidences at all knots, (K, M + 1, n_samples), from those at trained ones."""
+        hazard = self._mixed(self._hazards(cells)) * self.factor[:, :, None]
         total = hazard.sum(axis=0)
         hazard /= np.maximum(total, 1.0)
         survival = np.cumprod(1 - np.minimum(total, 1.0), axis=0)
         before = np.concatenate([np.ones((1, survival.shape[1])), survival[:-1]])
-        curves = np.zeros((len(hazard), len(self.knots), incidence.shape[2]))
+        curves = np.zeros((len(hazard), len(self.knots), hazard.shape[2]))
         np.cumsum(hazard * before, axis=1, out=curves[:, 1:])
         return curves
 
@@ -350,25 +386,17 @@ class KnotCurves:
         between: FloatArray = np.where(share == 1, high, low + share * (high - low))
         return between
 
-    def _hazards(self, incidence: FloatArray, breaks: FloatArray) -> FloatArray:
-        """Hazards (17) of the intervals between knots, (K, M, n_samples)."""
-        centre, radius = self._cells()
-        inner = averaged_incidence(incidence, breaks, centre, radius)
-        # The last cell lies before its knot: go on as steeply from its centre to the knot.
-        n_trained = len(centre)
-        ends = self._feature(self.knots[1:])
-        if n_trained >= 2 and ends[n_trained - 1] > centre[-1]:
-            before = self._feature(self.knots[n_trained - 1 : n_trained])[0]
-            stretch = (ends[n_trained - 1] - before) / (centre[-1] - before)
-            last = inner[:, -2] + (inner[:, -1] - inner[:, -2]) * stretch
-            total = last.sum(axis=0)
-            inner[:, -1] = last / np.maximum(total, 1.0)
-        padded = np.concatenate([np.zeros_like(inner[:, :1]), inner], axis=1)
+    def _hazards(self, cells: FloatArray) -> FloatArray:
+        """Hazards (17) of the intervals between knots, (K, M, n_samples); 0 in untrained ones."""
+        n_causes, n_trained, n_samples = cells.shape
+        padded = np.concatenate([np.zeros((n_causes, 1, n_samples)), cells], axis=1)
         survival = np.maximum(1 - padded[:, :-1].sum(axis=0), 0.0)
         risen = np.maximum(np.diff(padded, axis=1), 0.0)
-        hazard = np.zeros((len(incidence), len(self.knots) - 1, incidence.shape[2]))
-        np.divide(risen, survival, out=hazard[:, :n_trained], where=survival > risen)
-        hazard[:, :n_trained][np.broadcast_to(survival <= risen, risen.shape) & (risen > 0)] = 1.0
+        hazard = np.zeros((n_causes, len(self.knots) - 1, n_samples))
+        # Where nobody is left, whatever is still to rise has a hazard of 1.
+        trained = hazard[:, :n_trained]
+        trained[risen > 0] = 1.0
+        np.divide(risen, survival, out=trained, where=survival > risen)
         return hazard
 
     def _mixed(self, hazard: FloatArray) -> FloatArray:
@@ -401,7 +429,7 @@ class KnotCurves:
 def _blocks(events: FloatArray) -> npt.NDArray[np.int64]:
     """Numbers of blocks of neighbouring intervals with enough events in each.
 
-    >>> _blocks(np.array([15.0, 10.0, 30.0, 1.0]))
+    >>> _blocks(np.array([7.0, 5.0, 30.0, 1.0]))
     array([0, 0, 1, 1])
     """
     block = np.zeros(len(events), np.int64)

@@ -624,9 +624,8 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             for part in self._parts(some.features.n_samples):
                 rows = some.take(np.arange(part.start, part.stop))
                 steps = self._step_probabilities(rows.features.values, self._forest())[1:]
-                expected, at_risk = shape.expected(
-                    steps, self._forest().breaks, rows.target, rows.weight
-                )
+                cells = shape.cells(steps, self._forest().breaks)
+                expected, at_risk = shape.expected(cells, rows.target, rows.weight)
                 sums[:-1] += expected
                 sums[-1] += at_risk
         sums = self._reduction.sum(sums)

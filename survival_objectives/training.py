@@ -34,6 +34,7 @@ from survival_objectives.censoring import (
     log_odds,
     time_feature,
 )
+from survival_objectives.curves import KnotCurves, marginal_hazard, time_knots
 from survival_objectives.losses import gradient_hessian, probabilities
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.stacking import (
@@ -48,6 +49,7 @@ from survival_objectives.stacking import (
     stacked_matrix,
 )
 from survival_objectives.time_axis import TimeAxis, event_unit
+from survival_objectives.trees import monotone_incidence
 from survival_objectives.validation import (
     Features,
     SurvivalTarget,
@@ -89,6 +91,9 @@ RawMargin = Callable[[Float32Array], npt.ArrayLike]
 _RISE = 1e-4
 # Rows evaluated at a time when curves are predicted: 2^18 rows x 100 features take 100 MB.
 _PREDICTION_ROWS = 2**18
+# Training people on whom curves are calibrated, and intervals between their knots.
+_CALIBRATION_PEOPLE = 5_000
+_N_INTERVALS = 32
 
 
 class WeightSlot(threading.local):
@@ -496,6 +501,10 @@ class TrainingProblem(ABC):
         self._log_floor(self.n_floored_, self._events.n_rows)
         check_choice(start, "start", ("marginal", "constant", "zero"))
         self._start = start
+        self._trained_until = float(horizon_max or 0)
+        longest = float(rounded.duration.max())
+        self._curve_end = longest if ends_early else min(self._trained_until, longest)
+        self._known_curves: tuple[bytes, KnotCurves] | None = None
         tail = None
         if ends_early:
             tail = MarginalTail(
@@ -591,7 +600,9 @@ class TrainingProblem(ABC):
     def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
         """Sum of the trees of ``model`` on rows of features and time, (n_rows, n_margins)."""
 
-    def predict_cumulative_incidence(self, model: Any, X: Any, times: Any) -> FloatArray:
+    def predict_cumulative_incidence(
+        self, model: Any, X: Any, times: Any, *, calibrated: bool = True
+    ) -> FloatArray:
         """Probability of each state at each time.
 
         Parameters
@@ -602,6 +613,11 @@ class TrainingProblem(ABC):
             People, with the columns of training.
         times : array of shape (n_times,)
             Times >= 0, in any order.
+        calibrated : bool, default=True
+            Whether curves are calibrated in time as those of `SurvivalBoost` are (equations (17)
+            and (18) of `survival_objectives.curves`): on the training people, expected and observed
+            numbers of events agree. They then never fall, and the training people are asked once
+            per model. With False, probabilities are those of the model's margins.
 
         Returns
         -------
@@ -618,16 +634,63 @@ class TrainingProblem(ABC):
         """
         times = check_times(times)
         self._check_model(model)
+        features = check_features(X, like=self._reader.schema)
+        if not calibrated:
+            return self._model_curves(model, features, times)
+        shape = self._calibrated_curves(model)
+        # Each knot up to the last time that is asked about.
+        n_knots = int(np.searchsorted(shape.trained_knots, times.max())) + 1
+        asked = shape.trained_knots[:n_knots]
+        cells = np.empty((self._target.n_causes, len(shape.trained_knots), features.n_samples))
+        cells[:, :n_knots] = self._monotone_incidence(model, features, asked)
+        cells[:, n_knots:] = cells[:, n_knots - 1 : n_knots]
+        incidence = shape.values(shape.at_knots(cells), times)
+        incidence[:, times <= 0] = 0.0
+        survival = np.maximum(1 - incidence.sum(axis=0), 0.0)
+        return np.concatenate([survival[None], incidence]).transpose(2, 0, 1)
+
+    def predict_survival_function(
+        self, model: Any, X: Any, times: Any, *, calibrated: bool = True
+    ) -> FloatArray:
+        """Probability of being event-free, (n_samples, n_times); as the incidences' index 0."""
+        return self.predict_cumulative_incidence(model, X, times, calibrated=calibrated)[:, 0]
+
+    def _model_curves(self, model: Any, features: Features, times: FloatArray) -> FloatArray:
         curves = self._reader.cumulative_incidence(
-            lambda matrix: self._raw_margin(model, matrix), X, times
+            lambda matrix: self._raw_margin(model, matrix), features, times
         )
         if self._monotone:
             _check_falling(curves[:, 0], times)
         return curves
 
-    def predict_survival_function(self, model: Any, X: Any, times: Any) -> FloatArray:
-        """Probability of being event-free, (n_samples, n_times); as the incidences' index 0."""
-        return self.predict_cumulative_incidence(model, X, times)[:, 0]
+    def _monotone_incidence(self, model: Any, features: Features, times: FloatArray) -> FloatArray:
+        """Incidences at increasing times, (K, n_times, n_samples)."""
+        curves = self._model_curves(model, features, times)
+        return monotone_incidence(curves[:, 1:].transpose(1, 2, 0))
+
+    def _calibrated_curves(self, model: Any) -> KnotCurves:
+        """How curves of a model follow from its incidences at knots, from the training people."""
+        people = np.arange(self._target.n_samples)
+        if len(people) > _CALIBRATION_PEOPLE:
+            people = np.linspace(0, len(people) - 1, _CALIBRATION_PEOPLE).astype(np.int64)
+        some = replace(self._features, values=self._features.values[people])
+        # A model that was trained on has other margins.
+        first = np.arange(min(len(people), 16))
+        probe = stacked_matrix(some, first, np.full(len(first), self._trained_until, np.float32))
+        key = hashlib.sha256(np.asarray(self._raw_margin(model, probe)).tobytes()).digest()
+        if self._known_curves is None or self._known_curves[0] != key:
+            weight, end = self._sample_weight, self._curve_end
+            happened = (self._target.event > 0) & (self._target.duration <= end)
+            times = np.sort(self._target.duration[happened])
+            knots = time_knots(self._axis, times, end, _N_INTERVALS)
+            marginal = marginal_hazard(self._axis, knots, self._target, weight)
+            shape = KnotCurves.uncalibrated(self._axis, knots, marginal, self._trained_until)
+            cells = self._monotone_incidence(model, some, shape.trained_knots)
+            expected = shape.expected(
+                cells, _taken(self._target, people), None if weight is None else weight[people]
+            )
+            self._known_curves = key, shape.calibrated(marginal, *expected)
+        return self._known_curves[1]
 
     # ------------------------------------------------------------------------------- own models
     @abstractmethod
