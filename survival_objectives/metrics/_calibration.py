@@ -192,9 +192,16 @@ def _marginal_distances(
         raise ValueError(msg)
     target, times, weight = evaluation.target, evaluation.times, evaluation.sample_weight
     marginal = aalen_johansen(target, weight)(times)
-    known = _is_followed(target, times)
+    known = _is_followed(target, times, weight)
     at_risk = weight @ (target.duration[:, None] >= times) / weight.sum()
     used = known & (at_risk >= min_at_risk)
+    if known.any() and not used.any():
+        msg = (
+            f"No time has the `min_at_risk` of {min_at_risk:g} of the people still under "
+            f"observation; the largest share is {at_risk[known].max():.3g}, so that the distance "
+            "is NaN. Lower it, or ask for earlier times."
+        )
+        warnings.warn(msg, FollowUpWarning, stacklevel=3)
     rows = [
         np.abs(evaluation.average(curve) - marginal[:, code]) ** power
         for code, curve in evaluation.curves(cause)
@@ -390,7 +397,7 @@ def one_calibration(
         censoring, y_test, incidence, times, horizon, cause, sample_weight, event_ids
     )
     groups = _observed_in_groups(evaluation, risk, z, cause, n_groups)
-    known = _is_followed(evaluation.target, np.array([z]))
+    known = _is_followed(evaluation.target, np.array([z]), evaluation.sample_weight)
     _warn_beyond_last(evaluation, known)
     degrees, spread = len(groups.n_samples), groups.standard_error**2
     if variance == "binomial":
@@ -446,7 +453,7 @@ def calibration_curve(
     evaluation, risk, z = _at_horizon(
         censoring, y_test, incidence, times, horizon, cause, sample_weight, event_ids
     )
-    known = _is_followed(evaluation.target, np.array([z]))
+    known = _is_followed(evaluation.target, np.array([z]), evaluation.sample_weight)
     _warn_beyond_last(evaluation, known)
     if method == "aalen-johansen":
         curve = _observed_in_groups(evaluation, risk, z, cause, n_groups)
@@ -528,13 +535,15 @@ def _check_unweighted(
     )
 
 
-def _is_followed(target: SurvivalTarget, times: FloatArray) -> BoolArray:
+def _is_followed(
+    target: SurvivalTarget, times: FloatArray, weight: FloatArray | None = None
+) -> BoolArray:
     """Whether marginal curves are known at ``times``: at the last censoring they still are."""
-    return np.asarray(times <= end_of_follow_up(target))
+    return np.asarray(times <= end_of_follow_up(target, weight))
 
 
 def _warn_beyond_last(evaluation: Evaluation, known: BoolArray) -> None:
-    last = evaluation.target.duration.max()
+    last = evaluation.target.duration[evaluation.sample_weight > 0].max()
     reason = f"the last person under observation is censored at {last:g}. Ask for times up to it."
     warn_follow_up(evaluation.times, known, reason, "They are left out.", depth=1)
 

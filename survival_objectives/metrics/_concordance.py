@@ -259,8 +259,8 @@ def _warn_undefined(times: FloatArray, scores: FloatArray) -> None:
     defined = np.asarray(~np.isnan(np.atleast_2d(scores)).any(axis=0))
     if not defined.all():
         reason = (
-            "there is no pair of people to compare, or the probability of being uncensored is 0. "
-            "Ask for times after the first event and before the last censoring."
+            "there is no pair of people to compare, or the probability of being uncensored is 0 or "
+            "unknown. Ask for times after the first event and before the last censoring."
         )
         warn_follow_up(times, defined, reason, "The values there are NaN.", depth=1)
 
@@ -318,7 +318,8 @@ def _comparable_pairs(
     own = (weight * inverse)[first]
     comparable = own * (later[1] + never[1])
     # From the first infinite weight on, the total is infinite.
-    impossible = target.duration[(uncensored <= 0) & (competing | (event == code))]
+    unknown = (uncensored <= 0) | (target.duration > evaluation.censoring_end)
+    impossible = target.duration[unknown & (weight > 0) & (competing | (event == code))]
     if len(impossible):
         comparable[target.duration[first] >= impossible.min()] = np.inf
     return _Pairs(target.duration[first], own * (later[0] + never[0]), comparable)

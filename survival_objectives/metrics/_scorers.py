@@ -15,6 +15,7 @@ from survival_objectives.metrics._scores import integrated_brier_score, integrat
 from survival_objectives.validation import (
     SurvivalTarget,
     check_positive_int,
+    check_sample_weight,
     check_survival_target,
     check_times,
 )
@@ -48,7 +49,9 @@ class SurvivalScorer:
         """Score of a fitted estimator on ``X`` and ``y``; higher is better."""
         event_ids = getattr(estimator, "event_ids_", None)
         target = check_survival_target(y, event_ids=event_ids, require_event=False)
-        times = _scoring_times(target, self.n_times) if self.times is None else self.times
+        times = self.times
+        if times is None:
+            times = _scoring_times(target, sample_weight, self.n_times)
         incidence = estimator.predict_cumulative_incidence(X, check_times(times))
         options = dict(self.options)
         if isinstance(self.censoring, CensoringModel):
@@ -122,12 +125,20 @@ def make_survival_scorer(
     )
 
 
-def _scoring_times(target: SurvivalTarget, n_times: int) -> FloatArray:
-    observed = target.duration[target.event > 0]
+def _scoring_times(target: SurvivalTarget, sample_weight: Any, n_times: int) -> FloatArray:
+    weight = check_sample_weight(sample_weight, target.n_samples)
+    counts = (target.event > 0) & (True if weight is None else weight > 0)
+    observed = target.duration[counts]
     if len(observed) == 0:
         msg = f"All {target.n_samples} people to score are censored. Pass `times`."
         raise ValueError(msg)
-    first, last = np.quantile(observed, [0.05, 0.95])
+    # Of the kinds of quantiles, this one takes a weight of 2 for two people.
+    first, last = np.quantile(
+        observed,
+        [0.05, 0.95],
+        weights=None if weight is None else weight[counts],
+        method="inverted_cdf",
+    )
     return np.unique(np.linspace(first, last, n_times))
 
 

@@ -63,7 +63,10 @@ def weighted_score(
     ----------
     censoring : outcomes or CensoringModel
         Training outcomes, whose censoring is then estimated by Kaplan-Meier, or any model with the
-        method of `survival_objectives.censoring.CensoringModel`, an oracle included.
+        method of `survival_objectives.censoring.CensoringModel`, an oracle included. Outcomes equal
+        to ``y_test`` are those of the test people, and ``sample_weight`` weighs them here too; for
+        training people with weights of their own, pass
+        ``KaplanMeierCensoring().fit(y_train, sample_weight=...)``.
     y_test : outcomes
         What happened to the people predicted for.
     incidence : array of shape (n_samples, K + 1, n_times) or (n_samples, n_times)
@@ -74,11 +77,12 @@ def weighted_score(
     score : callable
         ``score(probability, outcome)`` of a float and a bool array of the same shape, elementwise.
     cause : int, optional
-        Label of a cause, or 0 for being event-free. Default: all of them.
+        Label of a cause, or 0 for being event-free. Default: all of them. One that is not among the
+        labels is an error.
     X : features, optional
         Features of the test people, for a censoring model that depends on them.
     sample_weight : array of shape (n_samples,), optional
-        Weights of the test people.
+        Weights of the test people; a weight of 2 acts like a repeated person.
     event_ids : array of shape (K + 1,), optional
         Labels of the curves, 0 first. Default: those of the outcomes.
     min_censoring_survival : float, default=0.0
@@ -87,7 +91,8 @@ def weighted_score(
     Returns
     -------
     float64 array of shape (n_times,), or (K + 1, n_times) for all curves
-        NaN, with a `FollowUpWarning`, at times beyond follow-up.
+        NaN, with a `FollowUpWarning`, at times beyond follow-up: after the last test person if they
+        are censored, and where a weight would need the censoring after the last training person.
 
     Examples
     --------
