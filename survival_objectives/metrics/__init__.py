@@ -23,6 +23,12 @@ from survival_objectives.metrics._concordance import (
     time_dependent_auc,
     uno_concordance_index,
 )
+from survival_objectives.metrics._inference import (
+    ScoreDifference,
+    ScoreEstimate,
+    score_difference,
+    score_estimate,
+)
 from survival_objectives.metrics._inputs import FollowUpWarning
 from survival_objectives.metrics._likelihood import cen_log_simple_score
 from survival_objectives.metrics._scorers import (
@@ -53,6 +59,8 @@ __all__ = [
     "CalibrationCurve",
     "CalibrationTest",
     "FollowUpWarning",
+    "ScoreDifference",
+    "ScoreEstimate",
     "SurvivalScorer",
     "accuracy_in_time",
     "aj_calibration",
@@ -78,6 +86,8 @@ __all__ = [
     "mean_squared_time_error",
     "one_calibration",
     "pseudo_observations",
+    "score_difference",
+    "score_estimate",
     "time_dependent_auc",
     "uno_concordance_index",
     "weighted_score",

@@ -208,14 +208,13 @@ def cause_code(target: SurvivalTarget, cause: int) -> int:
 
 def check_cause(cause: Any, labels: npt.NDArray[np.int64]) -> int:
     """Position of the label ``cause`` in ``labels``, of which the first is 0."""
-    found = np.flatnonzero(labels == cause) if isinstance(cause, numbers.Real) else []
-    if len(found) == 0:
+    if not isinstance(cause, numbers.Real) or cause not in labels:
         msg = (
             f"`cause` is {cause!r}, but the labels are {labels[1:].tolist()}, and 0 for any "
             "event. Where nobody here had this cause, pass all labels as `event_ids`."
         )
         raise ValueError(msg)
-    return int(found[0])
+    return int(np.flatnonzero(labels == cause)[0])
 
 
 def check_incidence(incidence: Any, n_times: int) -> FloatArray:

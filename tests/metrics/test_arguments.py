@@ -65,7 +65,7 @@ def test_a_cause_that_nobody_had_is_named_by_its_labels(people):
         brier_score(model, y, curves, [0.5, 1.0], cause=2)
 
 
-# --------------------------------------------------------------------------------- weights of people
+# ------------------------------------------------------------------------------- weights of people
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_weight_two_is_two_people(people, name):
     (event, duration), states = people
