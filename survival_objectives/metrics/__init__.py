@@ -10,6 +10,7 @@ from survival_objectives.metrics._accuracy import accuracy_in_time
 from survival_objectives.metrics._calibration import (
     CalibrationCurve,
     CalibrationTest,
+    FewEventsWarning,
     aj_calibration,
     calibration_curve,
     d_calibration,
@@ -58,6 +59,7 @@ from survival_objectives.metrics._time_errors import (
 __all__ = [
     "CalibrationCurve",
     "CalibrationTest",
+    "FewEventsWarning",
     "FollowUpWarning",
     "ScoreDifference",
     "ScoreEstimate",
