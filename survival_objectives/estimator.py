@@ -35,6 +35,7 @@ from survival_objectives.censoring import (
     censoring_log_odds,
     time_feature,
 )
+from survival_objectives.horizon_view import view_at
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics import integrated_brier_score
@@ -909,6 +910,27 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
                 min_censoring_survival=self.min_censoring_survival,
             )
         )
+
+    def at_horizon(self, horizon: float, cause: int = 0, *, kind: str = "regressor") -> Any:
+        """The model at one horizon, for scikit-learn's tools.
+
+        Parameters
+        ----------
+        horizon : float
+            Time >= 0.
+        cause : int, default=0
+            Label of a cause, or 0 for any event.
+        kind : {"regressor", "classifier"}, default="regressor"
+            A regressor whose ``predict`` is the incidence of the cause by the horizon, for
+            `cross_val_predict`, `partial_dependence` and `permutation_importance`; or a binary
+            classifier with ``predict_proba``, for `CalibrationDisplay`.
+
+        Returns
+        -------
+        HorizonRegressor or HorizonClassifier
+            Ready to predict where this model is fitted; ``fit`` trains a copy.
+        """
+        return view_at(self, horizon, cause, kind)
 
     # -------------------------------------------------------------------------------- explanation
     @property
