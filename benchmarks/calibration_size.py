@@ -85,7 +85,9 @@ def main() -> None:
                     found = rejections(n_samples, n_causes, rate, slope, variance, n_runs)
                     rows.append({**case, **found})
                     print(rows[-1], flush=True)
-    _RESULTS.write_text(json.dumps({"n_runs": n_runs, "level": 0.05, "rows": rows}, indent=1))
+    _RESULTS.write_text(
+        json.dumps({"n_runs": n_runs, "level": 0.05, "rows": rows}, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

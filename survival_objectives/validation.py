@@ -372,8 +372,8 @@ def _from_array(X: Any) -> Features:
     if array.ndim != 2:
         msg = (
             f"`X` must have two dimensions, (n_samples, n_features); got shape {array.shape}. "
-            "Reshape your data by `X.reshape(-1, 1)` for one feature, or `X.reshape(1, -1)` for one "
-            "person."
+            "Reshape your data by `X.reshape(-1, 1)` for one feature, or by `X.reshape(1, -1)` for "
+            "one person."
         )
         raise ValueError(msg)
     if array.dtype == object:

@@ -439,8 +439,8 @@ class TestColumnsOfTraining:
         ("columns", "words"),
         [
             (["dose", "stage", "age"], r"another order. Use `X\[\['age', 'stage', 'dose'\]\]`"),
-            (["age", "stage"], "2 features, but .* expecting 3 features"),
-            (["age", "stage", "dose", "sex"], "4 features, but .* expecting 3 features"),
+            (["age", "stage"], r"2 features, but .* expecting 3 features"),
+            (["age", "stage", "dose", "sex"], r"4 features, but .* expecting 3 features"),
             (["age", "stage", "sex"], r"lacks the columns \['dose'\] .* columns \['sex'\]"),
         ],
     )
@@ -460,7 +460,7 @@ class TestColumnsOfTraining:
     def test_an_array_is_taken_as_the_columns_of_training(self):
         schema = check_features(pd.DataFrame({"age": [1.0], "dose": [2.0]})).schema
         assert check_features(np.array([[5.0, 0.0]]), like=schema).names == ("age", "dose")
-        with pytest.raises(ValueError, match="3 features, but .* expecting 2 features"):
+        with pytest.raises(ValueError, match=r"3 features, but .* expecting 2 features"):
             check_features(np.zeros((1, 3)), like=schema)
 
     def test_an_array_cannot_stand_for_categories(self, schema):
