@@ -7,6 +7,7 @@ it is judged on. All models see the same folds and are scored at the same times.
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import numbers
 import re
 import warnings
@@ -113,9 +114,9 @@ class Assessment:
         estimation of the weights included; see `survival_objectives.metrics.score_estimate`. There
         is none of ``calibration_error``.
     comparisons : DataFrame
-        The assessed model against every other one, a row a score: ``model``, ``reference``,
-        ``metric``, ``cause``, ``difference`` (model minus reference), ``standard_error``,
-        ``lower``, ``upper``, ``p_value`` (that there is no difference).
+        Every model against every other one on the same people, a row a score: ``model``,
+        ``reference``, ``metric``, ``cause``, ``difference`` (model minus reference),
+        ``standard_error``, ``lower``, ``upper`` (95 %), ``p_value`` (that there is none).
     """
 
     scores: pd.DataFrame
@@ -280,7 +281,7 @@ def assess(
         scored=scored,
         seed=int(random_state) if isinstance(random_state, numbers.Integral) else None,
         estimates=errors.estimates(),
-        comparisons=errors.comparisons(name),
+        comparisons=errors.comparisons(),
     )
 
 
@@ -668,15 +669,14 @@ class _Errors:
         columns = ["model", "metric", "cause", "value", "standard_error", "lower", "upper"]
         return pd.DataFrame(rows, columns=columns)
 
-    def comparisons(self, main: str) -> pd.DataFrame:
-        """Differences between the main model and every other one."""
+    def comparisons(self) -> pd.DataFrame:
+        """Differences between every two models, with 95 % intervals and p-values."""
         rows = []
-        for model, metric, cause in self._parts:
-            if model == main:
+        for first, second in itertools.permutations(self._parts, 2):
+            (model, *score), (reference, *other_score) = first, second
+            if model == reference or score != other_score:
                 continue
-            found = difference_of(
-                self._mean((main, metric, cause)), self._mean((model, metric, cause)), 0.95
-            )
+            found = difference_of(self._mean(first), self._mean(second), 0.95)
             values = (
                 found.difference,
                 found.standard_error,
@@ -684,7 +684,7 @@ class _Errors:
                 found.upper,
                 found.p_value,
             )
-            rows.append((main, model, metric, cause, *map(float, values)))
+            rows.append((model, reference, *score, *map(float, values)))
         columns = ["model", "reference", "metric", "cause", "difference", "standard_error"]
         return pd.DataFrame(rows, columns=[*columns, "lower", "upper", "p_value"])
 
