@@ -374,7 +374,7 @@ def one_calibration(
     "null" takes the variance that predictions have if they are true: m_g = o_g (1 - o_g) / u_g is
     the number of uncensored people who would tell as much, at most n_g, and
 
-        v_g = e_g (1 - e_g) / m_g,   f = G.                                                    (42b)
+        v_g = e_g (1 - e_g) / m_g,   f = G.                                                     (61)
 
     "greenwood" is the test of Demler et al. (2015): v_g = u_g and f = G - 1. It rejects true
     predictions too often, as a group that has few events by chance also gets a small u_g. Of 1 000
@@ -498,7 +498,7 @@ class _RiskGroup:
 
     @property
     def null_variance(self) -> float:
-        """Variance (42b) of the observed incidence where the predictions are true."""
+        """Variance (61) of the observed incidence where the predictions are true."""
         return self.predicted * (1 - self.predicted) / (self.n_uncensored or self.n_samples)
 
 

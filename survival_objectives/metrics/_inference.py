@@ -89,7 +89,7 @@ def score_estimate(
 ) -> ScoreEstimate:
     r"""Score of a model, its standard error and a confidence interval.
 
-    From the influence functions (44) to (48). The error is that of scoring these people instead of
+    From the influence functions (62) to (66). The error is that of scoring these people instead of
     all: predictions count as given, so that a model is judged, not a way of fitting it. Where
     ``censoring`` is outcomes, the error of the Kaplan-Meier weights is taken along, as in
     ``riskRegression::Score``, with which values agree for ``censoring`` equal to ``y_test``. Any
@@ -148,7 +148,7 @@ def score_difference(
 ) -> ScoreDifference:
     r"""Difference between the scores of two models on the same people, with interval and p-value.
 
-    The influences (44) of both models are subtracted person by person, so that what is common to
+    The influences (62) of both models are subtracted person by person, so that what is common to
     the models cancels out. Assumptions as in `score_estimate`.
 
     Parameters

@@ -4,22 +4,22 @@ A score L is a function of the outcomes and, through the weights (20), of the Ka
 To first order its error is a sum over people, of a part from being scored and a part from having
 taken part in the estimation of G:
 
-    L - L_true = sum_i c_i + sum_l g_l.                                                         (44)
+    L - L_true = sum_i c_i + sum_l g_l.                                                         (62)
 
 c_i is s_i times the derivative of L by the weight s_i at fixed G. For a mean (21) with terms
 a_i = w_i(z) score_i, with (28) and with (26), p_i = sum_j b_j psi_ij, q_j = sum_i a_i psi_ij,
 psi_ij = [r_i > r_j] + [r_i = r_j] / 2:
 
-    c_i = s_i (a_i - L) / sum_j s_j                                                             (45)
-    c_i = (a_i (p_i - L sum_j b_j) + b_i (q_i - L sum_j a_j)) / (sum_j a_j sum_j b_j)           (46)
-    c_i = sum_j (P_ij (psi_ij - L) + P_ji (psi_ji - L)) / sum_ij P_ij                           (47)
+    c_i = s_i (a_i - L) / sum_j s_j                                                             (63)
+    c_i = (a_i (p_i - L sum_j b_j) + b_i (q_i - L sum_j a_j)) / (sum_j a_j sum_j b_j)           (64)
+    c_i = sum_j (P_ij (psi_ij - L) + P_ji (psi_ji - L)) / sum_ij P_ij                           (65)
 
 Each weight is a product of factors 1 / G. Let m_i(u) be the part of L (of L - L_true for ratios)
 that is multiplied by factors of G which a censoring at u changes, and R(u) = sum_i m_i(u). With
 C(u) the censored at u, N(u) those at risk of it, and dM_l(u) = [t_l = u, d_l = 0] - [l in N(u)]
 C(u) / N(u), all by sample weight,
 
-    g_l = s_l sum_u R(u) dM_l(u) / N(u).                                                        (48)
+    g_l = s_l sum_u R(u) dM_l(u) / N(u).                                                        (66)
 
 Both parts sum to 0, so that sum_i c_i^2 (or of c_i + g_i, where the people scored are those of G)
 estimates the variance; it is multiplied by n / (n - 1), as riskRegression does. Predictions and any
@@ -50,7 +50,7 @@ from survival_objectives.metrics._inputs import (
 
 @dataclass(frozen=True)
 class Influence:
-    """A score with the parts (44) of its error.
+    """A score with the parts (62) of its error.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ def auc_influence(
     controls: str,
     floor: float,
 ) -> Influence:
-    """Of (28), by (46)."""
+    """Of (28), by (64)."""
     case, control = cases_and_controls(evaluation, weights, code, controls)
     value, people = np.empty(len(evaluation.times)), np.empty(case.shape)
     for column in range(len(evaluation.times)):
@@ -147,7 +147,7 @@ def auc_influence(
 def concordance_influence(
     evaluation: Evaluation, code: int, risk: FloatArray, floor: float
 ) -> Influence:
-    """Of (26), by (47); ``risk`` has a column a time."""
+    """Of (26), by (65); ``risk`` has a column a time."""
     uncensored = censoring_at_exit(evaluation, floor)
     n_samples, n_times = risk.shape
     value = np.full(n_times, np.nan)
@@ -165,7 +165,7 @@ def concordance_influence(
 
 
 def _pair_parts(pairs: Pairs, index: float, n_samples: int) -> tuple[FloatArray, FloatArray]:
-    """The parts (47), and the m_i of (48): all factors are read at exits."""
+    """The parts (65), and the m_i of (66): all factors are read at exits."""
     assert pairs.partner_later is not None
     assert pairs.partner_never is not None
     total = (pairs.later + pairs.never)[1].sum()
@@ -229,7 +229,7 @@ def _censoring_parts(
     at_exit: FloatArray,
     at_horizon: FloatArray,
 ) -> FloatArray:
-    """The g_l of (48), (n_training, n_times).
+    """The g_l of (66), (n_training, n_times).
 
     Parameters
     ----------

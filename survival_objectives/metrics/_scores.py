@@ -245,7 +245,7 @@ def integrated_score(
     over the times in increasing order: a horizon drawn uniformly from (z_1, z_T), with L linear
     between the times. Proper where L is. A single time gives its score. With ``rule="steps"``
 
-        IL = 1 / z_T sum_{j=0..T-1} (z_{j+1} - z_j) L(z_j),   z_0 = 0,  L(0) = 0               (25b)
+        IL = 1 / z_T sum_{j=0..T-1} (z_{j+1} - z_j) L(z_j),   z_0 = 0,  L(0) = 0                (60)
 
     which is what ``riskRegression::Score(summary = "ibs")`` and ``pec::crps`` report in R. It
     agrees with (25) on a fine grid that begins close to 0, is too low on a coarse one, and a single
@@ -258,7 +258,7 @@ def integrated_score(
     times : array of shape (n_times,)
         In any order.
     rule : {"trapezoid", "steps"}, default="trapezoid"
-        Equation (25), or (25b).
+        Equation (25), or (60).
 
     Returns
     -------
@@ -306,7 +306,7 @@ def integrated_brier_score(
     event_ids: npt.ArrayLike | None = None,
     min_censoring_survival: float = 0.0,
 ) -> Any:
-    r"""Brier score (22) integrated over time by (25), or by (25b) as in R.
+    r"""Brier score (22) integrated over time by (25), or by (60) as in R.
 
     Strictly proper for the curves at the times, with the true censoring probabilities in (20).
 
@@ -319,7 +319,7 @@ def integrated_brier_score(
         prints the sum); the mean over the causes and the event-free curve (that of ``score`` of
         hazardous); or an array with one value a curve.
     rule : {"trapezoid", "steps"}, default="trapezoid"
-        How to integrate: by (25) from the first of the times, or by (25b) from 0. Only the latter
+        How to integrate: by (25) from the first of the times, or by (60) from 0. Only the latter
         compares with the integrated Brier scores of R's riskRegression and pec, at their times.
 
     Returns

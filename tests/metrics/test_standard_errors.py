@@ -112,7 +112,7 @@ class MovedCensoring:
 @pytest.mark.parametrize("options", [{}, {"cause": 2}, {"min_censoring_survival": 0.7}])
 @pytest.mark.parametrize("name", ALL)
 def test_parts_of_the_people_are_derivatives_by_their_weights(tied, name, options):
-    """Equations (45) to (47): the derivative of the metric by s_i at fixed G, times s_i."""
+    """Equations (63) to (65): the derivative of the metric by s_i at fixed G, times s_i."""
     data, states, s = tied
     if "cause" in options and name in ("log_loss", "integrated_log_loss"):
         return
@@ -137,7 +137,7 @@ def test_parts_of_the_people_are_derivatives_by_their_weights(tied, name, option
 @pytest.mark.parametrize("options", [{}, {"cause": 1}, {"min_censoring_survival": 0.7}])
 @pytest.mark.parametrize("name", ALL)
 def test_parts_of_the_censoring_follow_their_formula(tied, name, options):
-    """Equation (48), with R(u) the derivative of the metric by the factor of G at u."""
+    """Equation (66), with R(u) the derivative of the metric by the factor of G at u."""
     data, states, s = tied
     if "cause" in options and name in ("log_loss", "integrated_log_loss"):
         return
