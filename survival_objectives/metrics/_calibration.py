@@ -379,8 +379,8 @@ def one_calibration(
     "greenwood" is the test of Demler et al. (2015): v_g = u_g and f = G - 1. It rejects true
     predictions too often, as a group that has few events by chance also gets a small u_g. Of 1 000
     simulated data sets (benchmarks/calibration_size.py), with 10 groups at a level of 5 %, "null"
-    rejects the truth in 5 to 6 %, for 300 people or more of whom up to two thirds are censored;
-    "greenwood" does so in 10 to 30 %. Valid for predictions made without the test people, and
+    rejects the truth in 4 to 6 %, for 300 people or more of whom up to two thirds are censored;
+    "greenwood" does so in 12 to 24 %. Valid for predictions made without the test people, and
     censoring independent of the event time within groups.
 
     Parameters
