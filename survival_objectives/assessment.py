@@ -7,11 +7,13 @@ it is judged on. All models see the same folds and are scored at the same times.
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import numbers
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,9 @@ from survival_objectives.metrics import (
     integrated_brier_score,
     integrated_log_loss,
 )
+from survival_objectives.metrics._inference import difference_of, score_influence
+from survival_objectives.metrics._influence import Influence
+from survival_objectives.metrics._reach import predicted_curves, predicts_curves
 from survival_objectives.validation import (
     Features,
     SurvivalTarget,
@@ -60,6 +65,7 @@ _CONCORDANCE = ("concordance_25", "concordance_50", "concordance_75")
 _N_GROUPS = 5
 # The curves of a Cox regression cost people times event times; its few coefficients need no more.
 _MOST_FOR_COX = 10_000
+_Z95 = 1.959963984540054
 _DECIMALS = {"integrated_brier_score": 4, "integrated_log_loss": 4}
 
 
@@ -101,6 +107,16 @@ class Assessment:
         Which times follow-up reaches in every fold; scores are of these.
     seed : int, optional
         ``random_state`` of the folds, where it was a number.
+    estimates : DataFrame
+        Means over folds with their errors, a row a model and score: ``model``, ``metric``,
+        ``cause``, ``value``, ``standard_error``, ``lower``, ``upper`` (ends of the 95 % interval).
+        The error is that of judging the fitted models on these people instead of all, the
+        estimation of the weights included; see `survival_objectives.metrics.score_estimate`. There
+        is none of ``calibration_error``.
+    comparisons : DataFrame
+        Every model against every other one on the same people, a row a score: ``model``,
+        ``reference``, ``metric``, ``cause``, ``difference`` (model minus reference),
+        ``standard_error``, ``lower``, ``upper`` (95 %), ``p_value`` (that there is none).
     """
 
     scores: pd.DataFrame
@@ -116,6 +132,8 @@ class Assessment:
     event_ids: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     scored: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     seed: int | None = None
+    estimates: pd.DataFrame = field(default_factory=pd.DataFrame)
+    comparisons: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def models(self) -> list[str]:
@@ -165,8 +183,8 @@ def assess(
     Parameters
     ----------
     model : estimator
-        Anything with ``fit(X, y)`` and ``predict_cumulative_incidence(X, times)``. It is cloned for
-        every fold and stays as it is.
+        Anything with ``fit(X, y)`` and ``predict_cumulative_incidence(X, times)``, or a pipeline or
+        search whose last step has it. It is cloned for every fold and stays as it is.
     X : array or DataFrame of shape (n_samples, n_features)
         As `SurvivalBoost` takes it.
     y : outcomes
@@ -244,7 +262,10 @@ def assess(
     held_out = np.concatenate([test for _, test in folds])
     order = np.argsort(held_out, kind="stable")
     fold = np.repeat(np.arange(len(folds)), [len(test) for _, test in folds])[order]
-    scores, brier = _scored(curves, held_out[order], fold, target, folds, grid, scored, horizons)
+    errors = _Errors(target.n_samples, len(held_out))
+    scores, brier = _scored(
+        curves, held_out[order], fold, target, folds, grid, scored, horizons, errors
+    )
     return Assessment(
         scores=scores,
         times=grid,
@@ -259,6 +280,8 @@ def assess(
         event_ids=target.event_ids,
         scored=scored,
         seed=int(random_state) if isinstance(random_state, numbers.Integral) else None,
+        estimates=errors.estimates(),
+        comparisons=errors.comparisons(),
     )
 
 
@@ -278,7 +301,7 @@ def _add(models: dict[str, Any], name: str, model: Any) -> None:
     if name in models:
         msg = f"Two models are called {name!r}. Choose other names in `name` or `extra_models`."
         raise ValueError(msg)
-    if isinstance(model, type) or not hasattr(model, "predict_cumulative_incidence"):
+    if not predicts_curves(model):
         msg = (
             f"{name!r} is {model!r}, which has no `predict_cumulative_incidence(X, times)` to "
             "assess. Pass an estimator such as `SurvivalBoost()`."
@@ -440,9 +463,7 @@ class _Fits:
     def _fold(self, model: Any, train: IntArray, test: IntArray) -> FloatArray:
         fitted = clone(model)
         fitted.fit(take_rows(self.X, train), _outcomes(self.target, train))
-        curves = np.asarray(
-            fitted.predict_cumulative_incidence(take_rows(self.X, test), self.times), np.float64
-        )
+        curves = predicted_curves(fitted, take_rows(self.X, test), self.times)
         expected = (len(test), len(self.target.event_ids), len(self.times))
         if curves.shape != expected:
             msg = (
@@ -511,14 +532,16 @@ def _scored(
     times: FloatArray,
     scored: npt.NDArray[np.bool_],
     horizons: FloatArray,
+    errors: _Errors,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Tidy scores, and Brier scores over time."""
+    """Tidy scores, and Brier scores over time; ``errors`` collects the influence of people."""
     scores: list[tuple[str, int, str, int, float]] = []
     over_time = []
     labels = target.event_ids.tolist()
     for position, (train, _) in enumerate(folds):
         people = fold == position
-        y_train, y_test = _outcomes(target, train), _outcomes(target, index[people])
+        test = index[people]
+        y_train, y_test = _outcomes(target, train), _outcomes(target, test)
         for name, all_curves in curves.items():
             part = all_curves[people]
             with warnings.catch_warnings():
@@ -527,9 +550,12 @@ def _scored(
                 brier[:, scored] = brier_score(
                     y_train, y_test, part[:, :, scored], times[scored], event_ids=labels
                 )
-                values = _fold_scores(
-                    y_train, y_test, part[:, :, scored], times[scored], horizons, labels
-                )
+                data = (y_train, y_test, part[:, :, scored], times[scored])
+                values = []
+                for metric, cause, influence in _fold_influences(*data, horizons, labels):
+                    errors.add((name, metric, cause), influence, test, train)
+                    values.append((metric, cause, float(influence.value)))
+                values += _calibration_errors(*data[1:], horizons[1], labels)
             scores.extend((name, position, *row) for row in values)
             over_time.append(
                 pd.DataFrame(
@@ -546,40 +572,47 @@ def _scored(
     return pd.DataFrame(scores, columns=columns), pd.concat(over_time, ignore_index=True)
 
 
-def _fold_scores(
+def _fold_influences(
     y_train: pd.DataFrame,
     y_test: pd.DataFrame,
     curves: FloatArray,
     times: FloatArray,
     horizons: FloatArray,
     labels: list[int],
-) -> list[tuple[str, int, float]]:
-    """Triples (metric, cause, value) of one model in one fold."""
-    data = (y_train, y_test, curves, times)
-    by_state = integrated_brier_score(*data, average=None, event_ids=labels)
-    values = [("integrated_brier_score", 0, float(by_state.mean()))]
+) -> Iterator[tuple[str, int, Influence]]:
+    """Triples (metric, cause, score with the influence of people) of one model in one fold."""
+    data, options = (y_train, y_test, curves, times), {"event_ids": labels}
+    by_state = score_influence(integrated_brier_score, *data, average=None, **options)
+    yield "integrated_brier_score", 0, by_state.map(lambda parts: parts.mean(axis=1))
     # Of a single cause it is that of being event-free, and so of all states.
     if len(labels) > 2:
-        values += [
-            ("integrated_brier_score", cause, float(score))
-            for cause, score in zip(labels[1:], by_state[1:], strict=True)
-        ]
-    values.append(("integrated_log_loss", 0, integrated_log_loss(*data, event_ids=labels)))
-    columns = np.searchsorted(times, horizons)
+        for state, cause in enumerate(labels[1:], start=1):
+            yield "integrated_brier_score", cause, by_state.map(itemgetter((slice(None), state)))
+    yield "integrated_log_loss", 0, score_influence(integrated_log_loss, *data, **options)
+    at = curves[:, :, np.searchsorted(times, horizons)]
     for cause in labels[1:]:
-        concordance = concordance_index(
-            y_train, y_test, curves[:, :, columns], horizons, cause=cause, event_ids=labels
+        index = score_influence(
+            concordance_index, y_train, y_test, at, horizons, cause=cause, **options
         )
-        values += [
-            (metric, cause, float(value))
-            for metric, value in zip(_CONCORDANCE, concordance, strict=True)
-        ]
+        for column, metric in enumerate(_CONCORDANCE):
+            yield metric, cause, index.map(itemgetter((slice(None), column)))
+
+
+def _calibration_errors(
+    y_test: pd.DataFrame,
+    curves: FloatArray,
+    times: FloatArray,
+    horizon: float,
+    labels: list[int],
+) -> list[tuple[str, int, float]]:
+    values = []
+    for cause in labels[1:]:
         groups = calibration_curve(
             None,
             y_test,
             curves,
             times,
-            horizon=float(horizons[1]),
+            horizon=float(horizon),
             cause=cause,
             n_groups=_N_GROUPS,
             method="aalen-johansen",
@@ -589,6 +622,71 @@ def _fold_scores(
         error = float(np.average(gap, weights=groups.n_samples))
         values.append(("calibration_error", cause, error))
     return values
+
+
+class _Errors:
+    """Influence of every person on the mean over folds of every score.
+
+    A person counts in the fold that holds them out, and in the censoring weights of the others.
+    """
+
+    def __init__(self, n_samples: int, n_assessed: int) -> None:
+        self._n_samples, self._n_assessed = n_samples, n_assessed
+        self._parts: dict[tuple[str, str, int], FloatArray] = {}
+        self._values: dict[tuple[str, str, int], list[float]] = {}
+
+    def add(
+        self, key: tuple[str, str, int], influence: Influence, test: IntArray, train: IntArray
+    ) -> None:
+        """Count one fold; one that cannot tell is left out of the mean."""
+        parts = self._parts.setdefault(key, np.zeros(self._n_samples))
+        values = self._values.setdefault(key, [])
+        if np.isnan(influence.value):
+            return
+        values.append(float(influence.value))
+        parts[test] += influence.people
+        if influence.training is not None:
+            parts[train] += influence.training
+
+    def _mean(self, key: tuple[str, str, int]) -> Influence:
+        n_folds = len(self._values[key])
+        if n_folds == 0:
+            unknown = np.full(self._n_samples, np.nan)
+            return Influence(np.array(np.nan), unknown, None)
+        # The factor n / (n - 1) of the variance is that of the people assessed.
+        few = np.sqrt((1 - 1 / self._n_samples) / (1 - 1 / self._n_assessed))
+        return Influence(
+            np.array(np.mean(self._values[key])), self._parts[key] * (few / n_folds), None
+        )
+
+    def estimates(self) -> pd.DataFrame:
+        """Means over folds, with standard errors and 95 % intervals."""
+        rows = []
+        for key in self._parts:
+            mean = self._mean(key)
+            value, error = float(mean.value), float(np.sqrt(mean.variance()))
+            rows.append((*key, value, error, value - _Z95 * error, value + _Z95 * error))
+        columns = ["model", "metric", "cause", "value", "standard_error", "lower", "upper"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def comparisons(self) -> pd.DataFrame:
+        """Differences between every two models, with 95 % intervals and p-values."""
+        rows = []
+        for first, second in itertools.permutations(self._parts, 2):
+            (model, *score), (reference, *other_score) = first, second
+            if model == reference or score != other_score:
+                continue
+            found = difference_of(self._mean(first), self._mean(second), 0.95)
+            values = (
+                found.difference,
+                found.standard_error,
+                found.lower,
+                found.upper,
+                found.p_value,
+            )
+            rows.append((model, reference, *score, *map(float, values)))
+        columns = ["model", "reference", "metric", "cause", "difference", "standard_error"]
+        return pd.DataFrame(rows, columns=[*columns, "lower", "upper", "p_value"])
 
 
 # ---------------------------------------------------------------------------------------- summary

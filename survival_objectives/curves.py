@@ -289,7 +289,7 @@ class KnotCurves:
         scale = np.divide(marginal.at_risk, at_risk, out=np.zeros_like(at_risk), where=at_risk > 0)
         factor = np.ones_like(expected)
         for cause, (seen, wanted) in enumerate(zip(marginal.events, expected * scale, strict=True)):
-            trained = slice(None, marginal.n_with_events)
+            trained = slice(None, len(self.trained_knots))
             block = _blocks(seen[trained])
             total_seen = np.bincount(block, weights=seen[trained])
             total_wanted = np.bincount(block, weights=wanted[trained])

@@ -53,6 +53,7 @@ from survival_objectives.fitted_checks import (
     warn_if_constant,
     warn_if_floored,
 )
+from survival_objectives.horizon_view import view_at
 from survival_objectives.limits import check_limits
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction, aalen_johansen
@@ -1008,6 +1009,27 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
                 min_censoring_survival=self._fitted.min_censoring_survival,
             )
         )
+
+    def at_horizon(self, horizon: float, cause: int = 0, *, kind: str = "regressor") -> Any:
+        """The model at one horizon, for scikit-learn's tools.
+
+        Parameters
+        ----------
+        horizon : float
+            Time >= 0.
+        cause : int, default=0
+            Label of a cause, or 0 for any event.
+        kind : {"regressor", "classifier"}, default="regressor"
+            A regressor whose ``predict`` is the incidence of the cause by the horizon, for
+            `cross_val_predict`, `partial_dependence` and `permutation_importance`; or a binary
+            classifier with ``predict_proba``, for `CalibrationDisplay`.
+
+        Returns
+        -------
+        HorizonRegressor or HorizonClassifier
+            Ready to predict where this model is fitted; ``fit`` trains a copy.
+        """
+        return view_at(self, horizon, cause, kind)
 
     # -------------------------------------------------------------------------------- explanation
     @property

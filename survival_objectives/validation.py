@@ -53,6 +53,7 @@ _MANY_CAUSES = 10
 _TIME_LIKE = 0.9
 # float64, through which labels pass, counts exactly up to here.
 _MAX_LABEL = 2**53
+_COMPLEX = "Complex data not supported: pass real and imaginary parts as two features."
 
 
 # ---------------------------------------------------------------------------------------- targets
@@ -373,7 +374,10 @@ def check_features(
         msg = f"`X` of shape {values.shape} is empty: it has no rows."
         raise ValueError(msg)
     if values.shape[1] == 0:
-        msg = f"`X` of shape {values.shape} has no columns."
+        msg = (
+            f"`X` has no columns: 0 feature(s) (shape={values.shape}) while a minimum of 1 is "
+            "required."
+        )
         raise ValueError(msg)
     infinite = np.isinf(values)
     if infinite.any():
@@ -423,9 +427,14 @@ def _from_array(X: Any, *, resolutions: bool) -> Features:
     if array.ndim != 2:
         msg = (
             f"`X` must have two dimensions, (n_samples, n_features); got shape {array.shape}. "
-            "Use `X.reshape(-1, 1)` for one feature and `X.reshape(1, -1)` for one person."
+            "Reshape your data by `X.reshape(-1, 1)` for one feature, or by `X.reshape(1, -1)` for "
+            "one person."
         )
         raise ValueError(msg)
+    if array.dtype == object:
+        array = _numbers_of_objects(array)
+    if array.dtype.kind == "c":
+        raise ValueError(_COMPLEX)
     if array.dtype.kind not in "biuf":
         example = array.flat[0] if array.size else None
         msg = (
@@ -439,6 +448,19 @@ def _from_array(X: Any, *, resolutions: bool) -> Features:
     if resolutions:
         counted = {number: Resolution.of(column) for number, column in enumerate(array.T)}
     return Features(_to_float32(array), None, {}, counted)
+
+
+def _numbers_of_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Numbers stored as objects; None is missing. Text stays as it is, also where it spells one."""
+    if any(isinstance(value, str | bytes) for value in array.flat):
+        return array
+    if any(isinstance(value, complex | np.complexfloating) for value in array.flat):
+        raise ValueError(_COMPLEX)
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        msg = f"`X` is an array of objects that are not all numbers: {error}. Convert to float."
+        raise TypeError(msg) from None
 
 
 def _to_float32(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
@@ -507,8 +529,10 @@ def _category_codes(
 
 
 def _numeric_column(series: pd.Series[Any], name: str) -> npt.NDArray[Any]:
-    is_number = pd.api.types.is_numeric_dtype(series.dtype)
-    if not is_number or pd.api.types.is_complex_dtype(series.dtype):
+    if pd.api.types.is_complex_dtype(series.dtype):
+        msg = f"Column {name!r}: {_COMPLEX}"
+        raise ValueError(msg)
+    if not pd.api.types.is_numeric_dtype(series.dtype):
         example = series.iloc[0] if len(series) else None
         msg = (
             f"Column {name!r} has dtype {series.dtype} (first value {example!r}); features must be "
@@ -521,7 +545,10 @@ def _numeric_column(series: pd.Series[Any], name: str) -> npt.NDArray[Any]:
 
 def _check_same_columns(features: Features, like: Features) -> None:
     if features.n_features != like.n_features:
-        msg = f"`X` has {features.n_features} columns, but training had {like.n_features}."
+        msg = (
+            f"X has {features.n_features} features, but SurvivalBoost is expecting "
+            f"{like.n_features} features as input: the columns of training."
+        )
         raise ValueError(msg)
     if features.names is not None and like.names is not None and features.names != like.names:
         if set(features.names) == set(like.names):
@@ -736,7 +763,7 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> npt.NDArray[np.fl
         msg = f"`sample_weight` is {weight[bad[0]]} at row {bad[0]}; weights are finite and >= 0."
         raise ValueError(msg)
     if not weight.any():
-        msg = f"All {n_samples} values of `sample_weight` are 0."
+        msg = f"All {n_samples} values of `sample_weight` are zero, so that nobody counts."
         raise ValueError(msg)
     return weight
 

@@ -8,6 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from survival_objectives import SurvivalBoost
 from survival_objectives.assessment import assess
@@ -20,6 +22,7 @@ from survival_objectives.metrics import (
     concordance_index,
     integrated_brier_score,
     integrated_log_loss,
+    score_estimate,
 )
 
 FAST = SurvivalBoost(n_estimators=8, random_state=0, n_jobs=1)
@@ -349,3 +352,94 @@ def test_data_that_cannot_be_split_is_refused(people):
 def test_errors_of_the_users_own_models_are_theirs(people):
     with pytest.raises(ValueError, match=r"returned shape .* expected \(people, K \+ 1, times\)"):
         assess(TwoStates(), people.X, people.y, baselines=False)
+
+
+# ------------------------------------------------------------------------------- standard errors
+def test_estimates_are_means_over_folds_with_their_errors(assessed):
+    keys = ["model", "metric", "cause"]
+    means = assessed.scores.groupby(keys)["value"].mean()
+    estimates = assessed.estimates.set_index(keys).sort_index()
+    assert set(estimates.index.get_level_values("metric")) == set(assessed.scores["metric"]) - {
+        "calibration_error"
+    }
+    assert_allclose(estimates["value"], means.loc[estimates.index])
+    half = 1.959964 * estimates["standard_error"]
+    assert_allclose(estimates["upper"] - estimates["value"], half, rtol=1e-6)
+    assert_allclose(estimates["value"] - estimates["lower"], half, rtol=1e-6)
+    assert (estimates.loc["SurvivalBoost", "standard_error"] > 0).all()
+
+
+def test_errors_are_those_of_everybody_together(assessed, people):
+    """Folds together score everybody once, and everybody is in the weights of the other folds."""
+    found = score_estimate(
+        integrated_brier_score,
+        people.y,
+        people.y,
+        assessed.curves["Cox"],
+        assessed.times,
+        cause=1,
+    )
+    row = assessed.estimates.query(
+        "model == 'Cox' and metric == 'integrated_brier_score' and cause == 1"
+    )
+    assert row["standard_error"].item() == pytest.approx(found.standard_error, rel=0.05)
+
+
+def test_comparisons_pair_the_people(assessed):
+    estimates = assessed.estimates.set_index(["model", "metric", "cause"])
+    compared = assessed.comparisons
+    n_scores = len(assessed.estimates) // 3
+    assert len(compared) == 6 * n_scores
+    assert set(compared["model"]) == set(compared["reference"]) == set(assessed.models)
+    for row in compared.itertuples():
+        score, other = (
+            estimates.loc[(name, row.metric, row.cause)] for name in (row.model, row.reference)
+        )
+        assert row.difference == pytest.approx(score["value"] - other["value"])
+        assert row.lower <= row.difference <= row.upper
+        assert 0 <= row.p_value <= 1
+        assert (row.p_value < 0.05) == (row.lower > 0 or row.upper < 0)
+    brier = compared.query(
+        "model == 'SurvivalBoost' and metric == 'integrated_brier_score' and cause == 0"
+    )
+    errors = estimates.loc[("SurvivalBoost", "integrated_brier_score", 0), "standard_error"]
+    # What is common to the models cancels out.
+    assert (brier["standard_error"] < errors).all()
+
+
+def test_one_split_has_the_error_of_its_people(people):
+    result = assess(
+        AalenJohansen(), people.X, people.y, test_size=0.3, baselines=False, random_state=0
+    )
+    test = result.index
+    train = np.setdiff1d(np.arange(500), test)
+    data = (people.y.iloc[train], people.y.iloc[test])
+    expected = score_estimate(
+        integrated_log_loss, *data, result.curves["SurvivalBoost"], result.times
+    )
+    row = result.estimates.query("metric == 'integrated_log_loss'")
+    assert row["standard_error"].item() == pytest.approx(expected.standard_error, rel=0.01)
+    assert result.comparisons.empty
+
+
+def test_a_fold_that_cannot_tell_is_left_out(people):
+    y = people.y.copy()
+    y.loc[y["event"] == 2, "event"] = 0
+    y.loc[[5, 105], "event"] = 7
+    result = assess(AalenJohansen(), people.X, y, baselines=False, random_state=0)
+    rows = result.estimates.query("metric == 'concordance_75' and cause == 7")
+    known = result.values("concordance_75", 7).loc["SurvivalBoost"].dropna()
+    assert rows["value"].item() == pytest.approx(known.mean(), nan_ok=True)
+
+
+def test_pipelines_are_assessed(people):
+    plain = assess(FAST, people.X, people.y, n_splits=2, baselines=False, random_state=0)
+    piped = assess(
+        make_pipeline(FunctionTransformer(lambda X: X), FAST),
+        people.X,
+        people.y,
+        n_splits=2,
+        baselines=False,
+        random_state=0,
+    )
+    assert_allclose(piped.curves["SurvivalBoost"], plain.curves["SurvivalBoost"])

@@ -11,9 +11,11 @@ import pandas as pd
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._outcomes import Events
 from survival_objectives.metrics import (
+    ScoreEstimate,
     concordance_index,
     integrated_brier_score,
     integrated_log_loss,
+    score_estimate,
 )
 
 __all__ = ["assessment_content", "held_out_scores", "score_table", "score_times"]
@@ -72,25 +74,45 @@ def score_times(y: pd.DataFrame, latest: float) -> npt.NDArray[np.float64]:
 def held_out_scores(
     y: pd.DataFrame, curves: npt.NDArray[np.float64], times: npt.NDArray[np.float64], events: Events
 ) -> pd.DataFrame:
-    """Scores of curves, a row a score: ``metric``, ``event``, ``value``, ``better``.
+    """Scores of curves, a row a score, with standard errors and 95 % intervals.
 
-    People are weighed by the censoring of ``y`` itself. Concordance is at the middle of the times.
+    Columns are ``metric``, ``event``, ``value``, ``standard_error``, ``lower``, ``upper`` and
+    ``better``. People are weighed by the censoring of ``y`` itself, and its estimation counts in
+    the errors. Concordance is at the middle of the times.
     """
     ids = events.ids
-    brier = integrated_brier_score(y, y, curves, times, average=None, event_ids=ids)
-    rows: list[tuple[str, str, float]] = [("Brier score", "all", float(np.mean(brier)))]
+    data = (y, y, curves, times)
+    options: dict[str, Any] = {"event_ids": ids}
+    rows: list[tuple[str, str, ScoreEstimate]] = [
+        (
+            "Brier score",
+            "all",
+            score_estimate(integrated_brier_score, *data, average="all", **options),
+        )
+    ]
     if len(events.causes) > 1:
         rows += [
-            ("Brier score", name, float(value))
-            for name, value in zip(events.causes, brier[1:], strict=True)
+            (
+                "Brier score",
+                events.names[code],
+                score_estimate(integrated_brier_score, *data, cause=code, **options),
+            )
+            for code in ids[1:]
         ]
-    rows.append(("log-loss", "all", integrated_log_loss(y, y, curves, times, event_ids=ids)))
+    rows.append(("log-loss", "all", score_estimate(integrated_log_loss, *data, **options)))
     middle = [len(times) // 2]
     for code in ids[1:]:
-        value = concordance_index(
-            y, y, curves[:, :, middle], times[middle], cause=code, event_ids=ids
+        found = score_estimate(
+            concordance_index, y, y, curves[:, :, middle], times[middle], cause=code, **options
         )
-        rows.append(("concordance", events.names[code], float(np.asarray(value)[0])))
-    table = pd.DataFrame(rows, columns=["metric", "event", "value"])
+        rows.append(("concordance", events.names[code], found))
+    fields = ("value", "standard_error", "lower", "upper")
+    table = pd.DataFrame(
+        [
+            (metric, event, *(np.ravel(getattr(found, name))[0].item() for name in fields))
+            for metric, event, found in rows
+        ],
+        columns=["metric", "event", *fields],
+    )
     table["better"] = [_BETTER[metric == "concordance"] for metric in table["metric"]]
     return table

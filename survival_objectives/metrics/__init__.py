@@ -10,6 +10,7 @@ from survival_objectives.metrics._accuracy import accuracy_in_time
 from survival_objectives.metrics._calibration import (
     CalibrationCurve,
     CalibrationTest,
+    FewEventsWarning,
     aj_calibration,
     calibration_curve,
     d_calibration,
@@ -22,6 +23,12 @@ from survival_objectives.metrics._concordance import (
     concordance_index,
     time_dependent_auc,
     uno_concordance_index,
+)
+from survival_objectives.metrics._inference import (
+    ScoreDifference,
+    ScoreEstimate,
+    score_difference,
+    score_estimate,
 )
 from survival_objectives.metrics._inputs import FollowUpWarning
 from survival_objectives.metrics._likelihood import cen_log_simple_score
@@ -52,7 +59,10 @@ from survival_objectives.metrics._time_errors import (
 __all__ = [
     "CalibrationCurve",
     "CalibrationTest",
+    "FewEventsWarning",
     "FollowUpWarning",
+    "ScoreDifference",
+    "ScoreEstimate",
     "SurvivalScorer",
     "accuracy_in_time",
     "aj_calibration",
@@ -78,6 +88,8 @@ __all__ = [
     "mean_squared_time_error",
     "one_calibration",
     "pseudo_observations",
+    "score_difference",
+    "score_estimate",
     "time_dependent_auc",
     "uno_concordance_index",
     "weighted_score",

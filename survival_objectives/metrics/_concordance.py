@@ -21,12 +21,13 @@ from survival_objectives.metrics._inputs import (
     BoolArray,
     Evaluation,
     FloatArray,
+    Weights,
     censoring_at_exit,
     check_evaluation,
     ipcw_weights,
     warn_follow_up,
 )
-from survival_objectives.validation import check_choice, check_times
+from survival_objectives.validation import check_choice, check_survival_target, check_times
 
 IntArray = npt.NDArray[np.int64]
 
@@ -95,13 +96,13 @@ def concordance_index(
     for code, risk in evaluation.risks(cause):
         values = np.empty(len(evaluation.times))
         for column, horizon in enumerate(evaluation.times):
-            pairs = _comparable_pairs(
+            pairs = comparable_pairs(
                 evaluation, code, risk[:, column], horizon, uncensored, min_censoring_survival
             )
             values[column] = pairs.index_up_to(horizon)
         rows.append(values)
     scores = np.stack(rows)
-    _warn_undefined(evaluation.times, scores)
+    warn_undefined(evaluation.times, scores)
     return scores[0] if evaluation.incidence.ndim == 2 or cause is not None else scores
 
 
@@ -146,23 +147,18 @@ def uno_concordance_index(
     >>> uno_concordance_index(y, y, [4.0, 3.0, 1.0, 2.0]).round(3)
     array([0.571])
     """
-    score = np.asarray(risk, dtype=np.float64)
-    if score.ndim != 1 or not np.isfinite(score).all():
-        msg = f"`risk` must be one finite number a person; got shape {score.shape}."
-        raise ValueError(msg)
-    evaluation = check_evaluation(
+    evaluation, score = check_risk(
         censoring,
         y_test,
-        np.zeros((len(score), 1)),  # Only the number of people matters: `risk` has no time.
-        [0.0],
-        cause=cause,
+        risk,
+        times,
+        cause,
         X=X,
         sample_weight=sample_weight,
         event_ids=event_ids,
     )
-    longest = evaluation.target.duration.max()
-    horizons = check_times(longest if times is None else times)
-    pairs = _comparable_pairs(
+    horizons = evaluation.times
+    pairs = comparable_pairs(
         evaluation,
         evaluation.cause_code(cause),
         score,
@@ -171,8 +167,29 @@ def uno_concordance_index(
         min_censoring_survival,
     )
     scores = np.array([pairs.index_up_to(horizon) for horizon in horizons])
-    _warn_undefined(horizons, scores)
+    warn_undefined(horizons, scores)
     return scores
+
+
+def check_risk(
+    censoring: Any,
+    y_test: Any,
+    risk: npt.ArrayLike,
+    times: npt.ArrayLike | None,
+    cause: int,
+    **shared: Any,
+) -> tuple[Evaluation, FloatArray]:
+    """Checked arguments of `uno_concordance_index`, and the risks."""
+    score = np.asarray(risk, dtype=np.float64)
+    if score.ndim != 1 or not np.isfinite(score).all():
+        msg = f"`risk` must be one finite number a person; got shape {score.shape}."
+        raise ValueError(msg)
+    if times is None:
+        times = check_survival_target(y_test, require_event=False).duration.max()
+    horizons = check_times(times)
+    # Only the number of people matters: `risk` has no time.
+    no_curves = np.zeros((len(score), len(horizons)))
+    return check_evaluation(censoring, y_test, no_curves, horizons, cause=cause, **shared), score
 
 
 def time_dependent_auc(
@@ -229,20 +246,27 @@ def time_dependent_auc(
         event_ids=event_ids,
     )
     weights = ipcw_weights(evaluation, min_censoring_survival)
-    target = evaluation.target
-    weight = weights.values * evaluation.sample_weight[:, None]
-    happened = target.duration[:, None] <= evaluation.times
     rows = []
     for code, risk in evaluation.risks(cause):
-        is_case = happened & ((target.event > 0) if code == 0 else target.event == code)[:, None]
-        is_control = ~is_case if controls == "all" else ~happened
-        case, control = weight * is_case, weight * is_control
+        case, control = cases_and_controls(evaluation, weights, code, controls)
         rows.append(
             [_auc(risk[:, j], case[:, j], control[:, j]) for j in range(len(evaluation.times))]
         )
     scores = weights.blank_unknown(np.array(rows))
-    _warn_undefined(evaluation.times, scores)
+    warn_undefined(evaluation.times, scores)
     return scores[0] if evaluation.incidence.ndim == 2 or cause is not None else scores
+
+
+def cases_and_controls(
+    evaluation: Evaluation, weights: Weights, code: int, controls: str
+) -> tuple[FloatArray, FloatArray]:
+    """Weights a and b of (29), both (n_samples, n_times)."""
+    target = evaluation.target
+    weight = weights.values * evaluation.sample_weight[:, None]
+    happened = target.duration[:, None] <= evaluation.times
+    is_case = happened & ((target.event > 0) if code == 0 else target.event == code)[:, None]
+    is_control = ~is_case if controls == "all" else ~happened
+    return weight * is_case, weight * is_control
 
 
 def _auc(risk: FloatArray, case: FloatArray, control: FloatArray) -> float:
@@ -255,85 +279,110 @@ def _auc(risk: FloatArray, case: FloatArray, control: FloatArray) -> float:
     return float(cases @ (np.cumsum(controls) - controls / 2) / total)
 
 
-def _warn_undefined(times: FloatArray, scores: FloatArray) -> None:
+def warn_undefined(times: FloatArray, scores: FloatArray, *, depth: int = 1) -> None:
+    """Say at which times some score is NaN; ``depth`` as in `warn_follow_up`."""
     defined = np.asarray(~np.isnan(np.atleast_2d(scores)).any(axis=0))
     if not defined.all():
         reason = (
-            "there is no pair of people to compare, or the probability of being uncensored is 0. "
-            "Ask for times after the first event and before the last censoring."
+            "there is no pair of people to compare, or the probability of being uncensored is 0 or "
+            "unknown. Ask for times after the first event and before the last censoring."
         )
-        warn_follow_up(times, defined, reason, "The values there are NaN.", depth=1)
+        warn_follow_up(times, defined, reason, "The values there are NaN.", depth=depth)
 
 
 # ----------------------------------------------------------------------------------- concordance
 @dataclass(frozen=True)
-class _Pairs:
-    """Weights of the pairs of each person with the event, summed over their partners."""
+class Pairs:
+    """Weights of the pairs (27), summed over partners and, if asked for, over earlier people.
 
+    Attributes
+    ----------
+    first : int64 array of shape (n_first,)
+        People with the event, the earlier ones of their pairs.
+    duration : float64 array of shape (n_first,)
+    later, never : float64 arrays of shape (2, n_first)
+        Sums over partners who have the event later, and over those who never have it: of the
+        concordant pairs, and of all.
+    partner_later, partner_never : float64 arrays of shape (2, n_samples), or None
+        The same sums over the earlier people of all pairs of which a person is the partner.
+    """
+
+    first: IntArray
     duration: FloatArray
-    concordant: FloatArray
-    comparable: FloatArray
+    later: FloatArray
+    never: FloatArray
+    partner_later: FloatArray | None = None
+    partner_never: FloatArray | None = None
 
     def index_up_to(self, horizon: float) -> float:
         """Equation (26) over the events by ``horizon``."""
         counts = self.duration <= horizon
-        total = self.comparable[counts].sum()
+        concordant, total = (self.later + self.never)[:, counts].sum(axis=1)
         if not 0 < total < np.inf:
             return float("nan")
         # The two sums are rounded apart, so a perfect order may come out a hair above 1.
-        return min(float(self.concordant[counts].sum() / total), 1.0)
+        return min(float(concordant / total), 1.0)
 
 
-def _comparable_pairs(
+def comparable_pairs(
     evaluation: Evaluation,
     code: int,
     risk: FloatArray,
     horizon: float,
     uncensored: FloatArray,
     floor: float,
-) -> _Pairs:
+    *,
+    partners: bool = False,
+) -> Pairs:
+    """Pairs whose earlier person has the event by ``horizon``; with ``partners``, all their sums.
+
+    ``uncensored`` is G(t_i-|x_i) of every person, not below ``floor``.
+    """
     target, weight = evaluation.target, evaluation.sample_weight
     event = target.event if code else np.minimum(target.event, 1)
     code = code or 1
     first = np.flatnonzero((event == code) & (target.duration <= horizon))
-    competing = (event > 0) & (event != code) & (target.duration <= horizon)
+    competing = np.flatnonzero((event > 0) & (event != code) & (target.duration <= horizon))
     rank = np.unique(risk, return_inverse=True)[1].astype(np.int64)
     inverse = np.divide(1.0, uncensored, out=np.zeros(len(rank)), where=uncensored > 0)
+    own = (weight * inverse)[first]
 
+    partner_later: FloatArray | None = None
     if evaluation.X is None or isinstance(evaluation.censoring, KaplanMeierCensoring | None):
-        later = _later_by_sorting(target.duration, event, rank, weight, first)
-        later = tuple(sums * inverse[first] for sums in later)
+        # An event at t comes before a censoring at t: the odd keys are the censorings.
+        key = 2 * np.unique(target.duration, return_inverse=True)[1] + (event == 0)
+        later = _sums_over_lower_risks(key, rank, weight, key[first], rank[first])
+        later *= inverse[first] * own
+        if partners:
+            partner_later = weight * _sums_over_higher_risks(
+                key[first], rank[first], own * inverse[first], key, rank
+            )
     else:
-        later = _later_one_by_one(evaluation, event, rank, first, floor)
+        later, partner_later = _later_one_by_one(evaluation, event, rank, first, own, floor)
     # Who had another cause before, or at the same time, never gets this one. Minus time turns
     # "not after" into "not before", and half a step makes it strict.
     time_rank = np.unique(target.duration, return_inverse=True)[1].astype(np.int64)
-    never = _sums_over_lower_risks(
-        2 * (time_rank.max() - time_rank[competing]) + 1,
+    back = 2 * (time_rank.max() - time_rank)
+    never = own * _sums_over_lower_risks(
+        back[competing] + 1,
         rank[competing],
         (weight * inverse)[competing],
-        2 * (time_rank.max() - time_rank[first]),
+        back[first],
         rank[first],
     )
-    own = (weight * inverse)[first]
-    comparable = own * (later[1] + never[1])
+    partner_never: FloatArray | None = None
+    if partners:
+        partner_never = np.zeros((2, len(rank)))
+        partner_never[:, competing] = (weight * inverse)[competing] * _sums_over_higher_risks(
+            back[first], rank[first], own, back[competing] + 1, rank[competing]
+        )
     # From the first infinite weight on, the total is infinite.
-    impossible = target.duration[(uncensored <= 0) & (competing | (event == code))]
+    unknown = (uncensored <= 0) | (target.duration > evaluation.censoring_end)
+    is_event = (event > 0) & ((event == code) | (target.duration <= horizon))
+    impossible = target.duration[unknown & (weight > 0) & is_event]
     if len(impossible):
-        comparable[target.duration[first] >= impossible.min()] = np.inf
-    return _Pairs(target.duration[first], own * (later[0] + never[0]), comparable)
-
-
-def _later_by_sorting(
-    duration: FloatArray,
-    event: npt.NDArray[np.int32],
-    rank: IntArray,
-    weight: FloatArray,
-    first: IntArray,
-) -> tuple[FloatArray, ...]:
-    # An event at t comes before a censoring at t: the odd keys are the censorings.
-    key = 2 * np.unique(duration, return_inverse=True)[1] + (event == 0)
-    return _sums_over_lower_risks(key, rank, weight, key[first], rank[first])
+        later[1, target.duration[first] >= impossible.min()] = np.inf
+    return Pairs(first, target.duration[first], later, never, partner_later, partner_never)
 
 
 def _later_one_by_one(
@@ -341,11 +390,12 @@ def _later_one_by_one(
     event: npt.NDArray[np.int32],
     rank: IntArray,
     first: IntArray,
+    own: FloatArray,
     floor: float,
-) -> tuple[FloatArray, ...]:
+) -> tuple[FloatArray, FloatArray]:
     # G(t_i-|x_j) differs from pair to pair, so there is nothing to sort.
     target = evaluation.target
-    concordant, comparable = np.zeros(len(first)), np.zeros(len(first))
+    sums, partner_sums = np.zeros((2, len(first))), np.zeros((2, target.n_samples))
     size = max(1, _BLOCK_PAIRS // target.n_samples)
     for start in range(0, len(first), size):
         block = first[start : start + size]
@@ -355,16 +405,18 @@ def _later_one_by_one(
         later = (target.duration[:, None] > exits) | (
             (target.duration[:, None] == exits) & (event == 0)[:, None]
         )
+        later &= (evaluation.sample_weight > 0)[:, None]
         with np.errstate(divide="ignore"):
-            partner = np.where(later, 1 / np.maximum(uncensored, floor), 0)
-        partner *= evaluation.sample_weight[:, None]
-        lower = (rank[:, None] < rank[block]) + 0.5 * (rank[:, None] == rank[block])
+            pairs = np.where(later, 1 / np.maximum(uncensored, floor), 0)
         rows = slice(start, start + len(block))
-        concordant[rows] = np.multiply(
-            partner, lower, out=np.zeros(partner.shape), where=lower > 0
-        ).sum(axis=0)
-        comparable[rows] = partner.sum(axis=0)
-    return concordant, comparable
+        pairs *= evaluation.sample_weight[:, None]
+        np.multiply(pairs, own[rows], out=pairs, where=later & (own[rows] > 0))
+        lower = (rank[:, None] < rank[block]) + 0.5 * (rank[:, None] == rank[block])
+        concordant = np.multiply(pairs, lower, out=np.zeros(pairs.shape), where=lower > 0)
+        for position, part in enumerate((concordant, pairs)):
+            sums[position, rows] = part.sum(axis=0)
+            partner_sums[position] += part.sum(axis=1)
+    return sums, partner_sums
 
 
 def _sums_over_lower_risks(
@@ -373,13 +425,13 @@ def _sums_over_lower_risks(
     weight: FloatArray,
     query_key: IntArray,
     query_rank: IntArray,
-) -> tuple[FloatArray, FloatArray]:
+) -> FloatArray:
     """For every query, the weight of points with a larger key: of lower rank, and in all.
 
-    Points of equal rank count half in the first sum.
+    Points of equal rank count half in the first of the two rows.
     """
     if len(key) == 0 or len(query_key) == 0:
-        return np.zeros(len(query_key)), np.zeros(len(query_key))
+        return np.zeros((2, len(query_key)))
     order = np.argsort(key, kind="stable")
     tail = np.append(np.cumsum(weight[order][::-1])[::-1], 0.0)
     total = tail[np.searchsorted(key[order], query_key, side="right")]
@@ -393,7 +445,23 @@ def _sums_over_lower_risks(
         ),
         2,
     )
-    return (strict + weak) / 2, total
+    return np.stack([(strict + weak) / 2, total])
+
+
+def _sums_over_higher_risks(
+    key: IntArray,
+    rank: IntArray,
+    weight: FloatArray,
+    query_key: IntArray,
+    query_rank: IntArray,
+) -> FloatArray:
+    """The same sums over the points with a smaller key, and there of higher rank."""
+    if len(key) == 0 or len(query_key) == 0:
+        return np.zeros((2, len(query_key)))
+    last_key, last_rank = max(key.max(), query_key.max()), max(rank.max(), query_rank.max())
+    return _sums_over_lower_risks(
+        last_key - key, last_rank - rank, weight, last_key - query_key, last_rank - query_rank
+    )
 
 
 def dominance_sums(

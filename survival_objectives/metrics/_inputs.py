@@ -11,6 +11,7 @@ left. People censored by z have weight 0: others stand for them.
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,27 @@ class FollowUpWarning(UserWarning):
 
 
 @dataclass(frozen=True)
+class CensoringSample:
+    """People whose censoring was estimated by Kaplan-Meier.
+
+    Attributes
+    ----------
+    target : SurvivalTarget
+    weight : float64 array of shape (n_samples,)
+    is_test : bool
+        Whether they are the people predicted for.
+    end : float
+        The longest duration, after which the curve would be extrapolated. Infinite where it falls
+        to 0 there, and where nobody is censored, in these people and in those predicted for.
+    """
+
+    target: SurvivalTarget
+    weight: FloatArray
+    is_test: bool
+    end: float
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """Checked arguments of a metric.
 
@@ -53,6 +75,8 @@ class Evaluation:
     sample_weight : float64 array of shape (n_samples,)
     censoring : CensoringModel or None
     X : features for a conditional censoring model, or None
+    sample : CensoringSample or None
+        Where ``censoring`` was estimated from outcomes: those.
     """
 
     target: SurvivalTarget
@@ -61,6 +85,12 @@ class Evaluation:
     sample_weight: FloatArray
     censoring: CensoringModel | None
     X: Any
+    sample: CensoringSample | None = None
+
+    @property
+    def censoring_end(self) -> float:
+        """Last time at which the probability of being uncensored is known."""
+        return float("inf") if self.sample is None else self.sample.end
 
     def cause_code(self, cause: int) -> int:
         """Position of the user's label ``cause``; 0 is any event."""
@@ -129,40 +159,62 @@ def check_evaluation(
     if target.n_samples != len(curves):
         msg = f"`incidence` has {len(curves)} rows for the {target.n_samples} people of `y_test`."
         raise ValueError(msg)
-    weight = check_sample_weight(sample_weight, target.n_samples)
+    given_weight = check_sample_weight(sample_weight, target.n_samples)
+    weight = np.ones(target.n_samples) if given_weight is None else given_weight
+    model: CensoringModel | None = None
+    sample = None
+    if weighted and isinstance(censoring, CensoringModel):
+        model = censoring
+    elif weighted:
+        sample = _censoring_sample(censoring, target, weight)
+        model = KaplanMeierCensoring().fit(sample.target, sample_weight=sample.weight)
     return Evaluation(
         target=target,
         incidence=curves,
         times=horizon,
-        sample_weight=np.ones(target.n_samples) if weight is None else weight,
-        censoring=check_censoring(censoring) if weighted else None,
+        sample_weight=weight,
+        censoring=model,
         X=X,
+        sample=sample,
     )
 
 
-def check_censoring(censoring: Any) -> CensoringModel:
-    """Model of censoring; outcomes become Kaplan-Meier."""
-    if isinstance(censoring, CensoringModel):
-        return censoring
+def _censoring_sample(
+    censoring: Any, target: SurvivalTarget, weight: FloatArray
+) -> CensoringSample:
+    """Outcomes to estimate censoring from; the people predicted for keep their weights."""
     if censoring is None:
         msg = (
             "`censoring` is None, but this metric weighs people by their probability of being "
             "uncensored. Pass the training outcomes, or a model of censoring."
         )
         raise TypeError(msg)
-    return KaplanMeierCensoring().fit(censoring)
+    trained = check_survival_target(censoring, require_event=False)
+    is_test = np.array_equal(trained.duration, target.duration) and np.array_equal(
+        trained.event_ids[trained.event], target.event_ids[target.event]
+    )
+    trained_weight = weight if is_test else np.ones(trained.n_samples)
+    end = float(trained.duration[trained_weight > 0].max())
+    falls_to_zero = end_of_follow_up(trained, trained_weight) == end
+    if falls_to_zero or (trained.event.all() and target.event.all()):
+        end = float("inf")
+    return CensoringSample(trained, trained_weight, is_test, end)
 
 
 def cause_code(target: SurvivalTarget, cause: int) -> int:
     """Position of the label ``cause`` in ``target.event_ids``."""
-    found = np.flatnonzero(target.event_ids == cause)
-    if len(found) == 0:
+    return check_cause(cause, target.event_ids)
+
+
+def check_cause(cause: Any, labels: npt.NDArray[np.int64]) -> int:
+    """Position of the label ``cause`` in ``labels``, of which the first is 0."""
+    if not isinstance(cause, numbers.Real) or cause not in labels:
         msg = (
-            f"`cause` is {cause!r}, but the labels are {target.event_ids[1:].tolist()}, "
-            "and 0 for any event."
+            f"`cause` is {cause!r}, but the labels are {labels[1:].tolist()}, and 0 for any "
+            "event. Where nobody here had this cause, pass all labels as `event_ids`."
         )
         raise ValueError(msg)
-    return int(found[0])
+    return int(np.flatnonzero(labels == cause)[0])
 
 
 def check_incidence(incidence: Any, n_times: int) -> FloatArray:
@@ -207,7 +259,9 @@ def _check_outcomes(
         trained = check_survival_target(censoring, require_event=False)
         seen = np.union1d(seen, trained.event_ids)
     if n_causes is None:
-        labels = seen if cause is None else np.union1d(seen, [cause])
+        labels = seen
+        if cause is not None:
+            check_cause(cause, labels)
     elif len(seen) == n_causes + 1:
         labels = seen
     elif seen.max() <= n_causes:
@@ -261,29 +315,38 @@ def ipcw_weights(evaluation: Evaluation, min_censoring_survival: float) -> Weigh
     stayed = target.duration[:, None] > times
     counts = stayed | (target.event > 0)[:, None]
     uncensored = np.where(stayed, at_horizon, at_exit[:, None])
-    impossible = counts & (uncensored <= 0)
+    read_at = np.where(stayed, times, target.duration[:, None])
+    impossible = counts & ((uncensored <= 0) | (read_at > evaluation.censoring_end))
+    impossible &= (evaluation.sample_weight > 0)[:, None]
     known = np.asarray(~impossible.any(axis=0))
-    end = end_of_follow_up(target)
+    end = end_of_follow_up(target, evaluation.sample_weight)
     if (times >= end).any():
         known &= times < end
         reason = f"the last person under observation is censored at {end:g}. Ask for times before."
+    elif (times[~known] > evaluation.censoring_end).any():
+        reason = (
+            f"the training outcomes end at {evaluation.censoring_end:g}, and the probability of "
+            "being uncensored is unknown after. Ask for times up to it."
+        )
     else:
         reason = (
             "the probability of being uncensored is 0 for people seen there. Ask for earlier "
             "times, or raise `min_censoring_survival`."
         )
     usable = counts & known
-    weight = np.divide(1.0, uncensored, out=np.zeros(shape), where=usable)
+    weight = np.divide(1.0, uncensored, out=np.zeros(shape), where=usable & (uncensored > 0))
     return Weights(weight, known, reason)
 
 
-def end_of_follow_up(target: SurvivalTarget) -> float:
+def end_of_follow_up(target: SurvivalTarget, weight: FloatArray | None = None) -> float:
     """Time from which on nothing is known: infinity where the last person had an event.
 
-    People censored at the longest duration may have their event at any later time.
+    People censored at the longest duration may have their event at any later time. People of weight
+    0 do not count.
     """
-    last = float(target.duration.max())
-    is_censored = (target.event == 0) & (target.duration == last)
+    counts = np.ones(target.n_samples, np.bool_) if weight is None else weight > 0
+    last = float(target.duration[counts].max())
+    is_censored = counts & (target.event == 0) & (target.duration == last)
     return last if is_censored.any() else float("inf")
 
 

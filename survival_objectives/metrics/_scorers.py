@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.metrics._concordance import concordance_index, time_dependent_auc
 from survival_objectives.metrics._inputs import FloatArray
+from survival_objectives.metrics._reach import survival_model
 from survival_objectives.metrics._scores import integrated_brier_score, integrated_log_loss
 from survival_objectives.validation import (
     SurvivalTarget,
     check_positive_int,
+    check_sample_weight,
     check_survival_target,
     check_times,
 )
@@ -24,7 +28,10 @@ class SurvivalScorer:
     """A metric as ``scorer(estimator, X, y)``; made by `make_survival_scorer`.
 
     Works wherever scikit-learn takes a callable ``scoring``: `GridSearchCV`, `cross_validate`,
-    `permutation_importance`. The estimator needs ``predict_cumulative_incidence(X, times)``.
+    `permutation_importance`. The estimator needs ``predict_cumulative_incidence(X, times)``, or is
+    a pipeline (also of pipelines, or a fitted search) whose last step has it: the steps before then
+    transform ``X``. With metadata routing, ask for weights by
+    ``scorer.set_score_request(sample_weight=True)``.
     """
 
     def __init__(
@@ -43,13 +50,17 @@ class SurvivalScorer:
         self.times = times
         self.n_times = check_positive_int(n_times, "n_times")
         self.options = options
+        self._sample_weight_request: bool | str | None = None
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score of a fitted estimator on ``X`` and ``y``; higher is better."""
-        event_ids = getattr(estimator, "event_ids_", None)
+        model, features = survival_model(estimator, X)
+        event_ids = getattr(model, "event_ids_", None)
         target = check_survival_target(y, event_ids=event_ids, require_event=False)
-        times = _scoring_times(target, self.n_times) if self.times is None else self.times
-        incidence = estimator.predict_cumulative_incidence(X, check_times(times))
+        times = self.times
+        if times is None:
+            times = _scoring_times(target, sample_weight, self.n_times)
+        incidence = model.predict_cumulative_incidence(features, check_times(times))
         options = dict(self.options)
         if isinstance(self.censoring, CensoringModel):
             options["X"] = X
@@ -67,6 +78,25 @@ class SurvivalScorer:
         defined = values[~np.isnan(values)]
         mean = float(defined.mean()) if len(defined) else float("nan")
         return mean if self.greater_is_better else -mean
+
+    def set_score_request(self, *, sample_weight: bool | str | None = None) -> SurvivalScorer:
+        """A copy that asks for sample weights where scikit-learn routes metadata.
+
+        Parameters
+        ----------
+        sample_weight : bool, str or None
+            Whether weights are wanted, or under which name they are passed; None makes it an error
+            to pass them.
+        """
+        scorer = copy.copy(self)
+        scorer._sample_weight_request = sample_weight
+        return scorer
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """What the scorer asks for, in scikit-learn's terms."""
+        request = MetadataRequest(owner=repr(self))
+        request.score.add_request(param="sample_weight", alias=self._sample_weight_request)
+        return request
 
     def __repr__(self) -> str:
         sign = "" if self.greater_is_better else "-"
@@ -122,12 +152,20 @@ def make_survival_scorer(
     )
 
 
-def _scoring_times(target: SurvivalTarget, n_times: int) -> FloatArray:
-    observed = target.duration[target.event > 0]
+def _scoring_times(target: SurvivalTarget, sample_weight: Any, n_times: int) -> FloatArray:
+    weight = check_sample_weight(sample_weight, target.n_samples)
+    counts = (target.event > 0) & (True if weight is None else weight > 0)
+    observed = target.duration[counts]
     if len(observed) == 0:
         msg = f"All {target.n_samples} people to score are censored. Pass `times`."
         raise ValueError(msg)
-    first, last = np.quantile(observed, [0.05, 0.95])
+    # Of the kinds of quantiles, this one takes a weight of 2 for two people.
+    first, last = np.quantile(
+        observed,
+        [0.05, 0.95],
+        weights=None if weight is None else weight[counts],
+        method="inverted_cdf",
+    )
     return np.unique(np.linspace(first, last, n_times))
 
 

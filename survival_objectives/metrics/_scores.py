@@ -15,7 +15,7 @@ more: censoring that does not depend on x. Otherwise pass a conditional model, o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,10 @@ def weighted_score(
     ----------
     censoring : outcomes or CensoringModel
         Training outcomes, whose censoring is then estimated by Kaplan-Meier, or any model with the
-        method of `survival_objectives.censoring.CensoringModel`, an oracle included.
+        method of `survival_objectives.censoring.CensoringModel`, an oracle included. Outcomes equal
+        to ``y_test`` are those of the test people, and ``sample_weight`` weighs them here too; for
+        training people with weights of their own, pass
+        ``KaplanMeierCensoring().fit(y_train, sample_weight=...)``.
     y_test : outcomes
         What happened to the people predicted for.
     incidence : array of shape (n_samples, K + 1, n_times) or (n_samples, n_times)
@@ -74,11 +77,12 @@ def weighted_score(
     score : callable
         ``score(probability, outcome)`` of a float and a bool array of the same shape, elementwise.
     cause : int, optional
-        Label of a cause, or 0 for being event-free. Default: all of them.
+        Label of a cause, or 0 for being event-free. Default: all of them. One that is not among the
+        labels is an error.
     X : features, optional
         Features of the test people, for a censoring model that depends on them.
     sample_weight : array of shape (n_samples,), optional
-        Weights of the test people.
+        Weights of the test people; a weight of 2 acts like a repeated person.
     event_ids : array of shape (K + 1,), optional
         Labels of the curves, 0 first. Default: those of the outcomes.
     min_censoring_survival : float, default=0.0
@@ -87,7 +91,8 @@ def weighted_score(
     Returns
     -------
     float64 array of shape (n_times,), or (K + 1, n_times) for all curves
-        NaN, with a `FollowUpWarning`, at times beyond follow-up.
+        NaN, with a `FollowUpWarning`, at times beyond follow-up: after the last test person if they
+        are censored, and where a weight would need the censoring after the last training person.
 
     Examples
     --------
@@ -97,7 +102,7 @@ def weighted_score(
     array([0.5])
     """
     shared = (X, sample_weight, event_ids, min_censoring_survival)
-    evaluation, weights = _evaluate(censoring, y_test, incidence, times, cause, *shared)
+    evaluation, weights = weighted_evaluation(censoring, y_test, incidence, times, cause, *shared)
     scores = _binary_scores(evaluation, weights, cause, score)
     warn_follow_up(evaluation.times, weights.known, weights.reason, _NAN_BEYOND)
     return scores
@@ -139,8 +144,8 @@ def brier_score(
     array([0.25])
     """
     shared = (X, sample_weight, event_ids, min_censoring_survival)
-    evaluation, weights = _evaluate(censoring, y_test, incidence, times, cause, *shared)
-    scores = _binary_scores(evaluation, weights, cause, _squared_error)
+    evaluation, weights = weighted_evaluation(censoring, y_test, incidence, times, cause, *shared)
+    scores = _binary_scores(evaluation, weights, cause, squared_error)
     warn_follow_up(evaluation.times, weights.known, weights.reason, _NAN_BEYOND)
     return scores
 
@@ -185,7 +190,7 @@ def log_loss(
     array([1.0986])
     """
     shared = (X, sample_weight, event_ids, min_censoring_survival)
-    evaluation, weights = _evaluate(censoring, y_test, incidence, times, None, *shared)
+    evaluation, weights = weighted_evaluation(censoring, y_test, incidence, times, None, *shared)
     scores = _vector_log_loss(evaluation, weights, min_probability)
     warn_follow_up(evaluation.times, weights.known, weights.reason, _NAN_BEYOND)
     return scores
@@ -223,20 +228,28 @@ def cause_log_loss(
         NaN, with a `FollowUpWarning`, at times beyond follow-up.
     """
     shared = (X, sample_weight, event_ids, min_censoring_survival)
-    evaluation, weights = _evaluate(censoring, y_test, incidence, times, cause, *shared)
-    scores = _binary_scores(evaluation, weights, cause, _binary_log_loss(min_probability))
+    evaluation, weights = weighted_evaluation(censoring, y_test, incidence, times, cause, *shared)
+    scores = _binary_scores(evaluation, weights, cause, binary_log_loss(min_probability))
     warn_follow_up(evaluation.times, weights.known, weights.reason, _NAN_BEYOND)
     return scores
 
 
 # -------------------------------------------------------------------------------------- integrals
-def integrated_score(scores: npt.ArrayLike, times: npt.ArrayLike) -> FloatArray:
-    r"""Mean over time of scores, by the trapezoidal rule.
+def integrated_score(
+    scores: npt.ArrayLike, times: npt.ArrayLike, *, rule: str = "trapezoid"
+) -> FloatArray:
+    r"""Mean over time of scores, by the trapezoidal rule from the first time, or by steps from 0.
 
         IL = 1 / (z_T - z_1) sum_{j=1..T-1} (z_{j+1} - z_j) (L(z_j) + L(z_{j+1})) / 2           (25)
 
     over the times in increasing order: a horizon drawn uniformly from (z_1, z_T), with L linear
-    between the times. Proper where L is. A single time gives its score.
+    between the times. Proper where L is. A single time gives its score. With ``rule="steps"``
+
+        IL = 1 / z_T sum_{j=0..T-1} (z_{j+1} - z_j) L(z_j),   z_0 = 0,  L(0) = 0                (60)
+
+    which is what ``riskRegression::Score(summary = "ibs")`` and ``pec::crps`` report in R. It
+    agrees with (25) on a fine grid that begins close to 0, is too low on a coarse one, and a single
+    time gives 0.
 
     Parameters
     ----------
@@ -244,6 +257,8 @@ def integrated_score(scores: npt.ArrayLike, times: npt.ArrayLike) -> FloatArray:
         Times with NaN are left out.
     times : array of shape (n_times,)
         In any order.
+    rule : {"trapezoid", "steps"}, default="trapezoid"
+        Equation (25), or (60).
 
     Returns
     -------
@@ -254,6 +269,7 @@ def integrated_score(scores: npt.ArrayLike, times: npt.ArrayLike) -> FloatArray:
     >>> float(integrated_score([0.0, 1.0, 1.0], [0.0, 1.0, 3.0]).round(4))
     0.8333
     """
+    check_choice(rule, "rule", ("trapezoid", "steps"))
     values = np.asarray(scores, dtype=np.float64)
     horizon = np.asarray(times, dtype=np.float64)
     if values.shape[-1:] != horizon.shape:
@@ -264,6 +280,11 @@ def integrated_score(scores: npt.ArrayLike, times: npt.ArrayLike) -> FloatArray:
     if len(order) == 0:
         return np.full(values.shape[:-1], np.nan)
     values, horizon = values[..., order], horizon[order]
+    if rule == "steps":
+        if horizon[-1] == 0:
+            return np.zeros(values.shape[:-1])
+        steps: FloatArray = values[..., :-1] @ (np.diff(horizon) / horizon[-1])
+        return steps
     width = np.diff(horizon)
     if not width.any():
         return np.asarray(values.mean(axis=-1))
@@ -279,12 +300,13 @@ def integrated_brier_score(
     *,
     cause: int | None = None,
     average: str | None = "causes",
+    rule: str = "trapezoid",
     X: Any = None,
     sample_weight: Any = None,
     event_ids: npt.ArrayLike | None = None,
     min_censoring_survival: float = 0.0,
 ) -> Any:
-    r"""Brier score (22) integrated over time by (25).
+    r"""Brier score (22) integrated over time by (25), or by (60) as in R.
 
     Strictly proper for the curves at the times, with the true censoring probabilities in (20).
 
@@ -296,6 +318,9 @@ def integrated_brier_score(
         What to return where ``cause`` is not given: the mean over the K causes (the paper's, who
         prints the sum); the mean over the causes and the event-free curve (that of ``score`` of
         hazardous); or an array with one value a curve.
+    rule : {"trapezoid", "steps"}, default="trapezoid"
+        How to integrate: by (25) from the first of the times, or by (60) from 0. Only the latter
+        compares with the integrated Brier scores of R's riskRegression and pec, at their times.
 
     Returns
     -------
@@ -309,11 +334,11 @@ def integrated_brier_score(
     0.25
     """
     shared = (X, sample_weight, event_ids, min_censoring_survival)
-    evaluation, weights = _evaluate(censoring, y_test, incidence, times, cause, *shared)
-    scores = _binary_scores(evaluation, weights, cause, _squared_error)
+    evaluation, weights = weighted_evaluation(censoring, y_test, incidence, times, cause, *shared)
+    scores = _binary_scores(evaluation, weights, cause, squared_error)
     consequence = _integral_ends(weights, evaluation.times)
     warn_follow_up(evaluation.times, weights.known, weights.reason, consequence)
-    return averaged(integrated_score(scores, evaluation.times), average)
+    return averaged(integrated_score(scores, evaluation.times, rule=rule), average)
 
 
 def integrated_log_loss(
@@ -322,6 +347,7 @@ def integrated_log_loss(
     incidence: npt.ArrayLike,
     times: npt.ArrayLike,
     *,
+    rule: str = "trapezoid",
     X: Any = None,
     sample_weight: Any = None,
     event_ids: npt.ArrayLike | None = None,
@@ -337,6 +363,8 @@ def integrated_log_loss(
     censoring, y_test, incidence, times, X, sample_weight, event_ids, min_censoring_survival, \
 min_probability
         As in `log_loss`.
+    rule : {"trapezoid", "steps"}, default="trapezoid"
+        As in `integrated_brier_score`.
 
     Returns
     -------
@@ -344,11 +372,11 @@ min_probability
         The integral ends before times beyond follow-up, with a `FollowUpWarning`.
     """
     shared = (X, sample_weight, event_ids, min_censoring_survival)
-    evaluation, weights = _evaluate(censoring, y_test, incidence, times, None, *shared)
+    evaluation, weights = weighted_evaluation(censoring, y_test, incidence, times, None, *shared)
     scores = _vector_log_loss(evaluation, weights, min_probability)
     consequence = _integral_ends(weights, evaluation.times)
     warn_follow_up(evaluation.times, weights.known, weights.reason, consequence)
-    return float(integrated_score(scores, evaluation.times))
+    return float(integrated_score(scores, evaluation.times, rule=rule))
 
 
 def integrated_cause_log_loss(
@@ -359,6 +387,7 @@ def integrated_cause_log_loss(
     *,
     cause: int | None = None,
     average: str | None = "causes",
+    rule: str = "trapezoid",
     X: Any = None,
     sample_weight: Any = None,
     event_ids: npt.ArrayLike | None = None,
@@ -376,6 +405,8 @@ min_censoring_survival, min_probability
         As in `cause_log_loss`.
     average : {"causes", "all"} or None, default="causes"
         As in `integrated_brier_score`.
+    rule : {"trapezoid", "steps"}, default="trapezoid"
+        As in `integrated_brier_score`.
 
     Returns
     -------
@@ -383,11 +414,11 @@ min_censoring_survival, min_probability
         The integral ends before times beyond follow-up, with a `FollowUpWarning`.
     """
     shared = (X, sample_weight, event_ids, min_censoring_survival)
-    evaluation, weights = _evaluate(censoring, y_test, incidence, times, cause, *shared)
-    scores = _binary_scores(evaluation, weights, cause, _binary_log_loss(min_probability))
+    evaluation, weights = weighted_evaluation(censoring, y_test, incidence, times, cause, *shared)
+    scores = _binary_scores(evaluation, weights, cause, binary_log_loss(min_probability))
     consequence = _integral_ends(weights, evaluation.times)
     warn_follow_up(evaluation.times, weights.known, weights.reason, consequence)
-    return averaged(integrated_score(scores, evaluation.times), average)
+    return averaged(integrated_score(scores, evaluation.times, rule=rule), average)
 
 
 def averaged(values: FloatArray, average: str | None) -> Any:
@@ -396,8 +427,12 @@ def averaged(values: FloatArray, average: str | None) -> Any:
         return float(values)
     if average is None:
         return values
-    first = {"causes": 1, "all": 0}[check_choice(average, "average", ("causes", "all"))]
-    return float(values[first:].mean())
+    return float(values[first_averaged(average) :].mean())
+
+
+def first_averaged(average: str) -> int:
+    """The first of the curves that ``average`` names; it goes on to the last."""
+    return {"causes": 1, "all": 0}[check_choice(average, "average", ("causes", "all"))]
 
 
 def _integral_ends(weights: Weights, times: FloatArray) -> str:
@@ -407,7 +442,7 @@ def _integral_ends(weights: Weights, times: FloatArray) -> str:
 
 
 # ----------------------------------------------------------------------------------------- pieces
-def _evaluate(
+def weighted_evaluation(
     censoring: Any,
     y_test: Any,
     incidence: npt.ArrayLike,
@@ -418,6 +453,7 @@ def _evaluate(
     event_ids: npt.ArrayLike | None,
     min_censoring_survival: float,
 ) -> tuple[Evaluation, Weights]:
+    """Checked arguments of a score, and its weights (20)."""
     evaluation = check_evaluation(
         censoring,
         y_test,
@@ -431,12 +467,14 @@ def _evaluate(
     return evaluation, ipcw_weights(evaluation, min_censoring_survival)
 
 
-def _squared_error(probability: FloatArray, outcome: BoolArray) -> FloatArray:
+def squared_error(probability: FloatArray, outcome: BoolArray) -> FloatArray:
+    """Loss of the Brier score (22)."""
     error: FloatArray = probability - outcome
     return error * error
 
 
-def _binary_log_loss(min_probability: float) -> BinaryScore:
+def binary_log_loss(min_probability: float) -> BinaryScore:
+    """Loss of (24), with probabilities not below ``min_probability``."""
     floor = check_fraction(min_probability, "min_probability", one=False)
 
     def score(probability: FloatArray, outcome: BoolArray) -> FloatArray:
@@ -455,24 +493,39 @@ def _binary_scores(
     evaluation: Evaluation, weights: Weights, cause: int | None, score: BinaryScore
 ) -> FloatArray:
     """Equation (21), one row a curve; a single curve loses the first axis."""
+    rows = [
+        evaluation.average(losses) for losses in weighted_losses(evaluation, weights, cause, score)
+    ]
+    scores = weights.blank_unknown(np.stack(rows))
+    return scores[0] if evaluation.incidence.ndim == 2 or cause is not None else scores
+
+
+def weighted_losses(
+    evaluation: Evaluation, weights: Weights, cause: int | None, score: BinaryScore
+) -> Iterator[FloatArray]:
+    """Terms of the mean (21) of every curve asked for, (n_samples, n_times)."""
     target = evaluation.target
     happened = target.duration[:, None] <= evaluation.times
-    rows = []
-    curves = evaluation.curves(cause)
-    for code, curve in curves:
+    for code, curve in evaluation.curves(cause):
         outcome = ~happened if code == 0 else happened & (target.event == code)[:, None]
         losses = np.asarray(score(curve, outcome), dtype=np.float64)
         if losses.shape != curve.shape:
             msg = f"`score` returned shape {losses.shape} for probabilities of {curve.shape}."
             raise ValueError(msg)
-        rows.append(evaluation.average(_product(weights.values, losses)))
-    scores = weights.blank_unknown(np.stack(rows))
-    return scores[0] if evaluation.incidence.ndim == 2 or cause is not None else scores
+        yield _product(weights.values, losses)
 
 
 def _vector_log_loss(
     evaluation: Evaluation, weights: Weights, min_probability: float
 ) -> FloatArray:
+    losses = weighted_vector_losses(evaluation, weights, min_probability)
+    return weights.blank_unknown(evaluation.average(losses))
+
+
+def weighted_vector_losses(
+    evaluation: Evaluation, weights: Weights, min_probability: float
+) -> FloatArray:
+    """Terms of the mean (23), (n_samples, n_times)."""
     floor = check_fraction(min_probability, "min_probability", one=False)
     states, target = evaluation.all_states(), evaluation.collapsed_target()
     total = states.sum(axis=1)
@@ -487,8 +540,7 @@ def _vector_log_loss(
     happened = target.duration[:, None] <= evaluation.times
     state = np.where(happened, target.event[:, None], 0)
     observed = np.take_along_axis(states, state[:, None, :], axis=1)[:, 0]
-    losses = _minus_log(observed, floor)
-    return weights.blank_unknown(evaluation.average(_product(weights.values, losses)))
+    return _product(weights.values, _minus_log(observed, floor))
 
 
 def _product(weight: FloatArray, losses: FloatArray) -> FloatArray:

@@ -12,7 +12,12 @@ import numpy.typing as npt
 from survival_objectives.assessment import Assessment
 from survival_objectives.estimator import SurvivalBoost
 from survival_objectives.marginal import aalen_johansen, kaplan_meier_censoring
-from survival_objectives.metrics import FollowUpWarning, calibration_curve, one_calibration
+from survival_objectives.metrics import (
+    FewEventsWarning,
+    FollowUpWarning,
+    calibration_curve,
+    one_calibration,
+)
 from survival_objectives.report._format import number
 from survival_objectives.validation import Features, SurvivalTarget, take_rows
 
@@ -293,7 +298,9 @@ def calibration(study: Study, code: int) -> Calibration:
     }
     times = study.assessment.times
     groups = calibration_curve(None, outcomes, curves, times, method="aalen-johansen", **arguments)
-    test = one_calibration(None, outcomes, curves, times, **arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewEventsWarning)
+        test = one_calibration(None, outcomes, curves, times, **arguments)
     gap = np.abs(groups.observed - groups.predicted)
     return Calibration(
         cause=cause,

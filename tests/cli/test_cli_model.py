@@ -118,9 +118,16 @@ def test_evaluate_gives_the_scores_of_the_metrics(run, workplace, X, y):
     }
     scores = {(row["metric"], row["event"]): row["value"] for row in content["scores"]}
     assert scores == pytest.approx(expected, rel=1e-12)
+    death = metrics.score_estimate(
+        metrics.concordance_index, y, y, curves[:, :, [25]], times[[25]], cause=1
+    )
+    row = next(row for row in content["scores"] if row["metric"] == "concordance")
+    for field in ("standard_error", "lower", "upper"):
+        assert row[field] == pytest.approx(getattr(death, field)[0])
     assert (content["people"], content["events"]) == (240, int((y["event"] > 0).sum()))
     printed = run("evaluate", "model", "people.csv").out
     assert f"{brier[1]:.4f}" in printed
+    assert "standard_error" in printed
 
 
 def test_evaluate_takes_other_names_of_the_outcome(run, workplace, people):

@@ -98,7 +98,7 @@ def bad_data(data):
         "columns of eval_set": (
             (X, y, None, (X[["x0"]], y)),
             ValueError,
-            "`eval_set`: `X` has 1 columns",
+            "`eval_set`: X has 1 features",
         ),
         "rows of eval_set": (
             (X, y, None, (X[:5], y)),
@@ -148,7 +148,7 @@ def test_bad_data_is_refused_before_training(case, data):
             "`conditional_after` must be one number",
         ),
         (lambda m, X: m.shap_values(X, [1.0, 2.0]), ValueError, "must be one number"),
-        (lambda m, X: m.predict(X[["x0"]]), ValueError, "1 columns"),
+        (lambda m, X: m.predict(X[["x0"]]), ValueError, "1 features"),
         (lambda m, X: m.predict(X.assign(x0="a")), TypeError, "'x0'"),
         (lambda m, X: m.score(X, (np.full(300, 7), np.ones(300))), ValueError, "label 7"),
         (lambda m, X: m.score(X[:9], (np.ones(300), np.ones(300))), ValueError, "9|300"),

@@ -8,16 +8,17 @@ import math
 import numpy as np
 
 
-def kaplan_meier_censoring(y):
-    """G(t) and G(t-) of equation (8), by the definition."""
+def kaplan_meier_censoring(y, s=None):
+    """G(t) and G(t-) of equation (8), by the definition; `s` weighs people."""
     event, duration = (np.asarray(part) for part in y)
+    s = np.ones(len(event)) if s is None else s
 
     def survival(t, left):
         product = 1.0
         for u in np.unique(duration):
             if u < t or (u == t and not left):
-                at_risk = sum(duration >= u) - sum((duration == u) & (event != 0))
-                censored = sum((duration == u) & (event == 0))
+                at_risk = sum(s[duration >= u]) - sum(s[(duration == u) & (event != 0)])
+                censored = sum(s[(duration == u) & (event == 0)])
                 product *= 1 - censored / at_risk if censored else 1.0
         return product
 

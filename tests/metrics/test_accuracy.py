@@ -18,7 +18,7 @@ def test_accuracy_follows_its_formula():
     states = generator.dirichlet(np.ones(3), size=(60, 2)).transpose(0, 2, 1)
     states[:20] = 1 / 3  # Where all states are as probable, the first one counts.
     s = generator.uniform(0.5, 2, 60)
-    G = slow.kaplan_meier_censoring(data.y)
+    G = slow.kaplan_meier_censoring(data.y, s)
     for weighted in (False, True):
         expected = []
         for j, z in enumerate(TIMES):

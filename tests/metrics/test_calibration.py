@@ -15,6 +15,7 @@ from scipy.stats import chi2, chisquare
 from simulated import simulate
 
 from survival_objectives.metrics import (
+    FewEventsWarning,
     FollowUpWarning,
     aj_calibration,
     calibration_curve,
@@ -135,6 +136,7 @@ def test_d_and_x_calibration_equal_those_of_survivaleval(golden):
     assert_allclose(x_calibration(None, y, survival, times), reference["x_calibration"])
 
 
+@pytest.mark.filterwarnings("ignore::survival_objectives.metrics.FewEventsWarning")
 def test_calibration_tests_accept_the_truth_and_reject_the_rest():
     times = np.linspace(0, 30, 601)
     for seed in range(3):
@@ -148,14 +150,47 @@ def test_calibration_tests_accept_the_truth_and_reject_the_rest():
             assert one_calibration(None, data.y, wrong, times, **shared).p_value < 1e-3
 
 
+@pytest.mark.filterwarnings("ignore::survival_objectives.metrics.FewEventsWarning")
 def test_one_calibration_has_the_level_it_claims():
-    # 400 data sets: about 20 rejections at 5 %, fewer than 36 with probability 0.999.
+    """A small version of benchmarks/calibration_size.py, where 10 groups of 300 were too many."""
+    # 300 data sets: about 15 rejections at 5 %, fewer than 28 with probability 0.998.
     rejected = 0
-    for seed in range(400):
-        data = simulate(500, seed=seed, slope=0.0)
+    for seed in range(300):
+        data = simulate(300, seed=seed, slope=0.0)
         truth = data.incidence([0.8])
-        rejected += one_calibration(None, data.y, truth, 0.8, cause=1, n_groups=5).p_value < 0.05
-    assert 6 < rejected < 36
+        rejected += one_calibration(None, data.y, truth, 0.8, cause=1).p_value < 0.05
+    assert 4 < rejected < 28
+
+
+def test_small_groups_are_merged_with_a_warning():
+    data = simulate(60, seed=1)
+    truth = data.incidence([0.8])
+    with pytest.warns(FewEventsWarning, match=r"Fewer than 5 .* some of 10 groups; \d are left"):
+        test = one_calibration(None, data.y, truth, 0.8, cause=1)
+    assert len(test.observed) < 10
+    assert test.degrees_of_freedom == len(test.observed)
+    assert test.n_samples.sum() == 60
+    assert (np.diff(test.expected) > 0).all()
+    assert ((test.expected * test.n_samples) >= 5).all()
+    test = one_calibration(None, data.y, truth, 0.8, cause=1, min_expected=0.0)
+    assert len(test.observed) == 10
+
+
+def test_the_variance_that_was_too_small_is_gone():
+    data = simulate(60, seed=1)
+    with pytest.raises(ValueError, match="`variance` is 'binomial'; choose from 'null'"):
+        one_calibration(None, data.y, data.incidence([0.8]), 0.8, variance="binomial")
+
+
+def test_calibration_curve_of_the_truth_with_censoring_by_features():
+    """Pseudo-observations are off where censoring depends on the features; the default is not."""
+    data = simulate(20_000, seed=6, slope=1.5)
+    truth = data.incidence([1.0])
+    curve = calibration_curve(None, data.y, truth, 1.0, cause=1)
+    off = np.abs(curve.observed - curve.predicted) / curve.standard_error
+    assert (off < 4).all()
+    pseudo = calibration_curve(None, data.y, truth, 1.0, cause=1, method="pseudo")
+    assert np.abs(pseudo.observed - pseudo.predicted).max() > 0.05
 
 
 # ----------------------------------------------------------------------------------- one horizon
@@ -165,35 +200,54 @@ def test_one_calibration_follows_its_formula(tied, cause):
     z = TIMES[0]
     risk = 1 - states[:, 0, 0] if cause == 0 else states[:, cause, 0]
     order = np.argsort(risk)
-    statistics = {"greenwood": 0.0, "binomial": 0.0}
+    statistics = {"greenwood": 0.0, "null": 0.0}
     for people in order.reshape(4, 20):
         y = tuple(part[people] for part in data.y)
         observed = 1 - slow.kaplan_meier(y)(z) if cause == 0 else slow.aalen_johansen(y, cause)(z)
         expected = risk[people].mean()
         variance = slow.incidence_variance(y, cause, z)
         statistics["greenwood"] += (observed - expected) ** 2 / variance
-        statistics["binomial"] += (observed - expected) ** 2 / (expected * (1 - expected) / 20)
-    for variance, degrees in (("greenwood", 4), ("binomial", 3)):
+        n_uncensored = min(observed * (1 - observed) / variance, 20)
+        statistics["null"] += (observed - expected) ** 2 / (
+            expected * (1 - expected) / n_uncensored
+        )
+    for variance, degrees in (("greenwood", 3), ("null", 4)):
         test = one_calibration(
-            None, data.y, states, TIMES, horizon=z, cause=cause, n_groups=4, variance=variance
+            None,
+            data.y,
+            states,
+            TIMES,
+            horizon=z,
+            cause=cause,
+            n_groups=4,
+            variance=variance,
+            min_expected=0,
         )
         assert_allclose(test.statistic, statistics[variance], rtol=1e-10)
         assert test.degrees_of_freedom == degrees
         assert_allclose(test.p_value, chi2.sf(test.statistic, degrees))
 
 
-@pytest.mark.parametrize("variance", ["greenwood", "binomial"])
-def test_one_calibration_equals_that_of_survivaleval(golden, variance):
+def test_one_calibration_equals_that_of_survivaleval(golden):
     content, y, times, states = golden
     for name, cause in (("one_calibration", 0), ("one_calibration_cause_1", 1)):
-        p_value, statistic, observed, expected = content[name][variance]
+        p_value, statistic, observed, expected = content[name]["greenwood"]
         test = one_calibration(
-            None, y, states, times, horizon=times[2], cause=cause, variance=variance
+            None,
+            y,
+            states,
+            times,
+            horizon=times[2],
+            cause=cause,
+            variance="greenwood",
+            min_expected=0,
         )
         assert_allclose(test.observed, observed[::-1], rtol=1e-10)
         assert_allclose(test.expected, expected[::-1], rtol=1e-10)
         assert_allclose(test.statistic, statistic, rtol=1e-10)
-        assert_allclose(test.p_value, p_value, rtol=1e-10)
+        # It takes a degree of freedom more than Demler et al.
+        assert_allclose(chi2.sf(test.statistic, 10), p_value, rtol=1e-10)
+        assert_allclose(test.p_value, chi2.sf(statistic, 9), rtol=1e-10)
 
 
 def test_variance_equals_that_of_lifelines_for_one_cause():
@@ -241,7 +295,15 @@ def test_calibration_curve_averages_pseudo_observations(tied):
     data, states, generator = tied
     z, s = TIMES[0], generator.uniform(0.5, 2, 80)
     curve = calibration_curve(
-        None, data.y, states, TIMES, horizon=z, cause=1, n_groups=4, sample_weight=s
+        None,
+        data.y,
+        states,
+        TIMES,
+        horizon=z,
+        cause=1,
+        n_groups=4,
+        method="pseudo",
+        sample_weight=s,
     )
     assert (np.diff(curve.predicted) > 0).all()
     assert_allclose(curve.n_samples.sum(), s.sum())
@@ -299,6 +361,7 @@ def test_people_beyond_the_curves_count_as_censored_there():
         ({"horizon": 0.55}, "not among `times`; nearest: 0.5"),
         ({"horizon": 0.5, "n_groups": 0}, "n_groups"),
         ({"horizon": 0.5, "variance": "none"}, "variance"),
+        ({"horizon": 0.5, "min_expected": -1}, "min_expected"),
     ],
 )
 def test_errors_name_the_value(tied, options, message):

@@ -7,8 +7,11 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from simulated import simulate
+from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from survival_objectives.metrics import (
     accuracy_in_time,
@@ -91,3 +94,79 @@ def test_all_censored_people_need_times(people):
     scorer = make_survival_scorer(brier_score, greater_is_better=False)
     with pytest.raises(ValueError, match=r"All 3 people to score are censored\. Pass `times`"):
         scorer(ScaledTruth().fit(X, None), X[:3], ([0, 0, 0], [1.0, 2.0, 3.0]))
+
+
+# ------------------------------------------------------------------------------------- pipelines
+def halved():
+    return FunctionTransformer(lambda X: X / 2)
+
+
+@pytest.mark.parametrize("name", READY_MADE)
+def test_scorers_reach_through_pipelines(people, name):
+    X, y = people
+    expected = READY_MADE[name](ScaledTruth().fit(X, y), X, y)
+    inner = make_pipeline(halved(), ScaledTruth())
+    for estimator in (
+        Pipeline([("model", ScaledTruth())]),
+        make_pipeline(halved(), halved(), "passthrough", ScaledTruth()),
+        make_pipeline(halved(), inner),
+    ):
+        n_halved = str(estimator).count("FunctionTransformer")
+        estimator.fit(X * 2**n_halved, y)
+        assert READY_MADE[name](estimator, X * 2**n_halved, y) == pytest.approx(expected)
+
+
+def test_search_over_a_pipeline_finds_the_truth(people):
+    X, y = people
+    search = GridSearchCV(
+        make_pipeline(halved(), ScaledTruth()),
+        {"scaledtruth__factor": [0.5, 1.0, 2.0]},
+        scoring=integrated_brier_scorer,
+        cv=2,
+    ).fit(2 * X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_params_ == {"scaledtruth__factor": 1.0}
+    best = ScaledTruth().fit(X, y)
+    assert integrated_brier_scorer(search, 2 * X, y) == integrated_brier_scorer(best, X, y)
+
+
+def test_estimators_without_curves_are_named(people):
+    X, y = people
+    with pytest.raises(TypeError, match=r"FunctionTransformer has no `predict_cumulative"):
+        integrated_brier_scorer(make_pipeline(halved(), halved()).fit(X), X, y)
+
+
+def test_weights_are_routed(people):
+    X, y = people
+    weight = np.random.default_rng(0).uniform(0, 5, len(X))
+    asked = integrated_brier_scorer.set_score_request(sample_weight=True)
+    with config_context(enable_metadata_routing=True):
+        plain = cross_validate(ScaledTruth(), X, y, scoring=integrated_brier_scorer, cv=2)
+        routed = cross_validate(
+            ScaledTruth(), X, y, scoring=asked, cv=2, params={"sample_weight": weight}
+        )
+        renamed = cross_validate(
+            ScaledTruth(),
+            X,
+            y,
+            scoring={"a": integrated_brier_scorer.set_score_request(sample_weight="w")},
+            cv=2,
+            params={"w": weight},
+        )
+        with pytest.raises(ValueError, match="sample_weight"):
+            cross_validate(
+                ScaledTruth(),
+                X,
+                y,
+                scoring=integrated_brier_scorer,
+                cv=2,
+                params={"sample_weight": weight},
+            )
+    half = len(X) // 2
+    expected = integrated_brier_scorer(
+        ScaledTruth().fit(X, y), X[:half], y[:half], sample_weight=weight[:half]
+    )
+    assert routed["test_score"][0] == pytest.approx(expected)
+    assert_allclose(renamed["test_a"], routed["test_score"])
+    assert (routed["test_score"] != plain["test_score"]).all()
+    assert asked is not integrated_brier_scorer
