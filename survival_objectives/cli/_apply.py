@@ -17,13 +17,14 @@ from survival_objectives.cli._errors import CommandError, counted, listed
 from survival_objectives.cli._fit import named_columns
 from survival_objectives.cli._folder import (
     Schema,
-    check_writable,
+    check_file,
     load_folder,
     load_model,
     load_schema,
     replacing,
 )
 from survival_objectives.cli._outcomes import Events, outcomes
+from survival_objectives.cli._outputs import check_format, write_table
 from survival_objectives.cli._scores import held_out_scores, score_times
 from survival_objectives.cli._tables import Table, read_table
 from survival_objectives.estimator import SurvivalBoost
@@ -34,8 +35,7 @@ __all__ = ["run_evaluate", "run_info", "run_predict"]
 # ---------------------------------------------------------------------------------------- predict
 def run_predict(options: argparse.Namespace, console: Console) -> int:
     """Write the probability of every state at every time for each row of a file."""
-    to_stdout = options.out == "-"
-    target = None if to_stdout else check_writable(options.out, "--out", force=options.force)
+    target = _output(options)
     model, schema = load_folder(options.model)
     table = _table(options, schema)
     ids = named_columns(table, options.id, "--id")
@@ -58,15 +58,22 @@ def run_predict(options: argparse.Namespace, console: Console) -> int:
         raise CommandError(msg)
     answer = pd.concat([table.frame[ids], risks], axis=1)
     if target is None:
-        answer.to_csv(sys.stdout, index=False)
+        write_table(answer, sys.stdout, console)
         return 0
     with replacing(target) as file:
-        if target.suffix.lower() in (".parquet", ".pq"):
-            _to_parquet(answer, file)
-        else:
-            answer.to_csv(file, index=False)
+        write_table(answer, file, console)
     console.progress(f"wrote {target}")
     return 0
+
+
+def _output(options: argparse.Namespace) -> Path | None:
+    """Where to write predictions; None for standard output."""
+    if options.out == "-":
+        return None
+    inputs = [options.data, options.model]
+    target = check_file(options.out, "--out", force=options.force, inputs=inputs)
+    check_format(target, "--out")
+    return target
 
 
 def _risk_names(events: Events, times: list[str]) -> list[str]:
@@ -86,17 +93,6 @@ def _slug(name: str) -> str:
     '1_dead_cancer'
     """
     return re.sub(r"\W+", "_", name).strip("_") or name
-
-
-def _to_parquet(frame: pd.DataFrame, file: Path) -> None:
-    try:
-        frame.to_parquet(file, index=False)
-    except ImportError:
-        msg = (
-            "--out is a Parquet file, which pyarrow writes; "
-            'use: pip install "survival-objectives[datasets]", or give a name ending in .csv'
-        )
-        raise CommandError(msg) from None
 
 
 # --------------------------------------------------------------------------------------- evaluate

@@ -18,7 +18,6 @@ __all__ = [
     "Column",
     "Selection",
     "features",
-    "suspicions",
     "understand_columns",
 ]
 
@@ -32,10 +31,6 @@ _DIFFERENT = 0.5
 # So many levels are a category whatever the number of people; more need some people each.
 _FEW_LEVELS = 20
 _PEOPLE_A_LEVEL = 5
-# A rank correlation as high as this with the duration is no finding.
-_NEARLY = 0.98
-# Of more groups than these, each may have one kind of event by chance.
-_MAX_GROUPS = 10
 _BOOLEAN = {"true": 1.0, "false": 0.0}
 _ID_NAME = re.compile(r"(.*[\W_])?(?i:id|uuid|guid|identifier|mrn)|.*[a-z](Id|ID)")
 _DATE = re.compile(
@@ -146,23 +141,6 @@ def features(table: Table, columns: Sequence[Column]) -> tuple[pd.DataFrame, dic
         else:
             X[column.name] = _number_column(table, column)
     return pd.DataFrame(X), unseen
-
-
-def suspicions(X: pd.DataFrame, y: pd.DataFrame) -> list[str]:
-    """Columns that look like the outcome itself, which nobody knows when predicting."""
-    found = []
-    for name in X.columns:
-        column = X[name]
-        is_category = isinstance(column.dtype, pd.CategoricalDtype)
-        if not is_category and abs(column.corr(y["duration"], method="spearman")) > _NEARLY:
-            found.append(f"column {name!r} is nearly the duration itself; if so, --drop {name!r}")
-            continue
-        groups = column.cat.codes if is_category else column.fillna(np.inf)
-        if groups.nunique() > _MAX_GROUPS:
-            groups = column.isna()
-        if groups.nunique() > 1 and (y["event"].groupby(groups).nunique() == 1).all():
-            found.append(f"column {name!r} tells the event by itself; if so, --drop {name!r}")
-    return found
 
 
 # ------------------------------------------------------------------------------------ inference

@@ -10,18 +10,20 @@ from typing import Any
 
 import pandas as pd
 
-from survival_objectives.cli._columns import Selection, features, suspicions, understand_columns
-from survival_objectives.cli._console import Console
+from survival_objectives.cli._columns import Selection, features, understand_columns
+from survival_objectives.cli._console import PROGRAM, Console
 from survival_objectives.cli._engines import chosen_engine, missing_for_report, versions
 from survival_objectives.cli._errors import CommandError, UsageError, counted
 from survival_objectives.cli._folder import (
     REPORT,
     Schema,
+    check_file,
     check_folder,
-    check_writable,
     drafted,
+    is_report,
     replacing,
 )
+from survival_objectives.cli._leaks import leaks
 from survival_objectives.cli._outcomes import Events, outcomes, understand_events
 from survival_objectives.cli._scores import assessment_content, score_table
 from survival_objectives.cli._tables import Table, read_table
@@ -41,8 +43,9 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
     data = _understood(options)
     _check_people(data, options)
     _print_understanding(data, console)
-    for suspicion in suspicions(data.X, data.y):
-        console.warn(suspicion)
+    found = [str(leak) for leak in leaks(data.X, data.y)]
+    for leak in found:
+        console.warn(leak)
 
     name, model = _untrained(engine, options)
     assessment = _assessed(model, name, data, options, console)
@@ -66,9 +69,9 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
     with drafted(target, model, schema) as draft:
         if report is not None:
             console.progress("writing the report")
-            is_inside = report == target / REPORT
-            with replacing(draft / REPORT if is_inside else report) as file:
-                _write_report(file, model, data, assessment, options)
+            is_inside = report.resolve().parent == target.resolve()
+            with replacing(draft / report.name if is_inside else report) as file:
+                _write_report(file, model, data, assessment, found, options)
     console.result(f"\nmodel:  {target}")
     if report is not None:
         console.result(f"report: {report}")
@@ -262,15 +265,28 @@ def _report_path(options: argparse.Namespace, console: Console) -> Path | None:
         if lacking is not None:
             console.warn(f"no report is written: {lacking}")
             return None
-        return Path(options.out) / REPORT
-    if lacking is not None:
+        report = Path(options.out) / REPORT
+    elif lacking is not None:
         msg = f"--report is {options.report!r}, but {lacking}"
         raise CommandError(msg)
-    return check_writable(options.report, "--report", force=options.force)
+    else:
+        report = check_file(options.report, "--report", force=options.force, inputs=[options.data])
+    if report.exists() and not is_report(report):
+        msg = (
+            f"{str(report)!r} exists and is no report of {PROGRAM}, so it is not replaced; choose "
+            "another --report"
+        )
+        raise CommandError(msg)
+    return report
 
 
 def _write_report(
-    path: Path, model: SurvivalBoost, data: _Data, assessment: Any, options: argparse.Namespace
+    path: Path,
+    model: SurvivalBoost,
+    data: _Data,
+    assessment: Any,
+    cautions: Sequence[str],
+    options: argparse.Namespace,
 ) -> None:
     from survival_objectives.report import write_report
 
@@ -284,4 +300,5 @@ def _write_report(
         title=f"{Path(options.data).stem}: survival report",
         duration_name=options.duration,
         description=f"{data.table.n_rows} people from {Path(options.data).name}.",
+        cautions=cautions,
     )

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from survival_objectives.cli._errors import CommandError, counted, listed, suggestion
+from survival_objectives.cli._errors import CommandError, counted, listed, quoted, suggestion
 from survival_objectives.cli._tables import Table
 
 __all__ = ["Events", "outcomes", "understand_events"]
 
 # More labels than any study tells apart: a sign that another column was meant.
 _MAX_LABELS = 50
+# Labels that mean censored and nothing else.
 _CENSORED = frozenset(
     {
         "censored",
@@ -35,6 +36,14 @@ _CENSORED = frozenset(
         "n",
         "false",
     }
+)
+# Labels that look as if follow-up had ended without the event.
+_PERHAPS_CENSORED = re.compile(
+    r"cens|\balive|\bliv(ing|es)\b|surviv|\bno[ _-]?event|[ _-]free\b|\bnone\b|not? (dead|died)"
+    r"|\blost\b|\bltfu|loss to|follow[ _-]?up|withdr[ae]w|consent|drop(ped)?[ _-]?out|migrat"
+    r"|\bmoved|relocat|transferred|left (the )?(study|country|area|plan)|still (alive|in|under)"
+    r"|(end|close|closing|completion) of|complet\w* (the )?(study|follow)|study (end|clos|complet)"
+    r"|administrativ|ongoing|cut[ _-]?off"
 )
 # A cause of these names says nothing: it is called "event".
 _HAPPENED = frozenset({"1", "true", "yes", "y", "event"})
@@ -190,15 +199,33 @@ def _obvious_censored(labels: Mapping[str, int], column: str) -> list[str]:
                 "whole number or text; are --event and --duration swapped?"
             )
             raise CommandError(msg)
-        found = [label for label in labels if _core(label) in _CENSORED]
-        if len(found) == 1:
+        found = [label for label in labels if _looks_censored(label)]
+        if len(found) == 1 and _core(found[0]) in _CENSORED:
             return found
+        if len(found) > 1:
+            shown = ", ".join(f"{label!r} ({counted(labels[label], 'row')})" for label in found)
+            options = " ".join(f"--censored-label {quoted(label)}" for label in found)
+            msg = (
+                f"which values of the event column {column!r} mean censored? These look like it: "
+                f"{shown}. If all do, use: {options}; leave out those that are causes of their own"
+            )
+            raise CommandError(msg)
     shown = ", ".join(f"{label!r} ({counted(n, 'row')})" for label, n in labels.items())
     msg = (
         f"which value of the event column {column!r} means censored? It has {shown}; "
         "name it with --censored-label, or use --nobody-censored"
     )
     raise CommandError(msg)
+
+
+def _looks_censored(label: str) -> bool:
+    """Whether a label may mean that follow-up ended without the event.
+
+    >>> [_looks_censored(label) for label in ("End of study", "3: emigrated", "dead", "relapse")]
+    [True, True, False, False]
+    """
+    core = _core(label)
+    return core in _CENSORED or _PERHAPS_CENSORED.search(core) is not None
 
 
 def _core(label: str) -> str:

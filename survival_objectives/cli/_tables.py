@@ -274,8 +274,13 @@ def _decoded(file: Path) -> tuple[str, str | None]:
     content = file.read_bytes()
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", errors="replace"), "UTF-16"
-    if b"\0" in content[:4096]:
-        msg = f"{str(file)!r} is not a text file; give a CSV or Parquet file"
+    position = content.find(b"\0")
+    if position >= 0:
+        line = content.count(b"\n", 0, position) + 1
+        msg = (
+            f"{str(file)!r} has a NUL byte on line {line}, so it is damaged or no text file; "
+            "save it again as CSV in UTF-8"
+        )
         raise CommandError(msg)
     try:
         return content.decode("utf-8-sig"), None

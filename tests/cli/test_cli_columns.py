@@ -7,7 +7,6 @@ import pytest
 from survival_objectives.cli._columns import (
     MAX_LEVELS,
     features,
-    suspicions,
     understand_columns,
 )
 from survival_objectives.cli._errors import CommandError, UsageError
@@ -105,25 +104,6 @@ def test_features_hold_numbers_booleans_and_known_levels():
     assert X["c"].isna().tolist() == [False, True, False]
 
 
-def test_columns_that_are_the_outcome_itself_are_suspected():
-    generator = np.random.default_rng(0)
-    y = pd.DataFrame({"event": generator.integers(0, 2, 50), "duration": generator.random(50)})
-    X = pd.DataFrame(
-        {
-            "months": y["duration"] / 30.4,
-            "cause": pd.Categorical(np.where(y["event"], "cancer", None)),
-            "death day": np.where(y["event"], generator.random(50), np.nan),
-            "noise": generator.random(50),
-            "sex": pd.Categorical(generator.choice(["f", "m"], 50)),
-        }
-    )
-    found = suspicions(X, y)
-    assert len(found) == 3
-    assert "'months' is nearly the duration" in found[0]
-    assert "'cause' tells the event" in found[1]
-    assert "'death day' tells the event" in found[2]
-
-
 # ---------------------------------------------------------------------------------------- events
 @pytest.mark.parametrize(
     ("labels", "codes", "names"),
@@ -141,6 +121,11 @@ def test_columns_that_are_the_outcome_itself_are_suspected():
         ),
         ("cens b a", {"cens": 0, "a": 1, "b": 2}, {0: "censored", 1: "a", 2: "b"}),
         ("1 1 1", {"1": 1}, {0: "censored", 1: "event"}),
+        (
+            "alive unknown-cause removed",
+            {"alive": 0, "removed": 1, "unknown-cause": 2},
+            {0: "censored", 1: "removed", 2: "unknown-cause"},
+        ),
     ],
 )
 def test_labels_with_an_obvious_meaning(labels, codes, names):
@@ -154,8 +139,17 @@ def test_labels_with_an_obvious_meaning(labels, codes, names):
     [
         ("1 2 2", "which value of the event column 'status' means censored? It has '1' (1 row)"),
         ("stay death out", "which value of the event column"),
-        ("alive censored dead", "which value of the event column"),
+        ("alive censored dead", "which values of the event column 'status' mean censored?"),
         ("-1 0 1", "which value of the event column"),
+        (
+            "lost_to_follow-up end_of_study dead",
+            "These look like it: 'end of study' (1 row), 'lost to follow-up' (1 row). If all do, "
+            "use: --censored-label 'end of study' --censored-label 'lost to follow-up'; leave",
+        ),
+        ("alive withdrawn dead", "--censored-label alive --censored-label withdrawn"),
+        ("no_event emigrated death", "--censored-label emigrated --censored-label 'no event'"),
+        ("0:alive 1:dead 2:dropped_out", "--censored-label 0:alive --censored-label '2:dropped"),
+        ("end_of_study dead", "which value of the event column"),
         ("0.5 1.5 2", "are --event and --duration swapped?"),
         ("0 0 0", "nobody has an event"),
         ("0 NA 1", "line 3: the event 'status' is missing (1 such row)"),
@@ -163,7 +157,9 @@ def test_labels_with_an_obvious_meaning(labels, codes, names):
 )
 def test_labels_that_are_asked_about(labels, fragment):
     with pytest.raises(CommandError) as refused:
-        understand_events(table_of({"status": labels.split()}), "status")
+        understand_events(
+            table_of({"status": [label.replace("_", " ") for label in labels.split()]}), "status"
+        )
     assert fragment in str(refused.value)
 
 

@@ -8,6 +8,7 @@ import pytest
 from survival_objectives.cli import main
 
 FIT = ["fit", "people.csv", "--duration", "time", "--event", "status", "--out", "new"]
+PREDICT = ["predict", "model", "people.csv", "--times", "5"]
 QUICK = ["--rounds", "2", "--test-size", "0.3", "--no-report", "--quiet"]
 
 
@@ -62,7 +63,25 @@ def snapshot(folder):
             1,
             "is 'no/r.html', but there is no folder 'no'",
         ),
-        ([*FIT, "--report", "people.csv"], 1, "'people.csv' exists already; choose another --repo"),
+        ([*FIT, "--report", "people.csv"], 1, "'people.csv', which this command reads; choose"),
+        (
+            [*FIT, "--report", "people.csv", "--force"],
+            1,
+            "--report is 'people.csv', which this command reads; choose another --report",
+        ),
+        (
+            [*FIT, "--report", "model/schema.json", "--force"],
+            1,
+            "'model/schema.json' exists and is no report of survival-objectives, so it is not",
+        ),
+        ([*FIT, "--report", "model", "--force"], 1, "--report is 'model', which is a folder"),
+        ([*PREDICT, "--out", "people.csv", "--force"], 1, "'people.csv', which this command reads"),
+        (
+            [*PREDICT, "--out", "model/schema.json", "--force"],
+            1,
+            "which this command reads; choose",
+        ),
+        ([*PREDICT, "--out", "risks.xls"], 1, "and .xls files are not written; use a name that"),
         (["predict", "model", "people.csv"], 2, "required: --times"),
         (["predict", "model", "people.csv", "--times", "1,b"], 2, "and 'b' is not a time; use"),
         (["predict", "model", "people.csv", "--times=-1"], 2, "--times is '-1', and '-1' is not"),
