@@ -49,8 +49,10 @@ class Schema:
 
     Attributes
     ----------
-    duration, event : str
-        Columns of the outcome.
+    duration : str or None
+        Column of the duration; None where it is the time between two dates.
+    event : str
+        Column of the event.
     events : Events
         What the labels of the event column mean.
     columns : tuple of Column
@@ -67,11 +69,19 @@ class Schema:
         Summary of the scores on people that were held out.
     tuned : dict
         Settings that a search has chosen.
+    start_date, end_date : str, optional
+        Columns of dates that the duration lies between.
+    date_format : str, optional
+        How dates are written, where it was said.
+    time_unit : str, optional
+        Unit of the duration.
+    baselines : dict
+        Curves of the training people that ``evaluate`` compares with.
     files : tuple of str
         Names of all files that were written to the folder, which a later ``fit`` may replace.
     """
 
-    duration: str
+    duration: str | None
     event: str
     events: Events
     columns: tuple[Column, ...]
@@ -81,6 +91,11 @@ class Schema:
     versions: dict[str, str] = field(default_factory=dict)
     assessment: dict[str, Any] = field(default_factory=dict)
     tuned: dict[str, Any] = field(default_factory=dict)
+    start_date: str | None = None
+    end_date: str | None = None
+    date_format: str | None = None
+    time_unit: str | None = None
+    baselines: dict[str, Any] = field(default_factory=dict)
     files: tuple[str, ...] = ()
 
     def to_json(self) -> str:
@@ -98,7 +113,7 @@ class Schema:
         events = content.pop("events")
         names = {int(code): name for code, name in events["names"].items()}
         columns = tuple(
-            Column(column["name"], column["kind"], tuple(column["levels"]))
+            Column(**{**column, "levels": tuple(column["levels"])})
             for column in content.pop("columns")
         )
         content |= {"missing": tuple(content["missing"]), "files": tuple(content.get("files", ()))}

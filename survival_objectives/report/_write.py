@@ -162,7 +162,7 @@ def _environment() -> Any:
         import jinja2
         import markupsafe
     except ImportError as error:
-        msg = 'Reports are written with jinja2: pip install "survival-objectives[report]"'
+        msg = "Reports are written with jinja2: pip install jinja2"
         raise ImportError(msg) from error
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_source),

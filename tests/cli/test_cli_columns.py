@@ -53,9 +53,13 @@ def test_columns_that_are_used(cells, kind, levels):
         (["a", "a", "a"], "x", "always 'a'"),
         ([1, 2, 3, 4], "x", "row numbers"),
         ([17, 5, 9, 30], "Patient ID", "an id; --numeric keeps it"),
-        (["2020-01-31", "2021-02-03", ""], "x", "dates; write days since"),
-        (["31.1.2020", "3.2.2021 10:15", "4.5.20"], "x", "dates; write days since"),
-        (["03-Feb-2021", "4 May 2020"], "x", "dates; write days since"),
+        (["2020-01-31", "2021-02-03", ""], "x", "dates; --date keeps it as days since 1970"),
+        (
+            ["31.1.2020", "3.2.2021 10:15", "4.5.20"],
+            "x",
+            "dates; --date keeps it as days since 1970",
+        ),
+        (["03-Feb-2021", "4 May 2020"], "x", "dates; --date keeps it as days since 1970"),
         ([f"note {i}" for i in range(30)], "x", "names or free text, 30 different"),
         ([f"town {i % 101}" for i in range(2000)], "x", f"101 levels, more than {MAX_LEVELS}"),
     ],
@@ -87,7 +91,7 @@ def test_mistakes_in_a_number_column_are_named_rather_than_made_a_category():
     table = table_of({"x": [*range(3, 12), "abc", 20]})
     (column,) = understand_columns(table, ()).used
     assert column.kind == "number"
-    with pytest.raises(CommandError, match="line 11: column 'x' holds numbers, but here 'abc'"):
+    with pytest.raises(CommandError, match="'x' holds numbers, but not line 11 'abc'"):
         features(table, [column])
 
 
@@ -152,7 +156,7 @@ def test_labels_with_an_obvious_meaning(labels, codes, names):
         ("end_of_study dead", "which value of the event column"),
         ("0.5 1.5 2", "are --event and --duration swapped?"),
         ("0 0 0", "nobody has an event"),
-        ("0 NA 1", "line 3: the event 'status' is missing (1 such row)"),
+        ("0 NA 1", "the event 'status' is missing on line 3;"),
     ],
 )
 def test_labels_that_are_asked_about(labels, fragment):
@@ -189,10 +193,10 @@ def test_nobody_censored_makes_every_label_a_cause():
 @pytest.mark.parametrize(
     ("times", "fragment"),
     [
-        (["1", "-2"], "line 3: the duration 'time' is -2 (1 such row); durations count from 0"),
-        (["", "2"], "line 2: the duration 'time' is missing (1 such row)"),
-        (["1", "2 days"], "line 3: the duration 'time' is '2 days', not a number"),
-        (["1", "inf"], "line 3: the duration 'time' is 'inf', not a number"),
+        (["1", "-2"], "the duration 'time' is below 0 on line 3 '-2'; durations count from 0"),
+        (["", "2"], "the duration 'time' is missing on line 2;"),
+        (["1", "2 days"], "the duration 'time' is not a number on line 3 '2 days'"),
+        (["1", "inf"], "the duration 'time' is not a number on line 3 'inf'"),
     ],
 )
 def test_durations_that_are_refused(times, fragment):
