@@ -217,6 +217,12 @@ def assess(
     grid, wanted = _time_grid(target, times)
     if horizons is not None:
         wanted = _chosen_horizons(horizons)
+        if wanted[-1] > target.duration.max():
+            msg = (
+                f"`horizons` has {wanted[-1]:g}, but follow-up ends at "
+                f"{target.duration.max():g}. Ask for earlier times."
+            )
+            raise ValueError(msg)
         grid = np.unique(np.concatenate([grid, wanted]))
     scored = _scored_times(target, folds, grid)
     if times is None:

@@ -109,11 +109,15 @@ def _parsed(texts: pd.Series[Any], date_format: str) -> pd.Series[Any]:
 
 def _date_format(table: Table, name: str, texts: pd.Series[Any]) -> str:
     """The format in which most cells are dates; an error where two give other dates."""
-    different = pd.Series(texts.unique(), dtype=object)
+    n_cells = texts.value_counts()
+    different = pd.Series(n_cells.index, dtype=object)
     parsed = {candidate: _parsed(different, candidate) for candidate in _FORMATS}
-    counts = {candidate: int(dates.notna().sum()) for candidate, dates in parsed.items()}
+    counts = {
+        candidate: int(n_cells.to_numpy()[dates.notna()].sum())
+        for candidate, dates in parsed.items()
+    }
     most = max(counts.values())
-    if most < _MOSTLY * len(different):
+    if most < _MOSTLY * len(texts):
         msg = (
             f"{table.source}: column {name!r} holds cells such as {listed(different, 3)}, which "
             "are no dates in a known format; name it with --date-format, such as %d.%m.%Y"
