@@ -5,6 +5,7 @@ Both are scikit-learn estimators with the predict methods of `SurvivalBoost`.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
@@ -34,6 +35,8 @@ FloatArray = npt.NDArray[np.float64]
 _N_TIMES = 100
 # Hazards held in memory at a time when curves are made from them, 8 bytes each.
 _BLOCK_HAZARDS = 4_000_000
+# Of a Cox regression, on standardised columns.
+_LEAST_PENALTY, _LARGEST_PENALTY = 1e-4, 1.0
 
 
 class _Baseline(BaseEstimator, ABC):  # type: ignore[misc]
@@ -179,8 +182,10 @@ class CauseSpecificCox(_Baseline):
 
     Parameters
     ----------
-    penalizer : float, default=0.0
-        Weight of the ridge penalty of lifelines, for collinear features.
+    penalizer : float, default=1e-4
+        Weight of the ridge penalty of lifelines. The default hardly moves coefficients, and lets
+        collinear features and levels without events have some. Where a regression does not
+        converge, it is fitted again with ten times the penalty, up to 1.
 
     Attributes
     ----------
@@ -194,13 +199,16 @@ class CauseSpecificCox(_Baseline):
         The event times u.
     baseline_hazards_ : float64 array of shape (n_jumps, K)
         The dH_k(u), at the mean of the features.
+    penalizers_ : float64 array of shape (K,)
+        The penalty with which each regression converged.
     """
 
     coefficients_: FloatArray
     jumps_: FloatArray
     baseline_hazards_: FloatArray
+    penalizers_: FloatArray
 
-    def __init__(self, penalizer: float = 0.0) -> None:
+    def __init__(self, penalizer: float = 1e-4) -> None:
         self.penalizer = penalizer
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -222,17 +230,16 @@ class CauseSpecificCox(_Baseline):
             frame = frame[weight > 0]
         self.coefficients_ = np.zeros((design.shape[1], target.n_causes))
         self._offset = np.empty(target.n_causes)
+        self.penalizers_ = np.empty(target.n_causes)
         hazards = []
         for code in range(1, target.n_causes + 1):
-            model = fitter(penalizer=self.penalizer)
-            model.fit(
+            model = _converged(
+                fitter,
+                self.penalizer,
                 frame.assign(event=(target.event == code)[frame.index]),
-                duration_col="duration",
-                event_col="event",
                 weights_col=None if weight is None else "weight",
-                # Weights are not counts, so lifelines wants the sandwich variance with them.
-                robust=weight is not None,
             )
+            self.penalizers_[code - 1] = model.penalizer
             # The fitter itself, which holds the data of all people, is not kept.
             self.coefficients_[varies, code - 1] = model.params_
             self._offset[code - 1] = model.predict_log_partial_hazard(origin).iloc[0]
@@ -243,6 +250,36 @@ class CauseSpecificCox(_Baseline):
         self.jumps_ = hazards[0].index.to_numpy(np.float64)[happens]
         self.baseline_hazards_ = baseline[happens]
         return self
+
+    def to_content(self, times: npt.ArrayLike) -> dict[str, Any]:
+        """What it takes to predict at ``times``, as JSON can hold it.
+
+        Baseline hazards are summed between the times, so that nobody's event time is inside.
+        """
+        check_is_fitted(self)
+        grid = check_times(times)
+        cumulative = np.vstack([np.zeros(len(self._offset)), self.baseline_hazards_.cumsum(axis=0)])
+        reached = cumulative[np.searchsorted(self.jumps_, grid, side="right")]
+        return {
+            "event_ids": self.event_ids_.tolist(),
+            "times": grid.tolist(),
+            "coefficients": self.coefficients_.tolist(),
+            "offset": self._offset.tolist(),
+            "hazards": np.diff(reached, axis=0, prepend=0).tolist(),
+        }
+
+    @classmethod
+    def from_content(cls, content: dict[str, Any]) -> Self:
+        """The model that `to_content` wrote, for arrays of numbers at those times."""
+        model = cls()
+        model.event_ids_ = np.array(content["event_ids"], np.int64)
+        model.jumps_ = model.times_ = np.array(content["times"], np.float64)
+        model.coefficients_ = np.array(content["coefficients"], np.float64)
+        model._offset = np.array(content["offset"], np.float64)
+        model.baseline_hazards_ = np.array(content["hazards"], np.float64)
+        model.n_features_in_ = len(model.coefficients_)
+        model._schema = Features(np.empty((0, model.n_features_in_), np.float32), None, {})
+        return model
 
     def _incidence(self, features: Features, times: FloatArray) -> FloatArray:
         risk = np.exp(_design_matrix(features) @ self.coefficients_ + self._offset)
@@ -287,6 +324,33 @@ def _design_matrix(features: Features) -> FloatArray:
         else:
             columns.append(values)
     return np.column_stack(columns) if columns else np.empty((features.n_samples, 0))
+
+
+def _converged(fitter: Any, penalizer: float, frame: pd.DataFrame, weights_col: str | None) -> Any:
+    """The regression with the least penalty, from ``penalizer`` on by tens, that converges."""
+    from lifelines.exceptions import ConvergenceError, ConvergenceWarning
+
+    while True:
+        model = fitter(penalizer=penalizer)
+        try:
+            with warnings.catch_warnings():
+                # What may harm convergence is no failure; what did is.
+                warnings.filterwarnings("ignore", category=ConvergenceWarning)
+                warnings.filterwarnings(
+                    "error", message=".*(failed to converge|delta)", category=ConvergenceWarning
+                )
+                return model.fit(
+                    frame,
+                    duration_col="duration",
+                    event_col="event",
+                    weights_col=weights_col,
+                    # Weights are not counts, so lifelines wants the sandwich variance with them.
+                    robust=weights_col is not None,
+                )
+        except (ConvergenceError, ConvergenceWarning):
+            penalizer = max(10 * penalizer, _LEAST_PENALTY)
+            if penalizer > _LARGEST_PENALTY:
+                raise
 
 
 def _cox_fitter() -> Any:

@@ -525,7 +525,7 @@ def _axes(ax: Axes | None) -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        msg = "Plots need matplotlib. Install it with `pip install survival-objectives[plots]`."
+        msg = "Plots need matplotlib. Install it with `pip install matplotlib`."
         raise ImportError(msg) from error
     # Constrained: makes room for a legend beside the Axes.
     _, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")

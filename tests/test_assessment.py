@@ -248,12 +248,16 @@ def test_cox_on_a_sample_says_so(people, monkeypatch):
     assert 0.005 < np.abs(on_all - on_some).mean() < 0.1
 
 
-def test_a_cox_that_cannot_be_fitted_is_reported_with_the_reason(people):
-    X = people.X.assign(twin=people.X["x0"])
+def test_a_cox_that_cannot_be_fitted_is_reported_with_the_reason(people, monkeypatch):
+    def fail(*_, **__):
+        msg = "Convergence halted. Please see the following tips: https://lifelines.org/x Sorry."
+        raise ValueError(msg)
+
+    monkeypatch.setattr(CauseSpecificCox, "fit", fail)
     calls = []
     result = assess(
         AalenJohansen(),
-        X,
+        people.X,
         people.y,
         n_splits=3,
         random_state=0,
@@ -261,7 +265,7 @@ def test_a_cox_that_cannot_be_fitted_is_reported_with_the_reason(people):
     )
     assert set(result.unavailable) == {"Cox"}
     assert "fold 1 of 3" in result.unavailable["Cox"]
-    assert "converge" in result.unavailable["Cox"].lower()
+    assert "Convergence halted." in result.unavailable["Cox"]
     assert "http" not in result.unavailable["Cox"]
     assert "Cox" not in result.curves
     assert "Cox" not in set(result.scores["model"])
@@ -443,3 +447,17 @@ def test_pipelines_are_assessed(people):
         random_state=0,
     )
     assert_allclose(piped.curves["SurvivalBoost"], plain.curves["SurvivalBoost"])
+
+
+def test_horizons_can_be_chosen(people):
+    data = (AalenJohansen(), people.X, people.y)
+    middle = float(np.quantile(people.y["duration"][people.y["event"] > 0], 0.4))
+    result = assess(*data, n_splits=2, baselines=False, horizons=[middle])
+    assert result.horizons.tolist() == [middle] * 3
+    assert middle in result.times
+    two = assess(*data, n_splits=2, baselines=False, horizons=[middle, middle / 2])
+    assert two.horizons.tolist() == [middle / 2, middle, middle]
+    with pytest.raises(ValueError, match="one to three times > 0"):
+        assess(*data, horizons=[1, 2, 3, 4])
+    with pytest.raises(ValueError, match=r"`horizons` has 1e[+]06, but follow-up"):
+        assess(*data, n_splits=2, horizons=[1e6])

@@ -151,7 +151,8 @@ def test_one_cause_is_the_cox_model_of_lifelines(people):
     frame = pd.DataFrame(X.astype(np.float32).astype(float), columns=["a", "b"])
     both = frame.assign(event=y["event"], duration=y["duration"])
     reference = CoxPHFitter().fit(both, "duration", "event")
-    found = CauseSpecificCox().fit(X, y).predict_survival_function(X, y["duration"][:20])
+    model = CauseSpecificCox(penalizer=0.0).fit(X, y)
+    found = model.predict_survival_function(X, y["duration"][:20])
     expected = np.exp(-reference.predict_cumulative_hazard(frame, times=y["duration"][:20]))
     assert_allclose(found, expected.to_numpy().T, rtol=1e-10)
 
@@ -159,6 +160,25 @@ def test_one_cause_is_the_cox_model_of_lifelines(people):
 def test_cox_recovers_the_coefficients(people):
     model = CauseSpecificCox().fit(*people)
     assert_allclose(model.coefficients_, [[0.8, -0.4], [-0.3, 0.7]], atol=0.25)
+    # The penalty is too small to matter where there is no need of it.
+    without = CauseSpecificCox(penalizer=0.0).fit(*people)
+    assert_allclose(model.coefficients_, without.coefficients_, rtol=2e-3)
+    assert model.penalizers_.tolist() == [1e-4, 1e-4]
+
+
+@pytest.mark.parametrize("kind", ["collinear", "separated", "hardly varies"])
+def test_cox_is_there_on_difficult_tables(people, kind):
+    X, y = people
+    first = X[:, 0]
+    columns = {
+        "collinear": np.column_stack([first, 2 * first, first + X[:, 1], X[:, 1]]),
+        "separated": np.column_stack([first, y["event"] == 1]),
+        "hardly varies": np.column_stack([first, np.arange(400) == 7]),
+    }
+    model = CauseSpecificCox().fit(columns[kind], y)
+    incidence = model.predict_cumulative_incidence(columns[kind], TIMES)
+    assert np.isfinite(incidence).all()
+    assert model.score(columns[kind], y) > AalenJohansen().fit(X, y).score(X, y)
 
 
 def test_weights_count_people(people):

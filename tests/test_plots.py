@@ -135,7 +135,7 @@ def test_matplotlib_is_needed_only_to_draw():
         "except ImportError as error: print(error)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install survival-objectives[plots]" in run.stdout
+    assert "pip install matplotlib" in run.stdout
 
 
 # --------------------------------------------------------------------------------------- one by one

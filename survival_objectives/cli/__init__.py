@@ -1,4 +1,4 @@
-"""The command line: ``survival-objectives demo``, ``fit``, ``predict``, ``evaluate``, ``info``."""
+"""The command line: demo, fit, predict, evaluate, compare, explain, info."""
 
 from survival_objectives.cli._main import main
 

@@ -1,4 +1,4 @@
-"""``predict``, ``evaluate`` and ``info``: what is done with a model folder."""
+"""``predict`` and ``info``: what is done with a model folder."""
 
 from __future__ import annotations
 
@@ -9,74 +9,155 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from survival_objectives.cli._columns import features
 from survival_objectives.cli._console import Console
-from survival_objectives.cli._errors import CommandError, counted, listed
+from survival_objectives.cli._errors import CommandError, UsageError, counted, listed
 from survival_objectives.cli._fit import named_columns
 from survival_objectives.cli._folder import (
     Schema,
-    check_writable,
+    check_file,
     load_folder,
     load_model,
     load_schema,
     replacing,
 )
-from survival_objectives.cli._outcomes import Events, outcomes
-from survival_objectives.cli._scores import held_out_scores, score_times
-from survival_objectives.cli._tables import Table, read_table
+from survival_objectives.cli._outcomes import Events
+from survival_objectives.cli._outputs import check_format, write_table
+from survival_objectives.cli._people import (
+    log_odds_contributions,
+    schema_features,
+    schema_table,
+)
 from survival_objectives.estimator import SurvivalBoost
 
-__all__ = ["run_evaluate", "run_info", "run_predict"]
+__all__ = ["run_info", "run_predict"]
 
 
 # ---------------------------------------------------------------------------------------- predict
 def run_predict(options: argparse.Namespace, console: Console) -> int:
-    """Write the probability of every state at every time for each row of a file."""
-    to_stdout = options.out == "-"
-    target = None if to_stdout else check_writable(options.out, "--out", force=options.force)
+    """Write what was asked for about each person of a file, a row per person."""
+    wanted = (options.times, options.median, options.quantiles, options.bands, options.mean)
+    if not any(wanted) and options.shap is None:
+        msg = (
+            "what is to be predicted? Use --times, --median, --quantiles, --bands, --mean or --shap"
+        )
+        raise UsageError(msg)
+    target = _output(options)
     model, schema = load_folder(options.model)
-    table = _table(options, schema)
+    table = schema_table(options, schema)
     ids = named_columns(table, options.id, "--id")
-    X = _features(table, schema, console)
-    console.progress(f"predicting {table.n_rows} people at {len(options.times)} times")
-    times = [float(time) for time in options.times]
-    late = [time for time in options.times if float(time) > model.times_[-1]]
+    X = schema_features(table, schema, console)
+    console.progress(f"predicting {counted(table.n_rows, 'person')}")
+    parts = [
+        _risks(model, schema, X, options.times, console),
+        _event_times(model, X, _quantiles(options), console),
+    ]
+    if options.mean is not None:
+        horizon = float(options.mean)
+        means = model.predict_restricted_mean_time(X, horizon)
+        parts.append(pd.DataFrame({f"mean_event_free_time_to_{options.mean}": means}))
+    if options.shap is not None:
+        parts.append(_contributions(model, schema, X, options.shap))
+    predicted = pd.concat(parts, axis=1)
+    taken = sorted(set(ids) & set(predicted.columns))
+    if taken:
+        msg = f"--id names {listed(taken)}, which predictions are called too; rename it in the file"
+        raise CommandError(msg)
+    answer = pd.concat([table.frame[ids], predicted], axis=1)
+    how = {"decimal": options.out_decimal, "digits": options.digits}
+    if target is None:
+        write_table(answer, sys.stdout, console, **how)
+        return 0
+    with replacing(target) as file:
+        write_table(answer, file, console, **how)
+    console.progress(f"wrote {target}")
+    return 0
+
+
+def _risks(
+    model: SurvivalBoost, schema: Schema, X: pd.DataFrame, times: list[str], console: Console
+) -> pd.DataFrame:
+    """Probabilities of all states at the times."""
+    if not times:
+        return pd.DataFrame(index=X.index)
+    late = [time for time in times if float(time) > model.times_[-1]]
     if late:
         console.warn(
             f"training looked at times up to {model.times_[-1]:g}; curves are flat after it, so "
             f"at --times {','.join(late)} too"
         )
-    curves = model.predict_cumulative_incidence(X, times)
-    risks = pd.DataFrame(
-        curves.reshape(len(curves), -1), columns=_risk_names(schema.events, options.times)
+    curves = model.predict_cumulative_incidence(X, [float(time) for time in times])
+    return pd.DataFrame(curves.reshape(len(curves), -1), columns=_risk_names(schema.events, times))
+
+
+def _quantiles(options: argparse.Namespace) -> dict[str, float]:
+    """The quantiles of the time to the event that were asked for, by the column's name."""
+    found = {"median_time": 0.5} if options.median else {}
+    found |= {f"time_quantile_{share}": float(share) for share in options.quantiles}
+    for share in options.bands:
+        outside = (1 - float(share)) / 2
+        found |= {f"time_low_{share}": outside, f"time_high_{share}": 1 - outside}
+    return found
+
+
+def _event_times(
+    model: SurvivalBoost, X: pd.DataFrame, quantiles: dict[str, float], console: Console
+) -> pd.DataFrame:
+    times = pd.DataFrame(
+        {name: model.predict_quantile(X, quantile) for name, quantile in quantiles.items()},
+        index=X.index,
     )
-    taken = sorted(set(ids) & set(risks.columns))
-    if taken:
-        msg = f"--id names {listed(taken)}, which predictions are called too; rename it in the file"
-        raise CommandError(msg)
-    answer = pd.concat([table.frame[ids], risks], axis=1)
-    if target is None:
-        answer.to_csv(sys.stdout, index=False)
-        return 0
-    with replacing(target) as file:
-        if target.suffix.lower() in (".parquet", ".pq"):
-            _to_parquet(answer, file)
-        else:
-            answer.to_csv(file, index=False)
-    console.progress(f"wrote {target}")
-    return 0
+    never = np.isinf(times.to_numpy(np.float64))
+    for name, n_people in zip(times.columns, never.sum(axis=0), strict=True):
+        if n_people:
+            console.warn(
+                f"{name} is empty for {n_people} of {len(X)} people: their probability of an event "
+                f"stays below {quantiles[name]:g} up to {model.times_[-1]:g}, where training ends"
+            )
+    return times.mask(never)
+
+
+def _contributions(
+    model: SurvivalBoost, schema: Schema, X: pd.DataFrame, time: str
+) -> pd.DataFrame:
+    """SHAP values of the log-odds of each cause against being event-free."""
+    values = log_odds_contributions(model, X, float(time))
+    causes = _cause_words(schema.events)
+    names = [*(column.name for column in schema.columns), "time", "base"]
+    return pd.DataFrame(
+        {
+            f"shap_{cause}_at_{time}_{name}": values[:, row, column]
+            for row, cause in enumerate(causes)
+            for column, name in enumerate(names)
+        }
+    )
+
+
+def _output(options: argparse.Namespace) -> Path | None:
+    """Where to write predictions; None for standard output."""
+    if options.out == "-":
+        return None
+    inputs = [options.data, options.model]
+    target = check_file(options.out, "--out", force=options.force, inputs=inputs)
+    check_format(target, "--out")
+    return target
 
 
 def _risk_names(events: Events, times: list[str]) -> list[str]:
     """Names of the predicted columns, in the order of the curves."""
-    slugs = [_slug(name) for name in events.causes]
-    causes = slugs if len(set(slugs)) == len(slugs) else events.causes
+    causes = _cause_words(events)
     return [
         *(f"event_free_at_{time}" for time in times),
         *(f"{cause}_by_{time}" for cause in causes for time in times),
     ]
+
+
+def _cause_words(events: Events) -> list[str]:
+    """Names of the causes as one word each, where that leaves them different."""
+    slugs = [_slug(name) for name in events.causes]
+    return slugs if len(set(slugs)) == len(slugs) else events.causes
 
 
 def _slug(name: str) -> str:
@@ -86,50 +167,6 @@ def _slug(name: str) -> str:
     '1_dead_cancer'
     """
     return re.sub(r"\W+", "_", name).strip("_") or name
-
-
-def _to_parquet(frame: pd.DataFrame, file: Path) -> None:
-    try:
-        frame.to_parquet(file, index=False)
-    except ImportError:
-        msg = (
-            "--out is a Parquet file, which pyarrow writes; "
-            'use: pip install "survival-objectives[datasets]", or give a name ending in .csv'
-        )
-        raise CommandError(msg) from None
-
-
-# --------------------------------------------------------------------------------------- evaluate
-def run_evaluate(options: argparse.Namespace, console: Console) -> int:
-    """Print how well the model predicts the people of a file."""
-    model, schema = load_folder(options.model)
-    table = _table(options, schema)
-    duration, event = options.duration or schema.duration, options.event or schema.event
-    table.require(duration, "--duration")
-    table.require(event, "--event")
-    X = _features(table, schema, console)
-    y = outcomes(table, duration=duration, event=event, events=schema.events)
-    times = score_times(y, float(model.times_[-1]))
-    scores = held_out_scores(y, model.predict_cumulative_incidence(X, times), times, schema.events)
-    n_events = int((y["event"] > 0).sum())
-    if options.json:
-        content = {
-            "model": options.model,
-            "data": options.data,
-            "people": table.n_rows,
-            "events": n_events,
-            "last_time": float(times[-1]),
-            # JSON knows no NaN, which a score is where there is nobody to compare.
-            "scores": scores.astype(object).where(scores.notna(), None).to_dict("records"),
-        }
-        console.result(json.dumps(content, indent=1, ensure_ascii=False))
-        return 0
-    console.result(
-        f"{table.source}: {table.n_rows} people, {n_events} with an event; "
-        f"times up to {times[-1]:g}, concordance at {times[len(times) // 2]:g}\n"
-    )
-    console.result(scores.round(4).to_string(index=False))
-    return 0
 
 
 # ------------------------------------------------------------------------------------------- info
@@ -151,7 +188,10 @@ def run_info(options: argparse.Namespace, console: Console) -> int:
         console.result(f"  {name}: {kind}")
     if schema is None:
         return 0
-    console.result(f"duration: {schema.duration}")
+    spans = f"{schema.time_unit} from {schema.start_date} to {schema.end_date}"
+    console.result(f"duration: {schema.duration or spans}")
+    if schema.duration and schema.time_unit:
+        console.result(f"unit of time: {schema.time_unit}")
     console.result(f"event: {schema.event}")
     console.result("people: " + _pairs(schema.people))
     if schema.dropped:
@@ -195,6 +235,9 @@ def _info(path: str, model: SurvivalBoost, schema: Schema | None) -> dict[str, A
     return content | {
         "levels": levels,
         "duration": schema.duration,
+        "start_date": schema.start_date,
+        "end_date": schema.end_date,
+        "time_unit": schema.time_unit,
         "event": schema.event,
         "people": schema.people,
         "dropped": schema.dropped,
@@ -205,26 +248,3 @@ def _info(path: str, model: SurvivalBoost, schema: Schema | None) -> dict[str, A
 
 def _pairs(values: dict[str, Any], sign: str = " ") -> str:
     return ", ".join(f"{name}{sign}{value}" for name, value in values.items())
-
-
-# ----------------------------------------------------------------------------------------- shared
-def _table(options: argparse.Namespace, schema: Schema) -> Table:
-    return read_table(
-        options.data,
-        separator=options.separator,
-        decimal=options.decimal,
-        missing=(*schema.missing, *options.missing),
-    )
-
-
-def _features(table: Table, schema: Schema, console: Console) -> pd.DataFrame:
-    for note in table.notes:
-        console.progress(f"{table.source}: {note}")
-    X, unseen = features(table, schema.columns)
-    for name, levels in unseen.items():
-        n_rows = int(table.texts(name).isin(levels).sum())
-        console.warn(
-            f"column {name!r} has {listed(levels)} ({counted(n_rows, 'row')}), which training "
-            "never saw; treated as missing"
-        )
-    return X

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import combinations
+from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from survival_objectives.cli._errors import CommandError, UsageError, counted, listed, suggestion
+from survival_objectives.cli._dates import days, looks_like_dates
+from survival_objectives.cli._errors import CommandError, UsageError, listed, quoted, suggestion
 from survival_objectives.cli._tables import Table
 
 __all__ = [
@@ -18,7 +21,6 @@ __all__ = [
     "Column",
     "Selection",
     "features",
-    "suspicions",
     "understand_columns",
 ]
 
@@ -32,15 +34,12 @@ _DIFFERENT = 0.5
 # So many levels are a category whatever the number of people; more need some people each.
 _FEW_LEVELS = 20
 _PEOPLE_A_LEVEL = 5
-# A rank correlation as high as this with the duration is no finding.
-_NEARLY = 0.98
-# Of more groups than these, each may have one kind of event by chance.
-_MAX_GROUPS = 10
 _BOOLEAN = {"true": 1.0, "false": 0.0}
 _ID_NAME = re.compile(r"(.*[\W_])?(?i:id|uuid|guid|identifier|mrn)|.*[a-z](Id|ID)")
-_DATE = re.compile(
-    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
-    r"|\d{1,2}[- ]?[A-Za-z]{3,9}[- ]?\d{2,4})([T ]+\d{1,2}:\d{2}.*)?"
+# Names of codes that are written as numbers: 10115 is no more than 10117.
+_CODE_NAME = re.compile(
+    r"(?i)(.*[\W_])?(zip|zip[\W_]?code|post[\W_]?code|postal([\W_]?code)?|plz|fips|icd|icd[\W_]?\d+"
+    r"|code|codes)([\W_].*)?|.*[a-z](Code|Zip|Plz)"
 )
 
 
@@ -51,14 +50,18 @@ class Column:
     Attributes
     ----------
     name : str
-    kind : {"number", "boolean", "category"}
+    kind : {"number", "boolean", "category", "date"}
+        A date counts the days since 1970-01-01.
     levels : tuple of str
         Levels of a category.
+    date_format : str, optional
+        How dates are written, where the person who runs the command said so.
     """
 
     name: str
     kind: str
     levels: tuple[str, ...] = ()
+    date_format: str | None = None
 
     def __str__(self) -> str:
         return f"{self.kind}, {len(self.levels)} levels" if self.levels else self.kind
@@ -78,7 +81,9 @@ def understand_columns(
     *,
     categorical: Sequence[str] = (),
     numeric: Sequence[str] = (),
+    dates: Sequence[str] = (),
     drop: Sequence[str] = (),
+    date_format: str | None = None,
 ) -> Selection:
     """What every column but those of the outcome is.
 
@@ -86,21 +91,29 @@ def understand_columns(
     ----------
     table : Table
     outcome : sequence of str
-        The duration and the event.
-    categorical, numeric, drop : sequence of str
+        The columns of the duration and of the event.
+    categorical, numeric, dates, drop : sequence of str
         Columns that the person who runs the command has decided about.
+    date_format : str, optional
+        How dates are written. Default: found.
     """
-    decided = {"--categorical": categorical, "--numeric": numeric, "--drop": drop}
+    decided = {
+        "--categorical": categorical,
+        "--numeric": numeric,
+        "--date": dates,
+        "--drop": drop,
+    }
     for option, names in decided.items():
         for name in names:
             table.require(name, option)
             if name in outcome:
                 msg = f"{option} names {name!r}, which is the duration or the event; leave it out"
                 raise UsageError(msg)
-    both = sorted(set(categorical) & set(numeric))
-    if both:
-        msg = f"{listed(both)} cannot be both --categorical and --numeric; choose one"
-        raise UsageError(msg)
+    for first, second in combinations(("--categorical", "--numeric", "--date"), 2):
+        both = sorted(set(decided[first]) & set(decided[second]))
+        if both:
+            msg = f"{listed(both)} cannot be both {first} and {second}; choose one"
+            raise UsageError(msg)
     used, dropped = [], {}
     for name in table.names:
         if name in outcome:
@@ -111,17 +124,44 @@ def understand_columns(
             used.append(Column(name, "category", _levels(table.texts(name))))
         elif name in numeric:
             used.append(Column(name, "number"))
+        elif name in dates:
+            used.append(Column(name, "date", date_format=date_format))
         else:
             column, reason = _understand(table, name)
             if column is None:
                 dropped[name] = reason
             else:
                 used.append(column)
+    _ask_about_codes(table, [column for column in used if column.name not in numeric])
     if not used:
         reasons = ", ".join(f"{name!r} ({reason})" for name, reason in dropped.items())
         msg = f"{table.source} has no column to learn from: {reasons or 'only the outcome'}"
         raise CommandError(msg)
     return Selection(tuple(used), dropped)
+
+
+def _ask_about_codes(table: Table, columns: Sequence[Column]) -> None:
+    """Refuse to guess whether whole numbers under the name of a code are numbers."""
+    codes = []
+    for column in columns:
+        values = table.numbers(column.name).values
+        known = np.unique(values[np.isfinite(values)])
+        is_whole = bool((known == np.rint(known)).all())
+        if (
+            column.kind == "number"
+            and _CODE_NAME.fullmatch(column.name)
+            and is_whole
+            and len(known) > 2
+        ):
+            codes.append(column.name)
+    if codes:
+        names = quoted(",".join(codes))
+        msg = (
+            f"{table.source}: are {listed(codes)} codes or numbers? A code such as "
+            f"{table.texts(codes[0]).dropna().iloc[0]} has no size. Use --categorical {names}, "
+            f"--numeric {names} or --drop {names}"
+        )
+        raise CommandError(msg)
 
 
 def features(table: Table, columns: Sequence[Column]) -> tuple[pd.DataFrame, dict[str, list[str]]]:
@@ -135,34 +175,40 @@ def features(table: Table, columns: Sequence[Column]) -> tuple[pd.DataFrame, dic
         hint = suggestion(absent[0], others, "other columns") if others else "add them"
         msg = f"{table.source} lacks the column{'s' * (len(absent) > 1)} {listed(absent)}; {hint}"
         raise CommandError(msg)
-    X, unseen = {}, {}
+    X: dict[str, Any] = {}
+    unseen: dict[str, list[str]] = {}
+    strays: dict[str, npt.NDArray[np.bool_]] = {}
     for column in columns:
-        if column.kind == "category":
+        if column.kind == "date":
+            X[column.name] = days(table, column.name, column.date_format)
+        elif column.kind == "category":
             texts = table.texts(column.name)
             X[column.name] = pd.Categorical(texts, categories=list(column.levels))
             strange = sorted(set(texts.dropna()) - set(column.levels))
             if strange:
                 unseen[column.name] = strange
         else:
-            X[column.name] = _number_column(table, column)
+            X[column.name], wrong = _number_column(table, column)
+            if wrong.any():
+                strays[column.name] = wrong
+    if strays:
+        _refuse(table, strays, {column.name: column.kind for column in columns})
     return pd.DataFrame(X), unseen
 
 
-def suspicions(X: pd.DataFrame, y: pd.DataFrame) -> list[str]:
-    """Columns that look like the outcome itself, which nobody knows when predicting."""
-    found = []
-    for name in X.columns:
-        column = X[name]
-        is_category = isinstance(column.dtype, pd.CategoricalDtype)
-        if not is_category and abs(column.corr(y["duration"], method="spearman")) > _NEARLY:
-            found.append(f"column {name!r} is nearly the duration itself; if so, --drop {name!r}")
-            continue
-        groups = column.cat.codes if is_category else column.fillna(np.inf)
-        if groups.nunique() > _MAX_GROUPS:
-            groups = column.isna()
-        if groups.nunique() > 1 and (y["event"].groupby(groups).nunique() == 1).all():
-            found.append(f"column {name!r} tells the event by itself; if so, --drop {name!r}")
-    return found
+def _refuse(
+    table: Table, strays: dict[str, npt.NDArray[np.bool_]], kinds: dict[str, str]
+) -> NoReturn:
+    """Name every cell of every column that is not what the column holds."""
+    parts: list[str] = []
+    cells: list[Any] = []
+    for name, wrong in strays.items():
+        holds = "numbers" if kinds[name] == "number" else "true and false"
+        parts.append(f"column {name!r} holds {holds}, but not {table.stray(name, wrong)}")
+        cells.extend(table.frame[name][wrong].unique())
+    options = " ".join(f"--missing {quoted(str(cell))}" for cell in list(dict.fromkeys(cells))[:8])
+    msg = f"{table.source}: {'; '.join(parts)}. Correct them, or count them as missing: {options}"
+    raise CommandError(msg)
 
 
 # ------------------------------------------------------------------------------------ inference
@@ -193,7 +239,7 @@ def _understand(table: Table, name: str) -> tuple[Column | None, str]:
     return Column(name, "number"), ""
 
 
-_DATES = "dates; write days since a fixed day as a number instead"
+_DATES = "dates; --date keeps it as days since 1970-01-01"
 
 
 def _understand_text(table: Table, name: str) -> tuple[Column | None, str]:
@@ -201,7 +247,7 @@ def _understand_text(table: Table, name: str) -> tuple[Column | None, str]:
     different = known.unique()
     if {text.lower() for text in different} <= _BOOLEAN.keys():
         return _unless_constant(table, Column(name, "boolean"))
-    if np.mean([_DATE.fullmatch(text) is not None for text in different]) >= _MOSTLY:
+    if looks_like_dates(different):
         return None, _DATES
     if len(different) > MAX_LEVELS:
         return None, f"{len(different)} levels, more than {MAX_LEVELS}; --categorical keeps it"
@@ -243,7 +289,10 @@ def _by_number(level: str) -> tuple[bool, float, str]:
 
 
 # --------------------------------------------------------------------------------------- values
-def _number_column(table: Table, column: Column) -> Any:
+def _number_column(
+    table: Table, column: Column
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Values of a column of numbers or booleans, and which cells are neither."""
     numbers = table.numbers(column.name)
     values, wrong = numbers.values, numbers.wrong
     if column.kind == "boolean":
@@ -251,13 +300,4 @@ def _number_column(table: Table, column: Column) -> Any:
         is_boolean = texts.isin(list(_BOOLEAN)).to_numpy(bool)
         values = np.where(is_boolean, texts.map(_BOOLEAN).to_numpy(np.float64), values)
         wrong = wrong & ~is_boolean
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        cell = str(table.frame[column.name].iloc[row])
-        msg = (
-            f"{table.source}, {table.place(row)}: column {column.name!r} holds "
-            f"{'numbers' if column.kind == 'number' else 'true and false'}, but here {cell!r} "
-            f"({counted(wrong.sum(), 'such row')}); correct it, or use --missing {cell!r}"
-        )
-        raise CommandError(msg)
-    return values
+    return values, wrong

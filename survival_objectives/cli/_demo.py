@@ -13,7 +13,7 @@ import pandas as pd
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._engines import installed_engines, missing_for_report
 from survival_objectives.cli._errors import CommandError
-from survival_objectives.cli._folder import REPORT, check_writable, replacing
+from survival_objectives.cli._folder import REPORT, check_file, replacing
 from survival_objectives.datasets import load_covid_hospital
 from survival_objectives.estimator import SurvivalBoost
 
@@ -126,7 +126,7 @@ def _report_path(options: argparse.Namespace, console: Console) -> Path | None:
         console.warn(f"no report is written: {lacking}")
         return None
     path = Path(options.out or REPORT)
-    return check_writable(str(path), "--out", force=options.force or _is_demo_report(path))
+    return check_file(str(path), "--out", force=options.force or _is_demo_report(path))
 
 
 def _is_demo_report(path: Path) -> bool:

@@ -12,12 +12,15 @@ from survival_objectives.estimator import ENGINES
 
 __all__ = ["chosen_engine", "installed_engines", "missing_for_report", "versions"]
 
+# What each engine takes to run.
+_PACKAGES = {name: [name] for name in ENGINES} | {"catboost": ["catboost", "numba"]}
+
 
 def installed_engines() -> list[str]:
     """The engines that can be used, the default one first; an error where there is none."""
     engines = [name for name in ENGINES if importlib.util.find_spec(name) is not None]
     if not engines:
-        msg = 'no engine is installed; use: pip install "survival-objectives[all]"'
+        msg = "no engine is installed; use: pip install xgboost"
         raise CommandError(msg)
     return engines
 
@@ -30,7 +33,7 @@ def chosen_engine(name: str | None) -> str:
     engines = installed_engines()
     if name is not None and name not in engines:
         msg = (
-            f'{name} is not installed; use: pip install "survival-objectives[{name}]", '
+            f"{name} is not installed; use: pip install {' '.join(_PACKAGES[name])}, "
             f"or --engine {engines[0]}"
         )
         raise CommandError(msg)
@@ -45,5 +48,5 @@ def versions(engine: str) -> dict[str, str]:
 def missing_for_report() -> str | None:
     """What has to be installed before a report can be written, or None."""
     if importlib.util.find_spec("jinja2") is None:
-        return 'jinja2 is not installed; use: pip install "survival-objectives[report]"'
+        return "jinja2 is not installed; use: pip install jinja2"
     return None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["CommandError", "UsageError", "counted", "listed", "one_line", "suggestion"]
+__all__ = ["CommandError", "UsageError", "counted", "listed", "one_line", "quoted", "suggestion"]
 
 
 class CommandError(Exception):
@@ -45,6 +46,15 @@ def listed(names: Iterable[object], limit: int = 8) -> str:
     names = [str(name) for name in names]
     shown = ", ".join(repr(name) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+def quoted(text: str) -> str:
+    """The text as a shell takes it for one word.
+
+    >>> quoted("age"), quoted("lab value")
+    ('age', "'lab value'")
+    """
+    return shlex.quote(text)
 
 
 def suggestion(name: str, known: Iterable[str], what: str) -> str:

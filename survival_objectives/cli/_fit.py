@@ -10,18 +10,22 @@ from typing import Any
 
 import pandas as pd
 
-from survival_objectives.cli._columns import Selection, features, suspicions, understand_columns
-from survival_objectives.cli._console import Console
+from survival_objectives.cli._baselines import trained_baselines
+from survival_objectives.cli._columns import Column, Selection, features, understand_columns
+from survival_objectives.cli._console import PROGRAM, Console
+from survival_objectives.cli._dates import UNIT_DAYS, Span
 from survival_objectives.cli._engines import chosen_engine, missing_for_report, versions
 from survival_objectives.cli._errors import CommandError, UsageError, counted
 from survival_objectives.cli._folder import (
     REPORT,
     Schema,
+    check_file,
     check_folder,
-    check_writable,
     drafted,
+    is_report,
     replacing,
 )
+from survival_objectives.cli._leaks import leaks
 from survival_objectives.cli._outcomes import Events, outcomes, understand_events
 from survival_objectives.cli._scores import assessment_content, score_table
 from survival_objectives.cli._tables import Table, read_table
@@ -41,8 +45,9 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
     data = _understood(options)
     _check_people(data, options)
     _print_understanding(data, console)
-    for suspicion in suspicions(data.X, data.y):
-        console.warn(suspicion)
+    found = [str(leak) for leak in leaks(data.X, data.y)]
+    for leak in found:
+        console.warn(leak)
 
     name, model = _untrained(engine, options)
     assessment = _assessed(model, name, data, options, console)
@@ -54,6 +59,10 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
     schema = Schema(
         duration=options.duration,
         event=options.event,
+        start_date=options.start_date,
+        end_date=options.end_date,
+        date_format=options.date_format,
+        time_unit=data.time_unit,
         events=data.events,
         columns=data.selection.used,
         dropped=data.selection.dropped,
@@ -61,14 +70,15 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         missing=tuple(options.missing),
         versions=versions(engine),
         assessment=assessment_content(assessment, data.events, title),
+        baselines=trained_baselines(data.X, data.y, float(model.times_[-1])),
         tuned=tuned,
     )
     with drafted(target, model, schema) as draft:
         if report is not None:
             console.progress("writing the report")
-            is_inside = report == target / REPORT
-            with replacing(draft / REPORT if is_inside else report) as file:
-                _write_report(file, model, data, assessment, options)
+            is_inside = report.resolve().parent == target.resolve()
+            with replacing(draft / report.name if is_inside else report) as file:
+                _write_report(file, model, data, assessment, found, options)
     console.result(f"\nmodel:  {target}")
     if report is not None:
         console.result(f"report: {report}")
@@ -85,6 +95,7 @@ class _Data:
     selection: Selection
     X: pd.DataFrame
     y: pd.DataFrame
+    time_unit: str | None = None
 
     @property
     def people(self) -> dict[str, int]:
@@ -105,33 +116,68 @@ def named_columns(table: Table, given: Sequence[str], option: str) -> list[str]:
 
 
 def _understood(options: argparse.Namespace) -> _Data:
-    if options.duration == options.event:
-        msg = f"--duration and --event are both {options.event!r}; they are two columns"
-        raise UsageError(msg)
+    duration, outcome = _duration(options)
     table = read_table(
         options.data,
         separator=options.separator,
         decimal=options.decimal,
         missing=options.missing,
     )
-    table.require(options.duration, "--duration")
-    table.require(options.event, "--event")
+    for name, option in outcome.items():
+        table.require(name, option)
     events = understand_events(
         table,
         options.event,
         censored=options.censored_label,
         nobody_censored=options.nobody_censored,
+        names=options.event_names,
     )
-    y = outcomes(table, duration=options.duration, event=options.event, events=events)
+    y = outcomes(table, duration=duration, event=options.event, events=events)
     selection = understand_columns(
         table,
-        (options.duration, options.event),
+        tuple(outcome),
         categorical=named_columns(table, options.categorical, "--categorical"),
         numeric=named_columns(table, options.numeric, "--numeric"),
+        dates=named_columns(table, options.date, "--date"),
         drop=named_columns(table, options.drop, "--drop"),
+        date_format=options.date_format,
     )
     X, _ = features(table, selection.used)
-    return _Data(table, events, selection, X, y)
+    unit = options.time_unit if isinstance(duration, str) else duration.unit
+    return _Data(table, events, selection, X, y, unit)
+
+
+def _duration(options: argparse.Namespace) -> tuple[str | Span, dict[str, str]]:
+    """The duration column or the span between dates, and the columns of the outcome by option."""
+    dates = {"--start-date": options.start_date, "--end-date": options.end_date}
+    given = [option for option, name in dates.items() if name is not None]
+    if options.duration is not None and given:
+        msg = f"--duration and {given[0]} both say how long people were seen; leave one out"
+        raise UsageError(msg)
+    if options.duration is None and len(given) < 2:
+        lacking = [option for option in dates if option not in given]
+        msg = (
+            f"{given[0]} is given without {lacking[0]}; name both columns of dates"
+            if given
+            else "how long were people seen? Name a column with --duration, or two columns of "
+            "dates with --start-date and --end-date"
+        )
+        raise UsageError(msg)
+    columns = {"--duration": options.duration, **dates, "--event": options.event}
+    outcome: dict[str, str] = {}
+    for option, name in columns.items():
+        if name in outcome:
+            msg = f"{outcome[name]} and {option} are both {name!r}; they are two columns"
+            raise UsageError(msg)
+        if name is not None:
+            outcome[name] = option
+    if options.duration is not None:
+        return options.duration, outcome
+    unit = options.time_unit or "days"
+    if unit not in UNIT_DAYS:
+        msg = f"--time-unit is {unit!r}; between dates, use {', '.join(UNIT_DAYS)}"
+        raise UsageError(msg)
+    return Span(options.start_date, options.end_date, unit, options.date_format), outcome
 
 
 def _check_people(data: _Data, options: argparse.Namespace) -> None:
@@ -160,7 +206,8 @@ def _print_understanding(data: _Data, console: Console) -> None:
         console.result(f"  {note}")
     times = y["duration"]
     console.result(
-        f"\nfollow-up: {times.min():g} to {times.max():g}, median {times.median():g}; "
+        f"\nfollow-up: {times.min():g} to {times.max():g}"
+        f"{f' {data.time_unit}' * bool(data.time_unit)}, median {times.median():g}; "
         f"{(y['event'] == 0).mean():.1%} censored"
     )
     rows = []
@@ -171,13 +218,20 @@ def _print_understanding(data: _Data, console: Console) -> None:
     console.result(f"\n{counted(len(data.selection.used), 'column')} used:")
     missing = data.X.isna().sum()
     rows = [
-        (column.name, str(column), f"{missing[column.name]} missing" * bool(missing[column.name]))
+        (column.name, str(column), _remark(table, column, int(missing[column.name])))
         for column in data.selection.used
     ]
     console.result(_aligned(rows))
     if data.selection.dropped:
         console.result(f"\n{counted(len(data.selection.dropped), 'column')} not used:")
         console.result(_aligned(list(data.selection.dropped.items())))
+
+
+def _remark(table: Table, column: Column, n_missing: int) -> str:
+    remarks = [f"{n_missing} missing"] if n_missing else []
+    if column.kind == "number" and table.has_percent_signs(column.name):
+        remarks.append("percent signs left out: 12% is 12")
+    return ", ".join(remarks)
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -221,6 +275,7 @@ def _assessed(
         n_splits=options.cv,
         test_size=options.test_size,
         random_state=options.seed,
+        horizons=options.horizons and [float(time) for time in options.horizons],
         on_fit=on_fit,
     )
 
@@ -262,15 +317,28 @@ def _report_path(options: argparse.Namespace, console: Console) -> Path | None:
         if lacking is not None:
             console.warn(f"no report is written: {lacking}")
             return None
-        return Path(options.out) / REPORT
-    if lacking is not None:
+        report = Path(options.out) / REPORT
+    elif lacking is not None:
         msg = f"--report is {options.report!r}, but {lacking}"
         raise CommandError(msg)
-    return check_writable(options.report, "--report", force=options.force)
+    else:
+        report = check_file(options.report, "--report", force=options.force, inputs=[options.data])
+    if report.exists() and not is_report(report):
+        msg = (
+            f"{str(report)!r} exists and is no report of {PROGRAM}, so it is not replaced; choose "
+            "another --report"
+        )
+        raise CommandError(msg)
+    return report
 
 
 def _write_report(
-    path: Path, model: SurvivalBoost, data: _Data, assessment: Any, options: argparse.Namespace
+    path: Path,
+    model: SurvivalBoost,
+    data: _Data,
+    assessment: Any,
+    cautions: Sequence[str],
+    options: argparse.Namespace,
 ) -> None:
     from survival_objectives.report import write_report
 
@@ -281,7 +349,13 @@ def _write_report(
         y=data.y,
         assessment=assessment,
         event_names=[data.events.names[code] for code in data.events.ids],
-        title=f"{Path(options.data).stem}: survival report",
-        duration_name=options.duration,
-        description=f"{data.table.n_rows} people from {Path(options.data).name}.",
+        title=options.title or f"{_stem(options.data)}: survival report",
+        duration_name=data.time_unit or options.duration,
+        description=f"{data.table.n_rows} people from {Path(data.table.source).name}.",
+        cautions=cautions,
     )
+
+
+def _stem(data: str) -> str:
+    """The file's name without its endings."""
+    return "standard input" if data == "-" else Path(data).name.split(".")[0]

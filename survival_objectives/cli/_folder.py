@@ -8,24 +8,25 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from survival_objectives._version import __version__
 from survival_objectives.cli._columns import Column
-from survival_objectives.cli._errors import CommandError, suggestion
+from survival_objectives.cli._errors import CommandError, listed, suggestion
 from survival_objectives.cli._outcomes import Events
 from survival_objectives.estimator import SurvivalBoost
 
 __all__ = [
     "REPORT",
     "Schema",
+    "check_file",
     "check_folder",
-    "check_writable",
     "drafted",
+    "is_report",
     "load_folder",
     "load_model",
     "load_schema",
@@ -34,6 +35,8 @@ __all__ = [
 
 REPORT = "report.html"
 
+# What the pages of this package begin with, whatever their title is.
+_MARK = b'<meta name="generator" content="survival-objectives">'
 _SCHEMA = "schema.json"
 _MODEL = "survival_boost.json"
 #: Raised when an older version could not read what this one writes.
@@ -46,8 +49,10 @@ class Schema:
 
     Attributes
     ----------
-    duration, event : str
-        Columns of the outcome.
+    duration : str or None
+        Column of the duration; None where it is the time between two dates.
+    event : str
+        Column of the event.
     events : Events
         What the labels of the event column mean.
     columns : tuple of Column
@@ -64,9 +69,19 @@ class Schema:
         Summary of the scores on people that were held out.
     tuned : dict
         Settings that a search has chosen.
+    start_date, end_date : str, optional
+        Columns of dates that the duration lies between.
+    date_format : str, optional
+        How dates are written, where it was said.
+    time_unit : str, optional
+        Unit of the duration.
+    baselines : dict
+        Curves of the training people that ``evaluate`` compares with.
+    files : tuple of str
+        Names of all files that were written to the folder, which a later ``fit`` may replace.
     """
 
-    duration: str
+    duration: str | None
     event: str
     events: Events
     columns: tuple[Column, ...]
@@ -76,6 +91,12 @@ class Schema:
     versions: dict[str, str] = field(default_factory=dict)
     assessment: dict[str, Any] = field(default_factory=dict)
     tuned: dict[str, Any] = field(default_factory=dict)
+    start_date: str | None = None
+    end_date: str | None = None
+    date_format: str | None = None
+    time_unit: str | None = None
+    baselines: dict[str, Any] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """The schema as `from_json` reads it."""
@@ -92,10 +113,10 @@ class Schema:
         events = content.pop("events")
         names = {int(code): name for code, name in events["names"].items()}
         columns = tuple(
-            Column(column["name"], column["kind"], tuple(column["levels"]))
+            Column(**{**column, "levels": tuple(column["levels"])})
             for column in content.pop("columns")
         )
-        content["missing"] = tuple(content["missing"])
+        content |= {"missing": tuple(content["missing"]), "files": tuple(content.get("files", ()))}
         return cls(events=Events(events["codes"], names), columns=columns, **content)
 
 
@@ -146,52 +167,125 @@ def load_schema(path: str) -> Schema | None:
 
 
 # -------------------------------------------------------------------------------------- writing
-def check_writable(path: str, option: str, *, force: bool) -> Path:
-    """The place of a file or folder to write; refused where it exists and must not be replaced."""
+def check_file(path: str, option: str, *, force: bool, inputs: Sequence[str] = ()) -> Path:
+    """The place of a file to write; refused where it exists and must not be replaced.
+
+    ``inputs`` are files and folders that the same command reads: they and what they hold are
+    never replaced.
+    """
     target = Path(path)
-    parent = target.parent
-    if not parent.is_dir():
-        msg = f"{option} is {path!r}, but there is no folder {str(parent)!r}; make it first"
+    _check_parent(target, option)
+    if target.is_dir():
+        msg = f"{option} is {path!r}, which is a folder; name a file, such as one in it"
         raise CommandError(msg)
-    if not os.access(parent, os.W_OK):
-        msg = f"{option} is {path!r}, but the folder {str(parent)!r} cannot be written to"
-        raise CommandError(msg)
-    if target.exists() and not force:
-        msg = f"{path!r} exists already; choose another {option}, or replace it with --force"
-        raise CommandError(msg)
+    if target.exists():
+        for source in map(Path, inputs):
+            held = [*source.iterdir()] if source.is_dir() else [source]
+            if any(file.exists() and target.samefile(file) for file in held):
+                msg = f"{option} is {path!r}, which this command reads; choose another {option}"
+                raise CommandError(msg)
+        _check_force(path, option, force=force)
     return target
 
 
 def check_folder(path: str, option: str, *, force: bool) -> Path:
-    """As `check_writable`, of a model folder; no other folder is ever replaced."""
+    """The place of a model folder to write; no other folder is ever replaced."""
     target = Path(path)
-    is_empty = target.is_dir() and not any(target.iterdir())
-    if target.exists() and not (target / _MODEL).exists() and not is_empty:
+    _check_parent(target, option)
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return target
+    if not (target / _MODEL).exists():
         msg = f"{path!r} exists already and is no model folder; choose another {option}"
         raise CommandError(msg)
-    return check_writable(path, option, force=force or is_empty)
+    _check_force(path, option, force=force)
+    if not _own_files(target):
+        msg = (
+            f"{path!r} was not written by this version of `fit`, so it is not known what else is "
+            f"in it; choose another {option}, or remove it yourself"
+        )
+        raise CommandError(msg)
+    return target
+
+
+def is_report(file: Path) -> bool:
+    """Whether a file is a page that this package wrote."""
+    with file.open("rb") as content:
+        return _MARK in content.read(4096)
+
+
+def _check_parent(target: Path, option: str) -> None:
+    parent = target.parent
+    if not parent.is_dir():
+        msg = f"{option} is {str(target)!r}, but there is no folder {str(parent)!r}; make it first"
+        raise CommandError(msg)
+    if not os.access(parent, os.W_OK):
+        msg = f"{option} is {str(target)!r}, but the folder {str(parent)!r} cannot be written to"
+        raise CommandError(msg)
+
+
+def _check_force(path: str, option: str, *, force: bool) -> None:
+    if not force:
+        msg = f"{path!r} exists already; choose another {option}, or replace it with --force"
+        raise CommandError(msg)
+
+
+def _own_files(folder: Path) -> set[str]:
+    """Names of the files in a folder that an earlier ``fit`` wrote there."""
+    try:
+        schema = load_schema(str(folder))
+    except CommandError:
+        return set()
+    return set() if schema is None else set(schema.files)
 
 
 @contextmanager
 def drafted(target: Path, model: SurvivalBoost, schema: Schema) -> Iterator[Path]:
     """A draft of a model folder to add files to, put in place as a whole at the end.
 
+    Files of ``target`` that an earlier ``fit`` wrote are replaced or removed; all others stay.
     Whatever interrupts it, ``target`` holds either what it held before or everything.
     """
     parent = target.absolute().parent
     with tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}-") as folder:
         draft, old = Path(folder) / "model", Path(folder) / "old"
         model.save(draft)
-        (draft / _SCHEMA).write_text(schema.to_json(), encoding="utf-8")
         yield draft
-        try:
-            if target.exists():
-                target.rename(old)
+        files = sorted({_SCHEMA, *(file.name for file in draft.iterdir())})
+        (draft / _SCHEMA).write_text(
+            replace(schema, files=tuple(files)).to_json(), encoding="utf-8"
+        )
+        if not target.exists():
             draft.rename(target)
-        except BaseException:
-            if old.exists() and not target.exists():
-                old.rename(target)
-            raise
+            return
+        own = [name for name in sorted(_own_files(target)) if (target / name).exists()]
+        foreign = [
+            name
+            for name in files
+            if name not in own and (target / name).exists() and not is_report(target / name)
+        ]
+        if foreign:
+            msg = (
+                f"{str(target)!r} has {listed(foreign)}, which `fit` did not write and would have "
+                "to replace; move it away, or choose another --out"
+            )
+            raise CommandError(msg)
+        old.mkdir()
+        moves = [(target / name, old / name) for name in own]
+        _move_all([*moves, *((draft / name, target / name) for name in files)])
+
+
+def _move_all(moves: Sequence[tuple[Path, Path]]) -> None:
+    """Rename files in this order; where one cannot be, those before it go back."""
+    done: list[tuple[Path, Path]] = []
+    try:
+        for source, destination in moves:
+            done.append((source, destination))
+            source.rename(destination)
+    except BaseException:
+        for source, destination in reversed(done):
+            if destination.exists() and not source.exists():
+                destination.rename(source)
+        raise
 
 
 @contextmanager

@@ -11,13 +11,16 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any, NoReturn
 
 from survival_objectives._version import __version__
-from survival_objectives.cli._apply import run_evaluate, run_info, run_predict
+from survival_objectives.cli._apply import run_info, run_predict
 from survival_objectives.cli._console import PROGRAM, Console
 from survival_objectives.cli._demo import run_demo
 from survival_objectives.cli._errors import CommandError, UsageError
+from survival_objectives.cli._evaluate import run_compare, run_evaluate
+from survival_objectives.cli._explain import run_explain
 from survival_objectives.cli._fit import DEFAULT_FOLDS, run_fit
 from survival_objectives.estimator import ENGINES
 
@@ -32,6 +35,11 @@ exit codes:
 
 Results go to standard output, progress and messages to standard error.
 """
+
+
+_FILES = "a CSV, Excel or Parquet file (also .csv.gz, or - for standard input)"
+# More columns of predictions than these are a mistyped range.
+_MOST_TIMES = 1000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -139,7 +147,9 @@ def _share(text: str) -> float:
 
 def _times(text: str) -> list[str]:
     """Times as they were written, so that columns can be called after them."""
-    times = [part.strip() for part in text.split(",") if part.strip()]
+    times = [
+        time for part in text.split(",") if part.strip() for time in _steps(part.strip(), text)
+    ]
     values = []
     for time in times:
         try:
@@ -157,6 +167,64 @@ def _times(text: str) -> list[str]:
         msg = f"is {text!r}, which has a time twice; leave one out"
         raise argparse.ArgumentTypeError(msg)
     return times
+
+
+def _steps(part: str, text: str) -> list[str]:
+    """One time, or those of a range such as 365:1825:365, both ends among them."""
+    if ":" not in part:
+        return [part]
+    try:
+        first, last, step = (Decimal(number) for number in part.split(":"))
+        n_steps = int((last - first) / step) if step > 0 and last >= first >= 0 else -1
+    except (ValueError, ArithmeticError):
+        n_steps = -1
+    if not 0 <= n_steps < _MOST_TIMES:
+        msg = (
+            f"is {text!r}, and {part!r} is not a range; use first:last:step, such as 365:1825:365, "
+            f"of at most {_MOST_TIMES} times"
+        )
+        raise argparse.ArgumentTypeError(msg)
+    return [f"{first + index * step:f}" for index in range(n_steps + 1)]
+
+
+def _time(text: str) -> str:
+    times = _times(text)
+    if len(times) > 1 or float(times[0]) == 0:
+        msg = f"is {text!r}; use one time > 0, such as 12"
+        raise argparse.ArgumentTypeError(msg)
+    return times[0]
+
+
+def _horizons(text: str) -> list[str]:
+    times = _times(text)
+    if len(times) > 3 or float(times[0]) == 0:
+        msg = f"is {text!r}; use one to three times > 0, such as 12,24,60"
+        raise argparse.ArgumentTypeError(msg)
+    return times
+
+
+def _shares(text: str) -> list[str]:
+    """Shares between 0 and 1 as they were written."""
+    shares = [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        values = [float(share) for share in shares]
+    except ValueError:
+        values = []
+    if not values or not all(0 < value < 1 for value in values) or len({*values}) < len(values):
+        msg = f"is {text!r}; use different shares between 0 and 1, such as 0.25,0.5"
+        raise argparse.ArgumentTypeError(msg)
+    return shares
+
+
+def _event_names(text: str) -> dict[str, str]:
+    names = {}
+    for part in text.split(","):
+        label, sign, name = (piece.strip() for piece in part.partition("="))
+        if not sign or not label or not name or label in names:
+            msg = f"is {text!r}; use a name for each label, such as 1=death,2=relapse"
+            raise argparse.ArgumentTypeError(msg)
+        names[label] = name
+    return names
 
 
 def _one_character(text: str) -> str:
@@ -199,24 +267,39 @@ def _parser() -> argparse.ArgumentParser:
             "train on bundled data with the installed engines and compare with baselines",
         )
     )
-    _add_fit(add("fit", run_fit, "train on a CSV or Parquet file, assess, and save the model"))
+    _add_fit(
+        add("fit", run_fit, "train on a CSV, Excel or Parquet file, assess, and save the model")
+    )
     predict = add("predict", run_predict, "predict the people of a file with a saved model")
     evaluate = add(
         "evaluate",
         run_evaluate,
         "score a saved model on people with known outcomes, weighed by the censoring among them",
     )
+    compare = add("compare", run_compare, "score two saved models on the same people")
+    explain = add("explain", run_explain, "write a page about one person of a file")
     info = add("info", run_info, "show what a saved model holds")
-    for command in (predict, evaluate, info):
+    for command in (predict, evaluate, compare, explain, info):
         command.add_argument("model", help="the folder that `fit` wrote")
-    for command in (predict, evaluate):
-        command.add_argument("data", help="a CSV or Parquet file with the columns of training")
+    compare.add_argument("other", help="another such folder")
+    for command in (predict, evaluate, compare, explain):
+        command.add_argument("data", help=f"{_FILES} with the columns of training")
         _add_reading(command)
-    for command in (evaluate, info):
+    for command in (evaluate, compare, info):
         command.add_argument("--json", action="store_true", help="print JSON")
+    for command in (predict, evaluate, compare, explain):
+        command.add_argument(
+            "--times",
+            type=_times,
+            default=[],
+            metavar="T,T,...",
+            help="times, or a range of them as first:last:step, such as 365:1825:365",
+        )
     _add_predict(predict)
-    evaluate.add_argument("--duration", help="the duration column, where it has another name")
-    evaluate.add_argument("--event", help="the event column, where it has another name")
+    _add_explain(explain)
+    for command in (evaluate, compare):
+        command.add_argument("--duration", help="the duration column, where it has another name")
+        command.add_argument("--event", help="the event column, where it has another name")
     return parser
 
 
@@ -229,9 +312,22 @@ def _add_demo(demo: argparse.ArgumentParser) -> None:
 
 
 def _add_fit(fit: argparse.ArgumentParser) -> None:
-    fit.add_argument("data", help="a CSV or Parquet file with a row a person")
-    fit.add_argument("--duration", required=True, help="column: time to the event or last visit")
+    fit.add_argument("data", help=f"{_FILES} with a row per person")
+    fit.add_argument("--duration", help="column: time to the event or last visit")
     fit.add_argument("--event", required=True, help="column: what happened then")
+    fit.add_argument("--start-date", metavar="COLUMN", help="instead of --duration: date of entry")
+    fit.add_argument(
+        "--end-date", metavar="COLUMN", help="with --start-date: date of the event or last visit"
+    )
+    fit.add_argument(
+        "--date-format", metavar="FORMAT", help="how dates are written, such as %%d.%%m.%%Y"
+    )
+    fit.add_argument(
+        "--time-unit",
+        metavar="UNIT",
+        help="unit of the duration, for the report; between dates: days, weeks, months or years "
+        "(default: days)",
+    )
     fit.add_argument("--out", required=True, metavar="FOLDER", help="where to save the model")
     fit.add_argument(
         "--engine", help=f"{', '.join(ENGINES)} (default: the first that is installed)"
@@ -247,9 +343,16 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     censoring.add_argument(
         "--nobody-censored", action="store_true", help="all values of the event column are causes"
     )
+    fit.add_argument(
+        "--event-names",
+        type=_event_names,
+        metavar="LABEL=NAME,...",
+        help="what to call the causes, such as 1=death,2=relapse",
+    )
     for option, summary in (
         ("--categorical", "columns to take as categories"),
         ("--numeric", "columns to take as numbers"),
+        ("--date", "columns of dates to take as days since 1970-01-01"),
         ("--drop", "columns to leave out"),
     ):
         fit.add_argument(option, action="append", default=[], metavar="A,B", help=summary)
@@ -271,6 +374,13 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
         help="compare N settings by an inner cross-validation, in every fold anew, and keep the "
         "best",
     )
+    fit.add_argument(
+        "--horizons",
+        type=_horizons,
+        metavar="T,T,...",
+        help="one to three times of concordance and calibration (default: found from the events)",
+    )
+    fit.add_argument("--title", help="heading of the report (default: the name of the file)")
     fit.add_argument("--threads", type=_whole_number(1), metavar="N", help="threads of the engine")
     where = fit.add_mutually_exclusive_group()
     where.add_argument(
@@ -284,15 +394,59 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
 
 def _add_predict(predict: argparse.ArgumentParser) -> None:
     predict.add_argument(
-        "--times", type=_times, required=True, metavar="T,T,...", help="times to predict at"
+        "--median", action="store_true", help="median time to any event (empty if not reached)"
     )
     predict.add_argument(
-        "--out", default="-", metavar="FILE", help="CSV or Parquet file (default: standard output)"
+        "--quantiles",
+        type=_shares,
+        default=[],
+        metavar="Q,Q,...",
+        help="times by which an event has happened with these probabilities",
+    )
+    predict.add_argument(
+        "--bands",
+        type=_shares,
+        default=[],
+        metavar="P,P,...",
+        help="limits between which the event falls with this probability, such as 0.8",
+    )
+    predict.add_argument("--mean", type=_time, metavar="T", help="mean event-free time up to T")
+    predict.add_argument(
+        "--shap",
+        type=_time,
+        metavar="T",
+        help="SHAP values of the log-odds of each cause against event-free at T",
+    )
+    predict.add_argument(
+        "--out",
+        default="-",
+        metavar="FILE",
+        help="a .csv, .csv.gz, .tsv, .xlsx or .parquet file (default: CSV on standard output)",
     )
     predict.add_argument(
         "--id", action="append", default=[], metavar="A,B", help="columns to copy to the output"
     )
+    predict.add_argument(
+        "--digits", type=_whole_number(0), metavar="N", help="decimals to write (default: all)"
+    )
+    predict.add_argument(
+        "--out-decimal",
+        choices=[".", ","],
+        default=".",
+        help="what precedes decimals in CSV; with a comma, semicolons separate columns",
+    )
     predict.add_argument("--force", action="store_true", help="replace a file of that name")
+
+
+def _add_explain(explain: argparse.ArgumentParser) -> None:
+    explain.add_argument(
+        "--row", type=_whole_number(1), metavar="N", help="which person, where there are several"
+    )
+    explain.add_argument(
+        "--out", default="person.html", metavar="FILE", help="the page (default: person.html)"
+    )
+    explain.add_argument("--title", help="heading of the page (default: file and row)")
+    explain.add_argument("--force", action="store_true", help="replace a page of that name")
 
 
 def _add_training(command: argparse.ArgumentParser) -> None:

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from survival_objectives.cli._errors import CommandError, counted, listed, suggestion
+from survival_objectives.cli._dates import Span, spans
+from survival_objectives.cli._errors import CommandError, counted, listed, quoted, suggestion
 from survival_objectives.cli._tables import Table
 
 __all__ = ["Events", "outcomes", "understand_events"]
 
 # More labels than any study tells apart: a sign that another column was meant.
 _MAX_LABELS = 50
+# Labels that mean censored and nothing else.
 _CENSORED = frozenset(
     {
         "censored",
@@ -35,6 +37,14 @@ _CENSORED = frozenset(
         "n",
         "false",
     }
+)
+# Labels that look as if follow-up had ended without the event.
+_PERHAPS_CENSORED = re.compile(
+    r"cens|\balive|\bliv(ing|es)\b|surviv|\bno[ _-]?event|[ _-]free\b|\bnone\b|not? (dead|died)"
+    r"|\blost\b|\bltfu|loss to|follow[ _-]?up|withdr[ae]w|consent|drop(ped)?[ _-]?out|migrat"
+    r"|\bmoved|relocat|transferred|left (the )?(study|country|area|plan)|still (alive|in|under)"
+    r"|(end|close|closing|completion) of|complet\w* (the )?(study|follow)|study (end|clos|complet)"
+    r"|administrativ|ongoing|cut[ _-]?off"
 )
 # A cause of these names says nothing: it is called "event".
 _HAPPENED = frozenset({"1", "true", "yes", "y", "event"})
@@ -78,6 +88,7 @@ def understand_events(
     *,
     censored: Sequence[str] = (),
     nobody_censored: bool = False,
+    names: Mapping[str, str] | None = None,
 ) -> Events:
     """The meaning of the labels in the event column, an error where it is not obvious.
 
@@ -90,6 +101,8 @@ def understand_events(
         Labels that mean "censored", where the person who runs the command names them.
     nobody_censored : bool
         Whether all labels are causes.
+    names : mapping of str to str, optional
+        What to call the causes, by label.
     """
     labels = _label_counts(table, column)
     if len(labels) > _MAX_LABELS:
@@ -112,24 +125,39 @@ def understand_events(
         )
         raise CommandError(msg)
     codes = dict.fromkeys(chosen, 0) | _cause_codes(causes)
-    return Events(codes, {0: "censored", **_cause_names(codes)})
+    events = {0: "censored", **_cause_names(codes)}
+    for label, name in (names or {}).items():
+        if codes.get(label, 0) == 0:
+            hint = suggestion(label, causes, "causes")
+            msg = f"--event-names has {label!r}, but no cause of {column!r} is labelled so; {hint}"
+            raise CommandError(msg)
+        events[codes[label]] = name
+    if len(set(events.values())) < len(events):
+        msg = f"--event-names gives two states of {column!r} one name: {listed(events.values())}"
+        raise CommandError(msg)
+    return Events(codes, events)
 
 
-def outcomes(table: Table, *, duration: str, event: str, events: Events) -> pd.DataFrame:
-    """The columns ``event`` and ``duration`` of all people."""
+def outcomes(table: Table, *, duration: str | Span, event: str, events: Events) -> pd.DataFrame:
+    """The columns ``event`` and ``duration`` of all people.
+
+    ``duration`` is a column, or the span between two columns of dates.
+    """
     labels = _labels(table, event)
     unknown = ~labels.isin(list(events.codes)).to_numpy()
     if unknown.any():
-        row = int(np.flatnonzero(unknown)[0])
+        first = labels.iloc[int(np.flatnonzero(unknown)[0])]
         msg = (
-            f"{table.source}, {table.place(row)}: the event {event!r} is {labels.iloc[row]!r}, "
-            f"which training never saw; {suggestion(labels.iloc[row], events.codes, 'labels')}"
+            f"{table.source}: the event {event!r} has labels that training never saw: "
+            f"{table.stray(event, unknown)}; {suggestion(first, events.codes, 'labels')}"
         )
         raise CommandError(msg)
     return pd.DataFrame(
         {
             "event": labels.map(events.codes).to_numpy(np.int64),
-            "duration": _durations(table, duration),
+            "duration": (
+                _durations(table, duration) if isinstance(duration, str) else spans(table, duration)
+            ),
         }
     )
 
@@ -139,10 +167,9 @@ def _labels(table: Table, column: str) -> pd.Series[Any]:
     """Labels of the event column as text; True in any spelling is ``true``."""
     missing = table.is_missing(column)
     if missing.any():
-        row = int(np.flatnonzero(missing)[0])
         msg = (
-            f"{table.source}, {table.place(row)}: the event {column!r} is missing "
-            f"({counted(missing.sum(), 'such row')}); fill it in, or remove these people"
+            f"{table.source}: the event {column!r} is missing on {table.places(missing)}; fill it "
+            "in, or remove these people"
         )
         raise CommandError(msg)
     labels = table.texts(column)
@@ -190,15 +217,33 @@ def _obvious_censored(labels: Mapping[str, int], column: str) -> list[str]:
                 "whole number or text; are --event and --duration swapped?"
             )
             raise CommandError(msg)
-        found = [label for label in labels if _core(label) in _CENSORED]
-        if len(found) == 1:
+        found = [label for label in labels if _looks_censored(label)]
+        if len(found) == 1 and _core(found[0]) in _CENSORED:
             return found
+        if len(found) > 1:
+            shown = ", ".join(f"{label!r} ({counted(labels[label], 'row')})" for label in found)
+            options = " ".join(f"--censored-label {quoted(label)}" for label in found)
+            msg = (
+                f"which values of the event column {column!r} mean censored? These look like it: "
+                f"{shown}. If all do, use: {options}; leave out those that are causes of their own"
+            )
+            raise CommandError(msg)
     shown = ", ".join(f"{label!r} ({counted(n, 'row')})" for label, n in labels.items())
     msg = (
         f"which value of the event column {column!r} means censored? It has {shown}; "
         "name it with --censored-label, or use --nobody-censored"
     )
     raise CommandError(msg)
+
+
+def _looks_censored(label: str) -> bool:
+    """Whether a label may mean that follow-up ended without the event.
+
+    >>> [_looks_censored(label) for label in ("End of study", "3: emigrated", "dead", "relapse")]
+    [True, True, False, False]
+    """
+    core = _core(label)
+    return core in _CENSORED or _PERHAPS_CENSORED.search(core) is not None
 
 
 def _core(label: str) -> str:
@@ -232,29 +277,23 @@ def _cause_names(codes: Mapping[str, int]) -> dict[int, str]:
 def _durations(table: Table, column: str) -> Any:
     numbers, missing = table.numbers(column), table.is_missing(column)
     if numbers.wrong.any():
-        row = int(np.flatnonzero(numbers.wrong)[0])
         msg = (
-            f"{table.source}, {table.place(row)}: the duration {column!r} is "
-            f"{str(table.frame[column].iloc[row])!r}, not a number "
-            f"({counted(numbers.wrong.sum(), 'such row')}); give a time such as days from entry to "
-            "the event or the last visit"
+            f"{table.source}: the duration {column!r} is not a number on "
+            f"{table.stray(column, numbers.wrong)}; give a time such as days from entry to the "
+            "event or the last visit, or two columns of dates with --start-date and --end-date"
         )
         raise CommandError(msg)
     if missing.any():
-        row = int(np.flatnonzero(missing)[0])
         msg = (
-            f"{table.source}, {table.place(row)}: the duration {column!r} is missing "
-            f"({counted(missing.sum(), 'such row')}); fill in until when these people were seen, "
-            "or remove them"
+            f"{table.source}: the duration {column!r} is missing on {table.places(missing)}; fill "
+            "in until when these people were seen, or remove them"
         )
         raise CommandError(msg)
     negative = numbers.values < 0
     if negative.any():
-        row = int(np.flatnonzero(negative)[0])
         msg = (
-            f"{table.source}, {table.place(row)}: the duration {column!r} is "
-            f"{numbers.values[row]:g} ({counted(negative.sum(), 'such row')}); durations count "
-            "from 0"
+            f"{table.source}: the duration {column!r} is below 0 on "
+            f"{table.stray(column, negative)}; durations count from 0"
         )
         raise CommandError(msg)
     return numbers.values

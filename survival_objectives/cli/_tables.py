@@ -1,4 +1,4 @@
-"""Tables from CSV and Parquet files, with the place of every row for messages.
+"""Tables from CSV, Excel and Parquet files, with the place of every row for messages.
 
 Cells of a CSV file stay text here, so that whoever reads a column can name the cell that is wrong.
 """
@@ -6,12 +6,17 @@ Cells of a CSV file stay text here, so that whoever reads a column can name the 
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import re
+import sys
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime, time
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +31,11 @@ MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "#N/A", "<NA>", "null
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _PARQUET = (".parquet", ".pq")
+_EXCEL = (".xlsx", ".xlsm")
 _OTHER_FORMATS = {
-    ".xlsx": "an Excel file",
-    ".xls": "an Excel file",
+    ".xls": "an old Excel file",
+    ".ods": "an OpenDocument file",
+    ".zip": "a ZIP archive",
     ".dta": "a Stata file",
     ".sav": "an SPSS file",
     ".sas7bdat": "a SAS file",
@@ -45,6 +52,9 @@ _NUMBER = {
     ".": re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)?(\.\d*)?([eE][+-]?\d+)?"),
 }
 _WHOLE = re.compile(r"(-?\d+)\.0+")
+_PERCENT = re.compile(r"\s*%$")
+# Standard input, as a file's name.
+_STDIN = "-"
 
 
 @dataclass(frozen=True)
@@ -129,6 +139,29 @@ class Table:
             missing |= column.isin(self.missing)
         return missing.to_numpy(bool)
 
+    def has_percent_signs(self, name: str) -> bool:
+        """Whether numbers of a column have a percent sign, which is not read: 12 % is 12."""
+        if not self.is_text(name):
+            return False
+        signed = self.frame[name][self.frame[name].str.endswith("%", na=False)].unique()
+        number = _NUMBER[self.decimal]
+        return len(signed) > 0 and all(
+            number.fullmatch(_PERCENT.sub("", cell)) is not None for cell in signed
+        )
+
+    def stray(self, name: str, wrong: npt.NDArray[np.bool_], limit: int = 20) -> str:
+        """The cells of a column that are wrong, each with its place, as a list in one line."""
+        rows = np.flatnonzero(wrong)
+        shown = [f"{self.place(row)} {str(self.frame[name].iloc[row])!r}" for row in rows[:limit]]
+        more = f" and {len(rows) - limit} more" if len(rows) > limit else ""
+        return ", ".join(shown) + more
+
+    def places(self, rows: npt.NDArray[np.bool_], limit: int = 20) -> str:
+        """Where rows stand in the file, as a list in one line."""
+        found = np.flatnonzero(rows)
+        more = f" and {len(found) - limit} more" if len(found) > limit else ""
+        return ", ".join(self.place(row) for row in found[:limit]) + more
+
     def texts(self, name: str) -> pd.Series[Any]:
         """A column as text, whole numbers without decimals, NaN where missing."""
         known = self.frame[name][~self.is_missing(name)].astype(object)
@@ -149,7 +182,10 @@ class Table:
                 return Numbers(np.full(len(column), np.nan), ~missing)
             values = column.to_numpy(np.float64, na_value=np.nan)
         else:
-            text = _with_points(column.mask(missing, "nan"), self.decimal)
+            cells = column.mask(missing, "nan")
+            if self.has_percent_signs(name):
+                cells = cells.str.replace(_PERCENT, "", regex=True)
+            text = _with_points(cells, self.decimal)
             values = pd.to_numeric(text, errors="coerce").to_numpy(np.float64)
         finite = np.isfinite(values)
         return Numbers(np.where(finite, values, np.nan), ~missing & ~finite)
@@ -162,12 +198,14 @@ def read_table(
     decimal: str | None = None,
     missing: Iterable[str] = (),
 ) -> Table:
-    """The table in a CSV or Parquet file.
+    """The table in a file.
 
     Parameters
     ----------
     path : str
-        A file ending in .parquet or .pq is Parquet, any other is text with a header line.
+        A file ending in .parquet or .pq, or a folder of such files, is Parquet; one ending in .xlsx
+        is Excel, whose first sheet is read; any other is text with a header line, compressed if it
+        ends in .gz. ``-`` is text from standard input.
     separator : str, optional
         What stands between the columns. Default: found from the header.
     decimal : {".", ","}, optional
@@ -175,12 +213,24 @@ def read_table(
     missing : iterable of str
         Further cells that mean "not known".
     """
+    tokens = MISSING | set(missing)
+    if path == _STDIN:
+        return _read_text(sys.stdin.buffer.read(), "standard input", separator, decimal, tokens)
     file = Path(path)
     _check_readable(file)
-    tokens = MISSING | set(missing)
-    if file.suffix.lower() in _PARQUET:
+    suffix = file.suffix.lower()
+    if file.is_dir() or suffix in _PARQUET:
         return _read_parquet(file, tokens)
-    return _read_text(file, separator, decimal, tokens)
+    if suffix in _EXCEL:
+        return _read_excel(file, tokens)
+    content = file.read_bytes()
+    if suffix == ".gz":
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            msg = f"{path!r} cannot be unpacked ({error}); is it complete?"
+            raise CommandError(msg) from error
+    return _read_text(content, path, separator, decimal, tokens)
 
 
 def _check_readable(file: Path) -> None:
@@ -191,15 +241,76 @@ def _check_readable(file: Path) -> None:
         msg = f"there is no file {name!r}; {hint}"
         raise CommandError(msg)
     if file.is_dir():
-        msg = f"{name!r} is a folder; give a CSV or Parquet file"
-        raise CommandError(msg)
+        if not any(part.suffix.lower() in _PARQUET for part in file.iterdir()):
+            msg = f"{name!r} is a folder without Parquet files; give a CSV, Excel or Parquet file"
+            raise CommandError(msg)
+        return
     suffix = file.suffix.lower()
     if suffix in _OTHER_FORMATS:
-        msg = f"{name!r} is {_OTHER_FORMATS[suffix]}; save it as CSV or Parquet first"
+        msg = f"{name!r} is {_OTHER_FORMATS[suffix]}; save it as CSV, Excel (.xlsx) or Parquet"
         raise CommandError(msg)
     if file.stat().st_size == 0:
-        msg = f"{name!r} is empty; give a file with a header and a row a person"
+        msg = f"{name!r} is empty; give a file with a header and a row per person"
         raise CommandError(msg)
+
+
+# ---------------------------------------------------------------------------------------- Excel
+def _read_excel(file: Path, missing: frozenset[str]) -> Table:
+    source = str(file)
+    try:
+        from openpyxl import load_workbook
+        from openpyxl.utils.exceptions import InvalidFileException
+    except ImportError:
+        msg = (
+            f"{source!r} is an Excel file, which openpyxl reads; use: pip install openpyxl, or "
+            "save it as CSV"
+        )
+        raise CommandError(msg) from None
+    try:
+        # Values that Excel computed last, not formulas.
+        book = load_workbook(file, read_only=True, data_only=True)
+    except (OSError, ValueError, KeyError, InvalidFileException, BadZipFile) as error:
+        msg = f"{source!r} cannot be read as an Excel file ({error}); save it again, or as CSV"
+        raise CommandError(msg) from error
+    sheet = book.worksheets[0]
+    header: list[str] = []
+    rows, lines, n_blank = [], [], 0
+    for number, record in enumerate(sheet.iter_rows(values_only=True), start=1):
+        cells = [_excel_cell(value) for value in record]
+        if not any(cells):
+            n_blank += 1
+        elif not header:
+            n_columns = max(column for column, cell in enumerate(cells, start=1) if cell)
+            header = _names(cells[:n_columns], source)
+        else:
+            beyond = [cell for cell in cells[len(header) :] if cell]
+            if beyond:
+                msg = (
+                    f"row {number} of {source} has {beyond[0]!r} in a column without name; name it "
+                    "in the first row, or empty the cell"
+                )
+                raise CommandError(msg)
+            rows.append([*cells, *[""] * len(header)][: len(header)])
+            lines.append(number)
+    _check_rows(len(rows), source)
+    notes = []
+    if len(book.worksheets) > 1:
+        others = [other.title for other in book.worksheets[1:]]
+        notes.append(f"read the first sheet, {sheet.title!r}; not read: {listed(others)}")
+    if n_blank:
+        notes.append(f"{counted(n_blank, 'empty row')} skipped")
+    frame = pd.DataFrame(rows, columns=pd.Index(header), dtype=object)
+    places = np.array(lines, dtype=np.int64)
+    return Table(source, frame, places, unit="row", missing=missing, notes=tuple(notes))
+
+
+def _excel_cell(value: Any) -> str:
+    """What a cell holds, as it would stand in a CSV file."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.date().isoformat() if value.time() == time() else value.isoformat(" ")
+    return _text(value).strip()
 
 
 # -------------------------------------------------------------------------------------- Parquet
@@ -209,7 +320,7 @@ def _read_parquet(file: Path, missing: frozenset[str]) -> Table:
     except ImportError:
         msg = (
             f"{str(file)!r} is a Parquet file, which pyarrow reads; "
-            'use: pip install "survival-objectives[datasets]", or give a CSV file'
+            "use: pip install pyarrow, or give a CSV file"
         )
         raise CommandError(msg) from None
     except (OSError, ValueError) as error:
@@ -237,10 +348,14 @@ def _stripped(column: pd.Series[Any]) -> pd.Series[Any]:
 
 # ----------------------------------------------------------------------------------------- text
 def _read_text(
-    file: Path, separator: str | None, decimal: str | None, missing: frozenset[str]
+    content: bytes,
+    source: str,
+    separator: str | None,
+    decimal: str | None,
+    missing: frozenset[str],
 ) -> Table:
-    source, notes = str(file), []
-    text, encoding = _decoded(file)
+    notes = []
+    text, encoding = _decoded(content, source)
     if encoding is not None:
         notes.append(f"read as {encoding}, as it is not UTF-8")
     separator = separator or _separator(text, source)
@@ -269,13 +384,17 @@ _COMMAS = {
 }
 
 
-def _decoded(file: Path) -> tuple[str, str | None]:
-    """The file's text, and its encoding where that is not UTF-8."""
-    content = file.read_bytes()
+def _decoded(content: bytes, source: str) -> tuple[str, str | None]:
+    """The text, and its encoding where that is not UTF-8."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", errors="replace"), "UTF-16"
-    if b"\0" in content[:4096]:
-        msg = f"{str(file)!r} is not a text file; give a CSV or Parquet file"
+    position = content.find(b"\0")
+    if position >= 0:
+        line = content.count(b"\n", 0, position) + 1
+        msg = (
+            f"{source!r} has a NUL byte on line {line}, so it is damaged or no text file; "
+            "save it again as CSV in UTF-8"
+        )
         raise CommandError(msg)
     try:
         return content.decode("utf-8-sig"), None
@@ -286,7 +405,7 @@ def _decoded(file: Path) -> tuple[str, str | None]:
 def _separator(text: str, source: str) -> str:
     header = next((line for line in text.splitlines() if line.strip()), "")
     if not header:
-        msg = f"{source!r} is empty; give a file with a header and a row a person"
+        msg = f"{source!r} is empty; give a file with a header and a row per person"
         raise CommandError(msg)
     outside_quotes = re.sub(r'"[^"]*"', "", header)
     # Of equal counts the first of the dict wins: the comma.
@@ -341,7 +460,7 @@ def _check_names(names: list[str], source: str) -> None:
 
 def _check_rows(n_rows: int, source: str) -> None:
     if n_rows == 0:
-        msg = f"{source!r} has a header but no rows; give a file with a row a person"
+        msg = f"{source!r} has a header but no rows; give a file with a row per person"
         raise CommandError(msg)
 
 
@@ -379,7 +498,7 @@ def _decimals(frame: pd.DataFrame, sign: str, missing: frozenset[str]) -> dict[s
         if len(signed) == 0:
             continue
         cells = [cell for cell in frame[name].unique() if cell not in missing]
-        if all(_NUMBER[sign].fullmatch(cell) for cell in cells):
+        if all(_NUMBER[sign].fullmatch(_PERCENT.sub("", cell)) for cell in cells):
             clear = (cell for cell in signed if not _GROUPED.fullmatch(cell))
             found[name] = next(clear, signed[0])
     return found

@@ -34,6 +34,7 @@ def write_report(
     title: str = "Survival report",
     duration_name: str = "time",
     description: str | None = None,
+    cautions: Sequence[str] = (),
     overwrite: bool = False,
 ) -> Path:
     """Write a report on a model as one HTML file that needs nothing else.
@@ -62,6 +63,8 @@ def write_report(
         What durations are called, best with the unit; axes are labelled with it.
     description : str, optional
         A paragraph below the heading: where the data come from, who is in them.
+    cautions : sequence of str
+        Sentences to print before those that the report finds itself.
     overwrite : bool, default=False
         Whether an existing file may be replaced.
 
@@ -79,6 +82,7 @@ def write_report(
     study = _checked_study(model, X, y, assessment, event_names)
     script = _source("script.js")
     content = page(study, title=title, duration_name=duration_name, description=description)
+    content["cautions"] = [*cautions, *content["cautions"]]
     html = environment.get_template("report.html").render(
         **content, style=_source("style.css"), script=script, script_hash=_hash(script)
     )
@@ -158,7 +162,7 @@ def _environment() -> Any:
         import jinja2
         import markupsafe
     except ImportError as error:
-        msg = 'Reports are written with jinja2: pip install "survival-objectives[report]"'
+        msg = "Reports are written with jinja2: pip install jinja2"
         raise ImportError(msg) from error
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_source),

@@ -1,17 +1,21 @@
 """Fit, predict, evaluate and info agree with the Python interface, and leave nothing by halves."""
 
+import importlib.util
+import io
 import json
 import signal
 import subprocess
 import sys
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 from survival_objectives import SurvivalBoost, metrics
 from survival_objectives.cli import _fit
+from survival_objectives.cli._folder import _move_all
 from survival_objectives.cli._tuning import TunedSurvivalBoost
 
 COLUMNS = ["age", "stage", "smoker", "lab value (mg/l)"]
@@ -235,6 +239,81 @@ def test_report_is_written_inside_the_model_or_where_asked(run, workplace, peopl
     assert run(*again).code == 0
     assert "<html" in (workplace / "page.html").read_text(encoding="utf-8")
     assert not (workplace / "new" / "report.html").exists()
+
+
+def test_force_replaces_what_fit_wrote_and_nothing_else(run, workplace, people):
+    people.to_csv("model/data.csv", index=False)
+    (workplace / "model" / "notes").mkdir()
+    (workplace / "model" / "notes" / "plan.txt").write_text("keep")
+    command = ["fit", "model/data.csv", "--out", "model", *FIT, "--force"]
+    assert run(*command, "--engine", "lightgbm").code == 0
+    assert (workplace / "model" / "notes" / "plan.txt").read_text() == "keep"
+    pd.testing.assert_frame_equal(pd.read_csv("model/data.csv"), people)
+    written = {"schema.json", "survival_boost.json", "report.html", "events.txt"}
+    assert set(names(workplace / "model")) == {*written, "data.csv", "notes"}
+    assert SurvivalBoost.load("model").engine_ == "lightgbm"
+    # The report of that call goes with the model it is about.
+    assert run(*command, "--no-report").code == 0
+    assert "report.html" not in names(workplace / "model")
+    (workplace / "model" / "report.html").write_text("<title>my own page</title>")
+    refused = run(*command)
+    assert refused.code == 1
+    assert "'model/report.html' exists and is no report of survival-objectives" in refused.err
+
+
+def test_force_leaves_a_folder_alone_that_fit_did_not_write(run, workplace, X, y):
+    SurvivalBoost(n_estimators=2).fit(X, y).save("python")
+    refused = run("fit", "people.csv", "--out", "python", *FIT, "--force")
+    assert refused.code == 1
+    assert "'python' was not written by this version of `fit`" in refused.err
+
+
+def test_an_interrupted_exchange_of_files_is_undone(tmp_path):
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_text(name)
+    moves = [(tmp_path / "a", tmp_path / "old"), (tmp_path / "b", tmp_path / "a")]
+    with pytest.raises(FileNotFoundError):
+        _move_all([*moves, (tmp_path / "absent", tmp_path / "d")])
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        name: name for name in ("a", "b", "c")
+    }
+
+
+def test_predictions_are_real_excel_files(run, workplace, people):
+    command = ["predict", "model", "people.csv", "--times", "5,20", "--id", "patient_id"]
+    assert run(*command, "--out", "risks.xlsx").code == 0
+    assert run(*command, "--out", "risks.csv").code == 0
+    assert (workplace / "risks.xlsx").read_bytes()[:2] == b"PK"
+    written, expected = pd.read_excel("risks.xlsx"), pd.read_csv("risks.csv")
+    pd.testing.assert_frame_equal(written, expected)
+
+
+def test_formulas_in_ids_reach_no_spreadsheet(run, workplace, people):
+    evil = ['=HYPERLINK("http://x","y")', "+1+cmd|' /C calc'!A0", "@SUM(A1)", "-2+3", "-7", "a=b"]
+    people.assign(code=(evil * 40)[: len(people)]).to_csv("new.csv", index=False)
+    command = ["predict", "model", "new.csv", "--times", "5", "--id", "code", "--quiet"]
+    done = run(*command)
+    assert "160 cells of the columns of --id would be run as a formula" in done.err
+    read = pd.read_csv(io.StringIO(done.out))["code"].head(6).tolist()
+    assert read == [f"'{cell}" for cell in evil[:4]] + evil[4:]
+    assert run(*command, "--out", "risks.xlsx").err == ""
+    book = openpyxl.load_workbook("risks.xlsx")
+    cells = [row[0] for row in book.active.iter_rows(min_row=2, max_row=7)]
+    assert [cell.value for cell in cells] == evil
+    assert {cell.data_type for cell in cells} == {"s"}
+
+
+def test_without_openpyxl_no_file_pretends_to_be_excel(run, workplace, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "openpyxl" else found(name)
+    )
+    done = run("predict", "model", "people.csv", "--times", "5", "--out", "risks.xlsx")
+    assert done.code == 1
+    assert (
+        "which openpyxl writes; use: pip install openpyxl, or a name that ends in .csv" in done.err
+    )
+    assert not (workplace / "risks.xlsx").exists()
 
 
 def test_without_jinja2_there_is_a_model_but_no_report(run, workplace, monkeypatch):

@@ -126,7 +126,9 @@ def test_what_is_a_number(read, cells, decimal, values):
         ("x, x\n1,2\n", "more than one column named 'x'"),
         ("x,y\n", "has a header but no rows"),
         ("\n\n", "is empty"),
-        (b"\0\1\2", "is not a text file"),
+        (b"\0\1\2", "has a NUL byte on line 1, so it is damaged or no text file"),
+        (b"x,y\n" + b"1,2\n" * 3000 + b"3,\0004\n", "has a NUL byte on line 3002"),
+        ("x,y\n1,2\n".encode("utf-16-le"), "has a NUL byte on line 1"),
     ],
 )
 def test_files_that_cannot_be_read(read, content, fragment):
@@ -159,5 +161,5 @@ def test_parquet_without_pyarrow_names_the_extra(read, monkeypatch):
         raise ImportError("Unable to find a usable engine")
 
     monkeypatch.setattr(pd, "read_parquet", lacking)
-    with pytest.raises(CommandError, match=r'pip install "survival-objectives\[datasets\]"'):
+    with pytest.raises(CommandError, match="use: pip install pyarrow, or give a CSV"):
         read(b"PAR1", name="people.parquet")

@@ -1,0 +1,161 @@
+"""Columns of dates: how they are written, and the time between two of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from survival_objectives.cli._errors import CommandError, UsageError, listed
+from survival_objectives.cli._tables import Table
+
+__all__ = ["UNIT_DAYS", "Span", "days", "looks_like_dates", "spans"]
+
+FloatArray = npt.NDArray[np.float64]
+
+#: Days in a unit of time; months and years are mean ones.
+UNIT_DAYS = {"days": 1.0, "weeks": 7.0, "months": 30.4375, "years": 365.25}
+
+_DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
+    r"|\d{1,2}[- ]?[A-Za-z]{3,9}[- ]?\d{2,4})([T ]+\d{1,2}:\d{2}.*)?"
+)
+_TIME_OF_DAY = re.compile(r"[T ]+\d{1,2}:\d{2}.*$")
+_FORMATS = (
+    "%Y-%m-%d",
+    "%Y/%m/%d",
+    "%Y.%m.%d",
+    "%d.%m.%Y",
+    "%d.%m.%y",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d/%m/%y",
+    "%m/%d/%y",
+    "%d-%m-%Y",
+    "%m-%d-%Y",
+    "%d-%b-%Y",
+    "%d %b %Y",
+    "%d %B %Y",
+    "%d%b%Y",
+)
+# Where so many cells are dates, the others are mistakes.
+_MOSTLY = 0.8
+
+
+@dataclass(frozen=True)
+class Span:
+    """A duration as the time between two columns of dates.
+
+    Attributes
+    ----------
+    start, end : str
+        Columns of dates: entry, and event or last visit.
+    unit : str
+        A key of `UNIT_DAYS`.
+    date_format : str, optional
+        How dates are written, as `datetime.strptime` takes it. Default: found.
+    """
+
+    start: str
+    end: str
+    unit: str = "days"
+    date_format: str | None = None
+
+
+def looks_like_dates(texts: npt.NDArray[Any]) -> bool:
+    """Whether most of the different cells of a column are dates."""
+    return bool(np.mean([_DATE.fullmatch(text) is not None for text in texts]) >= _MOSTLY)
+
+
+def days(table: Table, name: str, date_format: str | None = None) -> FloatArray:
+    """A column of dates as days since 1970-01-01, NaN where missing; the time of day is left out.
+
+    An error where a cell is no date, or where day and month cannot be told apart.
+    """
+    missing = table.is_missing(name)
+    values = table.frame[name]
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+        dates = values.dt.tz_localize(None) if values.dt.tz is not None else values
+    elif table.is_text(name):
+        texts = values[~missing].str.replace(_TIME_OF_DAY, "", regex=True)
+        chosen = date_format or _date_format(table, name, texts)
+        dates = _parsed(texts, chosen).reindex(values.index)
+        wrong = dates.isna().to_numpy(bool) & ~missing
+        if wrong.any():
+            msg = (
+                f"{table.source}: column {name!r} has cells that are no dates such as "
+                f"{pd.Timestamp(2024, 5, 31).strftime(chosen)!r} ({chosen}): "
+                f"{table.stray(name, wrong)}; correct them, or name the format with --date-format"
+            )
+            raise CommandError(msg)
+    else:
+        msg = f"{table.source}: column {name!r} holds numbers and no dates; use --duration instead"
+        raise CommandError(msg)
+    whole = dates.to_numpy("datetime64[D]").astype(np.float64)
+    return np.where(missing, np.nan, whole)
+
+
+def _parsed(texts: pd.Series[Any], date_format: str) -> pd.Series[Any]:
+    try:
+        return pd.to_datetime(texts, format=date_format, errors="coerce")
+    except ValueError as error:
+        msg = f"--date-format is {date_format!r} ({error}); use one such as %d.%m.%Y or %m/%d/%y"
+        raise UsageError(msg) from error
+
+
+def _date_format(table: Table, name: str, texts: pd.Series[Any]) -> str:
+    """The format in which most cells are dates; an error where two give other dates."""
+    n_cells = texts.value_counts()
+    different = pd.Series(n_cells.index, dtype=object)
+    parsed = {candidate: _parsed(different, candidate) for candidate in _FORMATS}
+    counts = {
+        candidate: int(n_cells.to_numpy()[dates.notna()].sum())
+        for candidate, dates in parsed.items()
+    }
+    most = max(counts.values())
+    if most < _MOSTLY * len(texts):
+        msg = (
+            f"{table.source}: column {name!r} holds cells such as {listed(different, 3)}, which "
+            "are no dates in a known format; name it with --date-format, such as %d.%m.%Y"
+        )
+        raise CommandError(msg)
+    best = [candidate for candidate, count in counts.items() if count == most]
+    others = [other for other in best[1:] if not parsed[other].equals(parsed[best[0]])]
+    if others:
+        msg = (
+            f"{table.source}: which is the day and which the month in column {name!r}, such as "
+            f"{different[0]!r}? Use --date-format {best[0]} or --date-format {others[0]}"
+        )
+        raise CommandError(msg)
+    return best[0]
+
+
+def spans(table: Table, span: Span) -> FloatArray:
+    """Time from start to end of each person, in the unit of the span."""
+    start = days(table, span.start, span.date_format)
+    end = days(table, span.end, span.date_format)
+    for name, dates, what in ((span.start, start, "start"), (span.end, end, "end")):
+        if np.isnan(dates).any():
+            msg = (
+                f"{table.source}: the {what} date {name!r} is missing on "
+                f"{table.places(np.isnan(dates))}; fill it in (the end of people without event is "
+                "their last visit), or remove these people"
+            )
+            raise CommandError(msg)
+    before = np.flatnonzero(end < start)
+    if len(before):
+        shown = ", ".join(
+            f"{table.place(row)} ({table.frame[span.start].iloc[row]} to "
+            f"{table.frame[span.end].iloc[row]})"
+            for row in before[:20]
+        )
+        msg = (
+            f"{table.source}: the end date {span.end!r} is before the start date {span.start!r} "
+            f"on {shown}; correct them, or swap --start-date and --end-date"
+        )
+        raise CommandError(msg)
+    return (end - start) / UNIT_DAYS[span.unit]

@@ -1,0 +1,257 @@
+"""``evaluate`` and ``compare``: saved models on people with known outcomes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from survival_objectives.cli._baselines import baseline_curves
+from survival_objectives.cli._console import Console
+from survival_objectives.cli._errors import CommandError
+from survival_objectives.cli._folder import Schema, load_folder
+from survival_objectives.cli._outcomes import Events
+from survival_objectives.cli._people import schema_features, schema_outcomes, schema_table
+from survival_objectives.cli._scores import held_out_scores, score_times
+from survival_objectives.metrics import FollowUpWarning, calibration_curve
+
+__all__ = ["run_compare", "run_evaluate"]
+
+FloatArray = npt.NDArray[np.float64]
+
+# Samples of people, drawn with replacement, whose scores show how far chance moves them.
+_N_RESAMPLES = 50
+_Z95 = 1.959963984540054
+
+
+# --------------------------------------------------------------------------------------- evaluate
+def run_evaluate(options: argparse.Namespace, console: Console) -> int:
+    """Print how well the model predicts the people of a file, beside the baselines of training."""
+    model, schema = load_folder(options.model)
+    table = schema_table(options, schema)
+    y = schema_outcomes(options, table, schema)
+    X = schema_features(table, schema, console)
+    times = _times(options, y, float(model.times_[-1]))
+    curves = {"model": model.predict_cumulative_incidence(X, times)}
+    curves |= baseline_curves(schema.baselines, X, times)
+    console.progress(f"scoring {table.n_rows} people and {_N_RESAMPLES} resamples of them")
+    scores = _scores(y, curves, times, schema.events)
+    calibration = _calibration(y, curves["model"], times, options.times, schema.events)
+    n_events = int((y["event"] > 0).sum())
+    if options.json:
+        content = {
+            "model": options.model,
+            "data": options.data,
+            "people": table.n_rows,
+            "events": n_events,
+            "last_time": float(times[-1]),
+            "scores": _records(scores),
+            "calibration": _records(calibration),
+        }
+        console.result(json.dumps(content, indent=1, ensure_ascii=False))
+        return 0
+    console.result(
+        f"{table.source}: {table.n_rows} people, {n_events} with an event; "
+        f"times up to {_time(times[-1], schema)}, concordance at "
+        f"{_time(times[len(times) // 2], schema)}\n"
+    )
+    console.result(_shown(scores))
+    console.result(
+        f"\n± is the standard error over {_N_RESAMPLES} resamples of these people"
+        + (
+            "; baselines are those of the training people."
+            if len(curves) > 1
+            else "; the model was saved without baselines, train it again to have them here."
+        )
+    )
+    console.result("\nCalibration: mean predicted and observed probability of the event\n")
+    console.result(calibration.round(4).to_string(index=False))
+    return 0
+
+
+def _times(options: argparse.Namespace, y: pd.DataFrame, latest: float) -> FloatArray:
+    """Times of the scores: those asked for, or even ones."""
+    if not options.times:
+        return score_times(y, latest)
+    times = np.unique([float(time) for time in options.times])
+    observed = y["duration"].to_numpy()
+    if not (y["event"] > 0).any():
+        score_times(y, latest)  # It says that there is nothing to score.
+    if times[0] <= 0 or times[-1] >= observed.max():
+        msg = (
+            f"--times has {times[0] if times[0] <= 0 else times[-1]:g}, but these people can be "
+            f"scored after 0 and before {observed.max():g}, when the last of them was seen"
+        )
+        raise CommandError(msg)
+    return times
+
+
+def _scores(
+    y: pd.DataFrame, curves: Mapping[str, FloatArray], times: FloatArray, events: Events
+) -> pd.DataFrame:
+    """Scores of all models with standard errors, and the differences from the first."""
+    first, *others = curves
+    table = held_out_scores(y, curves[first], times, events)
+    values = {name: _values(y, part, times, events) for name, part in curves.items()}
+    draws = _resampled(y, curves, times, events)
+    table["standard_error"] = np.nanstd(draws[first], axis=0, ddof=1)
+    for name in others:
+        table[name] = values[name]
+        table[f"{first} - {name}"] = values[first] - values[name]
+        table[f"± {name}"] = np.nanstd(draws[first] - draws[name], axis=0, ddof=1)
+    return table
+
+
+def _values(y: pd.DataFrame, curves: FloatArray, times: FloatArray, events: Events) -> FloatArray:
+    return held_out_scores(y, curves, times, events)["value"].to_numpy(np.float64)
+
+
+def _resampled(
+    y: pd.DataFrame, curves: Mapping[str, FloatArray], times: FloatArray, events: Events
+) -> dict[str, FloatArray]:
+    """Scores of the same resamples of people for all models, (n_resamples, n_scores)."""
+    generator = np.random.default_rng(0)
+    draws: dict[str, list[FloatArray]] = {name: [] for name in curves}
+    while len(next(iter(draws.values()))) < _N_RESAMPLES:
+        rows = generator.integers(0, len(y), len(y))
+        drawn = y.iloc[rows]
+        if drawn["event"].max() == 0:
+            continue
+        with warnings.catch_warnings():
+            # A resample may end before the people it is drawn from.
+            warnings.simplefilter("ignore", FollowUpWarning)
+            for name, part in curves.items():
+                draws[name].append(_values(drawn, part[rows], times, events))
+    return {name: np.array(found) for name, found in draws.items()}
+
+
+def _shown(scores: pd.DataFrame) -> str:
+    """The scores as text: a value and its error in one cell."""
+    shown = scores[["metric", "event", "better"]].copy()
+    shown["model"] = [
+        f"{value:.4f} ± {error:.4f}"
+        for value, error in zip(scores["value"], scores["standard_error"], strict=True)
+    ]
+    for name in [column[2:] for column in scores.columns if column.startswith("± ")]:
+        difference = zip(scores[f"model - {name}"], scores[f"± {name}"], strict=True)
+        shown[name] = scores[name].round(4)
+        shown[f"model - {name}"] = [f"{value:+.4f} ± {error:.4f}" for value, error in difference]
+    return shown.to_string(index=False)
+
+
+def _calibration(
+    y: pd.DataFrame,
+    curves: FloatArray,
+    times: FloatArray,
+    asked: list[str],
+    events: Events,
+) -> pd.DataFrame:
+    """Mean predicted against observed incidence of each cause at the times asked for."""
+    quarters = times[[len(times) // 4, len(times) // 2, 3 * len(times) // 4]]
+    rows = []
+    for time in np.unique(times if asked else quarters):
+        for code in events.ids[1:]:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FollowUpWarning)
+                group = calibration_curve(
+                    None,
+                    y,
+                    curves,
+                    times,
+                    horizon=float(time),
+                    cause=code,
+                    n_groups=1,
+                    method="aalen-johansen",
+                    event_ids=events.ids,
+                )
+            half = _Z95 * float(group.standard_error[0])
+            observed = float(group.observed[0])
+            rows.append(
+                {
+                    "time": float(time),
+                    "event": events.names[code],
+                    "predicted": float(group.predicted[0]),
+                    "observed": observed,
+                    "low": max(observed - half, 0.0),
+                    "high": min(observed + half, 1.0),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    # JSON knows no NaN, which a score is where there is nobody to compare.
+    known = table.astype(object).where(table.notna(), None)
+    return [dict(zip(table.columns, row, strict=True)) for row in known.to_numpy().tolist()]
+
+
+def _time(time: float, schema: Schema) -> str:
+    return f"{time:g} {schema.time_unit}" if schema.time_unit else f"{time:g}"
+
+
+# ---------------------------------------------------------------------------------------- compare
+def run_compare(options: argparse.Namespace, console: Console) -> int:
+    """Print the scores of two models on the same people, and whether chance explains the rest."""
+    (first, schema), (second, other) = load_folder(options.model), load_folder(options.other)
+    if schema.events.codes != other.events.codes:
+        msg = (
+            f"{options.model!r} and {options.other!r} were trained on other events "
+            f"({', '.join(schema.events.causes)}; {', '.join(other.events.causes)}); train both on "
+            "the same"
+        )
+        raise CommandError(msg)
+    table = schema_table(options, schema)
+    people = [schema_features(table, each, console) for each in (schema, other)]
+    y = schema_outcomes(options, table, schema)
+    times = _times(options, y, float(min(first.times_[-1], second.times_[-1])))
+    curves = {
+        "first": first.predict_cumulative_incidence(people[0], times),
+        "second": second.predict_cumulative_incidence(people[1], times),
+    }
+    console.progress(f"scoring {table.n_rows} people and {_N_RESAMPLES} resamples of them")
+    scores = _compared(_scores(y, curves, times, schema.events))
+    if options.json:
+        content = {
+            "first": options.model,
+            "second": options.other,
+            "people": table.n_rows,
+            "scores": _records(scores),
+        }
+        console.result(json.dumps(content, indent=1, ensure_ascii=False))
+        return 0
+    console.result(
+        f"{table.source}: {table.n_rows} people, {int((y['event'] > 0).sum())} with an event; "
+        f"times up to {_time(times[-1], schema)}\n"
+        f"first: {options.model}\nsecond: {options.other}\n"
+    )
+    console.result(scores.round(4).to_string(index=False))
+    console.result("\nlow and high are the 95 % limits of the difference by chance.")
+    return 0
+
+
+def _compared(scores: pd.DataFrame) -> pd.DataFrame:
+    """Both scores, their difference with limits, and which is better beyond chance."""
+    difference = scores["first - second"].to_numpy(np.float64)
+    half = _Z95 * scores["± second"].to_numpy(np.float64)
+    sign = np.where(scores["better"] == "lower", 1, -1) * difference
+    clear = np.abs(difference) > half
+    verdict = np.where(~clear, "neither", np.where(sign < 0, "first", "second"))
+    return pd.DataFrame(
+        {
+            "metric": scores["metric"],
+            "event": scores["event"],
+            "better": scores["better"],
+            "first": scores["value"],
+            "second": scores["second"],
+            "difference": difference,
+            "low": difference - half,
+            "high": difference + half,
+            "better_model": verdict,
+        }
+    )

@@ -1,0 +1,280 @@
+"""Columns that look as if they were filled in after the outcome was known.
+
+A column may change the risk of the event; that is what it is there for. But what is known at entry
+cannot tell who will be *censored*. Let H be the Nelson-Aalen estimate of the cumulative hazard of
+censoring among all people. In a group that a column defines (a level, a missing value, or everybody
+else), the number of censored people to expect is
+
+    a = sum of H(T_i) over the group                                                           (A)
+
+whatever the risk of the event is in it: who dies early is soon out of reach of censoring, and adds
+little. If c < a people of the group are censored, the chance of so few is at most
+
+    exp(c - a + c log(a / c))                                                                  (B)
+
+and three findings name a column:
+
+- *no censoring*: (B) is too small, c <= a / 10, and the group has at least twice the events of
+  other people for its follow-up (censoring alone may well depend on a column, such as the year of
+  entry);
+- *early events*: at least 9 in 10 of the group have the event, and before other people so often
+  that the hazard ratio is above 20 beyond chance;
+- *one outcome for each value*, values of fewer than 10 people taken together;
+
+besides numbers that are nearly the duration. "Too small" and "beyond chance" are at a level of 1 %
+divided by the number of groups of all columns (Bonferroni). So in a table whose censoring does not
+depend on the columns, the chance of any false alarm is about 1 %, as long as no hazard ratio is
+above 20. What stays unseen: a group of events beside other events, where all follow-up ends at
+one time, as (A) is 0 before the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.special import gammaln
+from scipy.stats import rankdata
+
+from survival_objectives.cli._errors import quoted
+
+__all__ = ["Leak", "leaks"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+_LEVEL = 0.01
+_FEW_CENSORED = 0.1
+_MORE_EVENTS = 2.0
+_NEARLY_ALL = 0.9
+_STRONGEST = 20.0
+# Numbers with this share of equal values have a level of their own: 0 or 9999 for "not yet".
+_FREQUENT = 0.02
+# Fewer people, or fewer events, are no finding.
+_FEWEST = 10
+# A rank correlation with the duration, or a concordance, as high as this is no finding.
+_SAME_ORDER = 0.98
+_CONCORDANT = 0.97
+# Concordance compares pairs; so many people are enough to see one that is nearly perfect.
+_N_COMPARED = 1000
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A column that seems to know the outcome.
+
+    Attributes
+    ----------
+    column : str
+    finding : str
+        What was seen, with numbers.
+    """
+
+    column: str
+    finding: str
+
+    def __str__(self) -> str:
+        return (
+            f"column {self.column!r} seems to know the outcome: {self.finding}. If it was filled "
+            "in after the outcome was known, all scores are too good to be true; leave it out "
+            f"with --drop {quoted(self.column)}"
+        )
+
+
+def leaks(X: pd.DataFrame, y: pd.DataFrame) -> list[Leak]:
+    """Columns of ``X`` that seem to have been filled in after the outcome, one finding each.
+
+    Parameters
+    ----------
+    X : DataFrame
+        Numbers and categories.
+    y : DataFrame
+        The columns ``event``, 0 for censored, and ``duration``.
+    """
+    outcome = _Outcome(y["event"].to_numpy(np.int64), y["duration"].to_numpy(np.float64))
+    groups = {name: dict(_groups(X[name])) for name in X.columns}
+    n_tests = 2 * sum(len(found) for found in groups.values()) + len(groups)
+    evidence = -float(np.log(_LEVEL / n_tests))
+    found = []
+    for name in X.columns:
+        finding = (
+            _one_outcome_for_each_value(groups[name], outcome, evidence)
+            or _copy_of_duration(X[name], outcome)
+            or _unlikely_group(groups[name], outcome, evidence)
+        )
+        if finding:
+            found.append(Leak(str(name), finding))
+    return found
+
+
+class _Outcome:
+    """Outcomes, and how many events and censored people to expect for each person's follow-up."""
+
+    def __init__(self, event: IntArray, duration: FloatArray) -> None:
+        self.event, self.duration = event, duration
+        self.has_event = event > 0
+        times, position = np.unique(duration, return_inverse=True)
+        n_events = np.bincount(position, weights=self.has_event, minlength=len(times))
+        n_censored = np.bincount(position, weights=~self.has_event, minlength=len(times))
+        n_left = (n_events + n_censored)[::-1].cumsum()[::-1]
+        # Censoring at a time comes after the events of that time.
+        at_risk = np.maximum(n_left - n_events, 1)
+        censoring = np.cumsum(n_censored / at_risk)
+        before = np.append(0.0, censoring)[position]
+        self.expected_events = np.cumsum(n_events / n_left)[position]
+        self.expected_censored = np.where(self.has_event, before, censoring[position])
+
+
+def _groups(column: pd.Series[Any]) -> Iterator[tuple[str, BoolArray]]:
+    """People with the same value, where it is frequent, and how to call the value."""
+    missing = column.isna().to_numpy(bool)
+    if missing.any():
+        yield "a missing value", missing
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        codes = column.cat.codes.to_numpy()
+        counts = np.bincount(codes[codes >= 0], minlength=len(column.cat.categories))
+        for code in np.flatnonzero(counts >= _FEWEST).tolist():
+            yield repr(str(column.cat.categories[code])), codes == code
+        return
+    values = column.to_numpy(np.float64)
+    known, counts = np.unique(values[~missing], return_counts=True)
+    for value in known[counts >= max(_FEWEST, _FREQUENT * len(values))]:
+        yield f"the value {value:g}", values == value
+
+
+# -------------------------------------------------------------------------------------- findings
+def _unlikely_group(groups: dict[str, BoolArray], outcome: _Outcome, evidence: float) -> str:
+    """What is said of the group with the most events, of those that have too many."""
+    most, finding = 0, ""
+    for label, inside in groups.items():
+        for name, people in ((f"with {label}", inside), (f"without {label}", ~inside)):
+            n_events = int(outcome.has_event[people].sum())
+            if n_events <= max(most, _FEWEST):
+                continue
+            said = _without_censoring(people, outcome, evidence) or _early_events(
+                people, outcome, evidence
+            )
+            if said:
+                most = n_events
+                finding = f"of {people.sum()} people {name}, {n_events} had an event{said}"
+    return finding
+
+
+def _without_censoring(people: BoolArray, outcome: _Outcome, evidence: float) -> str:
+    n_censored = int((~outcome.has_event[people]).sum())
+    expected = float(outcome.expected_censored[people].sum())
+    if n_censored > _FEW_CENSORED * expected:
+        return ""
+    spread = n_censored * np.log(expected / n_censored) if n_censored else 0.0
+    if expected - n_censored - spread < evidence:
+        return ""
+    others = ~people
+    rate = outcome.has_event[people].sum() / outcome.expected_events[people].sum()
+    other_events, other_expected = (
+        outcome.has_event[others].sum(),
+        outcome.expected_events[others].sum(),
+    )
+    if rate * other_expected < _MORE_EVENTS * other_events:
+        return ""
+    return f" and {n_censored} were censored, where {expected:.0f} censored were to be expected"
+
+
+def _early_events(people: BoolArray, outcome: _Outcome, evidence: float) -> str:
+    """Whether events of the group come before those of other people, beyond what a risk does."""
+    n_events = int(outcome.has_event[people].sum())
+    n_others = int(outcome.has_event[~people].sum())
+    if n_events < _NEARLY_ALL * people.sum() or n_others < _FEWEST:
+        return ""
+    ahead = _n_outlived(outcome, people, ~people)
+    behind = _n_outlived(outcome, ~people, people)
+    # Under proportional hazards the ratio of such pairs is the hazard ratio.
+    error = np.sqrt(1 / n_events + 1 / n_others)
+    if np.log((ahead + 0.5) / (behind + 0.5)) - np.sqrt(2 * evidence) * error < np.log(_STRONGEST):
+        return ""
+    return f", in {ahead / (ahead + behind):.2%} of comparable pairs before people of other values"
+
+
+def _n_outlived(outcome: _Outcome, group: BoolArray, others: BoolArray) -> float:
+    """Number of pairs in which the person of the group has the event first; ties are halves."""
+    durations = np.sort(outcome.duration[others])
+    other_events = np.sort(outcome.duration[others & outcome.has_event])
+    events = outcome.duration[group & outcome.has_event]
+    later = len(durations) - np.searchsorted(durations, events, side="right")
+    tied = np.searchsorted(other_events, events, side="right") - np.searchsorted(
+        other_events, events, side="left"
+    )
+    return float(later.sum() + tied.sum() / 2)
+
+
+def _one_outcome_for_each_value(
+    groups: dict[str, BoolArray], outcome: _Outcome, evidence: float
+) -> str:
+    """Whether all people of a value, those of the rarer values together, have one outcome."""
+    position = np.zeros(len(outcome.event), dtype=np.int64)
+    for number, people in enumerate(groups.values(), start=1):
+        position[people] = number
+    counts = np.zeros((len(groups) + 1, outcome.event.max() + 1))
+    np.add.at(counts, (position, outcome.event), 1)
+    counts, kinds = counts[counts.any(axis=1)], counts.sum(axis=0)
+    kinds = kinds[kinds > 0]
+    if len(kinds) < 2 or ((counts > 0).sum(axis=1) > 1).any():
+        return ""
+    # By chance: the ways to give each value an outcome, among all orders of the outcomes.
+    n_orders = gammaln(len(position) + 1) - gammaln(kinds + 1).sum()
+    if n_orders - len(counts) * np.log(len(kinds)) < evidence:
+        return ""
+    label, people = max(groups.items(), key=lambda group: group[1].sum())
+    code = int(outcome.event[people][0])
+    shown = ("censored", "with an event")[code > 0]
+    return (
+        f"each of its values goes with one outcome only, in {len(position)} people without "
+        f"exception (all {people.sum()} with {label} are {shown})"
+    )
+
+
+def _copy_of_duration(column: pd.Series[Any], outcome: _Outcome) -> str:
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return ""
+    values = column.to_numpy(np.float64)
+    is_known = np.isfinite(values)
+    for people, who in ((is_known, "people"), (is_known & outcome.has_event, "people with event")):
+        if people.sum() >= _FEWEST:
+            correlation = abs(_rank_correlation(values[people], outcome.duration[people]))
+            if correlation > _SAME_ORDER:
+                return (
+                    f"it orders {people.sum()} {who} as the duration does (rank correlation "
+                    f"{correlation:.3f})"
+                )
+    concordance = _concordance(values, outcome)
+    concordance = max(concordance, 1 - concordance)
+    if concordance < _CONCORDANT:
+        return ""
+    return f"it alone tells in {concordance:.1%} of pairs of people who had the event first"
+
+
+def _rank_correlation(first: FloatArray, second: FloatArray) -> float:
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return 0.0
+    return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
+
+
+def _concordance(values: FloatArray, outcome: _Outcome) -> float:
+    """Share of pairs in which the first to have the event has the larger value; ties are halves."""
+    people = np.flatnonzero(np.isfinite(values))
+    if len(people) > _N_COMPARED:
+        people = np.random.default_rng(0).choice(people, _N_COMPARED, replace=False)
+    cases = people[outcome.has_event[people]]
+    first, second = outcome.duration[cases, None], outcome.duration[people]
+    later, tied = second > first, (second == first) & outcome.has_event[people]
+    n_pairs = np.count_nonzero(later) + np.count_nonzero(tied)
+    if len(cases) < _FEWEST or not later.any():
+        return 0.5
+    difference = values[cases, None] - values[people]
+    n_larger = np.count_nonzero(later & (difference > 0))
+    n_halves = np.count_nonzero(later & (difference == 0)) + np.count_nonzero(tied)
+    return (n_larger + n_halves / 2) / n_pairs

@@ -1,0 +1,76 @@
+"""New people for a saved model: the table, its features and outcomes, as training saw them."""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from survival_objectives.cli._columns import features
+from survival_objectives.cli._console import Console
+from survival_objectives.cli._dates import Span
+from survival_objectives.cli._errors import counted, listed
+from survival_objectives.cli._folder import Schema
+from survival_objectives.cli._outcomes import outcomes
+from survival_objectives.cli._tables import Table, read_table
+from survival_objectives.estimator import SurvivalBoost
+
+__all__ = ["log_odds_contributions", "schema_features", "schema_outcomes", "schema_table"]
+
+
+def schema_table(options: argparse.Namespace, schema: Schema) -> Table:
+    """The file that the command names, read with what means missing in training."""
+    return read_table(
+        options.data,
+        separator=options.separator,
+        decimal=options.decimal,
+        missing=(*schema.missing, *options.missing),
+    )
+
+
+def schema_features(table: Table, schema: Schema, console: Console) -> pd.DataFrame:
+    """The columns that the model uses; what is odd about them is said."""
+    for note in table.notes:
+        console.progress(f"{table.source}: {note}")
+    X, unseen = features(table, schema.columns)
+    for name, levels in unseen.items():
+        n_rows = int(table.texts(name).isin(levels).sum())
+        console.warn(
+            f"column {name!r} has {listed(levels)} ({counted(n_rows, 'row')}), which training "
+            "never saw; treated as missing"
+        )
+    return X
+
+
+def schema_outcomes(options: argparse.Namespace, table: Table, schema: Schema) -> pd.DataFrame:
+    """Outcomes as in training, in columns that may have other names."""
+    event = options.event or schema.event
+    table.require(event, "--event")
+    duration: str | Span | None = options.duration or schema.duration
+    if duration is None:
+        start, end = schema.start_date or "", schema.end_date or ""
+        duration = Span(start, end, schema.time_unit or "days", schema.date_format)
+        table.require(start, "the start date of training")
+        table.require(end, "the end date of training")
+    elif isinstance(duration, str):
+        table.require(duration, "--duration")
+    return outcomes(table, duration=duration, event=event, events=schema.events)
+
+
+def log_odds_contributions(
+    model: SurvivalBoost, X: pd.DataFrame, time: float
+) -> npt.NDArray[np.float64]:
+    """SHAP values of each cause's log-odds against being event-free at a time.
+
+    Returns
+    -------
+    float64 array of shape (n_samples, K, n_features + 2)
+        Of the features, the time and, last, the base.
+    """
+    values = model.shap_values(X, time)
+    if values.shape[1] == len(model.event_ids_):
+        # One margin per state: log-odds against event-free are differences, and so is their SHAP.
+        return values[:, 1:] - values[:, :1]
+    return values

@@ -1,0 +1,221 @@
+"""What fit, predict, evaluate, compare and explain can be asked for beyond the plain call."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from survival_objectives import SurvivalBoost
+from survival_objectives.baselines import CauseSpecificCox
+from survival_objectives.cli._baselines import baseline_curves, trained_baselines
+from survival_objectives.marginal import aalen_johansen
+from survival_objectives.validation import check_survival_target
+
+QUICK = ["--rounds", "3", "--test-size", "0.3", "--threads", "1", "--quiet"]
+PREDICT = ["predict", "model", "people.csv", "--quiet"]
+
+
+@pytest.fixture(name="X")
+def features(people):
+    return people[["age", "stage", "smoker", "lab value (mg/l)"]].astype({"stage": "category"})
+
+
+@pytest.fixture
+def y(people):
+    event = people["status"].map({"alive": 0, "death": 1, "relapse": 2})
+    return pd.DataFrame({"event": event, "duration": people["time"]})
+
+
+# ------------------------------------------------------------------------------------------- fit
+def test_durations_between_dates_are_those_of_a_column(run, workplace, people):
+    start = pd.Timestamp(2020, 1, 1) + pd.to_timedelta(people["patient_id"] - 1000, unit="D")
+    whole = np.ceil(people["time"])
+    dated = people.assign(
+        time=whole,
+        entry=start.dt.strftime("%d.%m.%Y"),
+        exit=(start + pd.to_timedelta(whole, unit="D")).dt.strftime("%d.%m.%Y"),
+    )
+    dated.to_csv("dated.csv", index=False)
+    dated.drop(columns=["entry", "exit"]).to_csv("plain.csv", index=False)
+    common = ["--event", "status", *QUICK, "--no-report"]
+    dates = ["--start-date", "entry", "--end-date", "exit", "--drop", "time"]
+    done = run("fit", "dated.csv", "--out", "dated", *dates, *common)
+    assert done.code == 0
+    assert f"{whole.max():g} days, median" in done.out
+    assert run("fit", "plain.csv", "--out", "plain", "--duration", "time", *common).code == 0
+    predict = ["--times", "5", "--quiet"]
+    assert run("predict", "dated", "dated.csv", *predict).out == (
+        run("predict", "plain", "plain.csv", *predict).out
+    )
+    scores = [
+        json.loads(run("evaluate", name, f"{name}.csv", "--json", "--quiet").out)["scores"]
+        for name in ("dated", "plain")
+    ]
+    assert scores[0] == scores[1]
+    assert "duration: days from entry to exit" in run("info", "dated").out
+    used = run("fit", "dated.csv", "--out", "new", *dates, *common, "--date", "entry")
+    assert used.code == 2
+    assert "--date names 'entry', which is the duration or the event" in used.err
+
+
+def test_names_units_title_and_horizons_reach_the_report(run, workplace):
+    done = run(
+        "fit", "people.csv", "--out", "new", "--duration", "time", "--event", "status", *QUICK,
+        "--event-names", "death=Death of any cause,relapse=Return", "--time-unit", "months",
+        "--title", "A short study", "--horizons", "4,8",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert "concordance, Death of any cause" in done.out
+    page = (workplace / "new" / "report.html").read_text(encoding="utf-8")
+    for fragment in ("<title>A short study", "Death of any cause", "months"):
+        assert fragment in page
+    names = pd.read_csv(
+        pd.io.common.StringIO(run("predict", "new", "people.csv", "--times", "2:6:2").out)
+    ).columns
+    assert names[:3].tolist() == [f"event_free_at_{time}" for time in (2, 4, 6)]
+    assert "Death_of_any_cause_by_4" in names
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "fragment"),
+    [
+        (["--event", "status"], 2, "how long were people seen? Name a column with --duration"),
+        (["--event", "status", "--start-date", "age"], 2, "--start-date is given without --end"),
+        (["--event", "status", "--duration", "time", "--end-date", "age"], 2, "both say how long"),
+        (
+            ["--event", "status", "--duration", "time", "--event-names", "dead=D"],
+            1,
+            "--event-names has 'dead', but no cause of 'status' is labelled so; did you",
+        ),
+        (["--event", "status", "--duration", "time", "--event-names", "x"], 2, "such as 1=death"),
+        (["--event", "status", "--duration", "time", "--horizons", "1,2,3,4"], 2, "one to three"),
+        (
+            ["--event", "status", "--duration", "time", "--horizons", "9999"],
+            1,
+            "has 9999, but follow-up",
+        ),
+    ],
+)
+def test_mistakes_in_the_outcome(run, workplace, options, code, fragment):
+    done = run("fit", "people.csv", "--out", "new", *options, *QUICK)
+    assert done.code == code
+    assert fragment in done.err.splitlines()[-1]
+    assert not (workplace / "new").exists()
+
+
+# --------------------------------------------------------------------------------------- predict
+def test_predict_gives_times_and_contributions(run, workplace, X):
+    extras = ["--median", "--quantiles", "0.25", "--bands", "0.8", "--mean", "20", "--shap", "10"]
+    assert run(*PREDICT, *extras, "--out", "extras.csv").code == 0
+    found = pd.read_csv("extras.csv")
+    model = SurvivalBoost.load("model")
+    for name, quantile in {
+        "median_time": 0.5,
+        "time_quantile_0.25": 0.25,
+        "time_low_0.8": 0.1,
+        "time_high_0.8": 0.9,
+    }.items():
+        expected = model.predict_quantile(X, quantile)
+        np.testing.assert_allclose(found[name].fillna(np.inf), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        found["mean_event_free_time_to_20"], model.predict_restricted_mean_time(X, 20)
+    )
+    shap = model.shap_values(X, 10.0)
+    np.testing.assert_allclose(found["shap_relapse_at_10_age"], shap[:, 1, 0], atol=1e-7)
+
+
+def test_rounded_numbers_with_decimal_commas(run, workplace):
+    done = run(*PREDICT, "--times", "5", "--digits", "3", "--out-decimal", ",")
+    header, first, *_ = done.out.splitlines()
+    assert header == "event_free_at_5;death_by_5;relapse_by_5"
+    assert all(len(cell) <= 5 and cell.startswith("0,") for cell in first.split(";"))
+
+
+@pytest.mark.parametrize(
+    ("options", "fragment"),
+    [
+        (["--times", "1:5"], "--times is '1:5', and '1:5' is not a range; use first:last:step"),
+        (["--times", "5:1:1"], "is not a range"),
+        (["--times", "0:1e9:1"], "of at most 1000 times"),
+        (["--quantiles", "1.5"], "--quantiles is '1.5'; use different shares between 0 and 1"),
+        (["--mean", "-1"], "--mean"),
+    ],
+)
+def test_mistakes_in_what_to_predict(run, workplace, options, fragment):
+    done = run(*PREDICT, *options)
+    assert (done.code, done.out) == (2, "")
+    assert fragment in done.err
+
+
+# -------------------------------------------------------------------------- evaluate and compare
+def test_saved_baselines_predict_as_those_that_were_trained(X, y):
+    content = json.loads(json.dumps(trained_baselines(X, y, 20.0)))
+    times = np.array([0.2, 4.0, 20.0])
+    curves = baseline_curves(content, X, times)
+    marginal = aalen_johansen(check_survival_target(y))(times).T
+    np.testing.assert_allclose(curves["Aalen-Johansen"][0], marginal, atol=0.01)
+    lab = X["lab value (mg/l)"]
+    design = np.column_stack(
+        [X["age"], X["stage"] == "II", X["stage"] == "III", X["smoker"], lab.fillna(lab.median())]
+    ).astype(float)
+    cox = CauseSpecificCox().fit(design, y).predict_cumulative_incidence(design, times)
+    np.testing.assert_allclose(curves["Cox"], cox, atol=0.02)
+    np.testing.assert_allclose(curves["Cox"].sum(axis=1), 1)
+
+
+def test_evaluate_stands_beside_baselines_with_spread_and_calibration(run, workplace):
+    content = json.loads(run("evaluate", "model", "people.csv", "--json", "--times", "4,8").out)
+    brier = content["scores"][0]
+    assert {"Aalen-Johansen", "model - Cox", "± Cox", "standard_error"} <= set(brier)
+    assert brier["model - Cox"] == pytest.approx(brier["value"] - brier["Cox"])
+    assert 0 < brier["standard_error"] < 0.05
+    assert brier["value"] < brier["Aalen-Johansen"]
+    assert [row["time"] for row in content["calibration"]] == [4, 4, 8, 8]
+    for row in content["calibration"]:
+        assert row["low"] <= row["observed"] <= row["high"]
+        assert abs(row["predicted"] - row["observed"]) < 0.1
+    printed = run("evaluate", "model", "people.csv").out
+    for fragment in ("model - Aalen-Johansen", "±", "Calibration: mean predicted and observed"):
+        assert fragment in printed
+    late = run("evaluate", "model", "people.csv", "--times", "9999")
+    assert late.code == 1
+    assert "--times has 9999, but these people can be scored" in late.err
+
+
+def test_compare_tells_a_difference_from_chance(run, workplace, people):
+    assert run(
+        "fit", "people.csv", "--out", "poor", "--duration", "time", "--event", "status",
+        "--drop", "age,stage", *QUICK, "--no-report",
+    ).code == 0  # fmt: skip
+    content = json.loads(run("compare", "model", "poor", "people.csv", "--json").out)
+    brier = content["scores"][0]
+    assert brier["better_model"] == "first"
+    assert brier["low"] < brier["difference"] < brier["high"] < 0
+    same = json.loads(run("compare", "model", "model", "people.csv", "--json").out)
+    assert {row["better_model"] for row in same["scores"]} == {"neither"}
+    assert "first: model" in run("compare", "model", "poor", "people.csv").out
+
+
+# --------------------------------------------------------------------------------------- explain
+def test_explain_writes_a_page_of_one_person(run, workplace, people, X):
+    assert "has 240 people; choose one with --row" in run("explain", "model", "people.csv").err
+    done = run("explain", "model", "people.csv", "--row", "3", "--times", "5,10", "--title", "<i>")
+    assert (done.code, done.out) == (0, "page: person.html\n")
+    page = (workplace / "person.html").read_text(encoding="utf-8")
+    risks = SurvivalBoost.load("model").predict_cumulative_incidence(X[2:3], [5.0, 10.0])[0]
+    for fragment in (
+        "<title>&lt;i&gt;",
+        "What moves the risk of relapse by 10",
+        "lab value (mg/l)",
+    ):
+        assert fragment in page
+    for value in risks.ravel():
+        assert f"{value:.1%}" in page
+    assert "<i>" not in page
+    people[:1].to_csv("row.csv", index=False)
+    assert run("explain", "model", "row.csv").code == 1
+    assert run("explain", "model", "row.csv", "--force").code == 0
+    (workplace / "mine.html").write_text("mine")
+    refused = run("explain", "model", "row.csv", "--out", "mine.html", "--force")
+    assert "'mine.html' exists and is no page of this program" in refused.err
