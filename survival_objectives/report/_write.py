@@ -57,8 +57,8 @@ def write_report(
     assessment : Assessment
         What `survival_objectives.assessment.assess` says of the same model on the same people.
     event_names : sequence of str, length K + 1, optional
-        Names of the labels, in their order, the one of 0 first. Default: "censored", "cause 1" and
-        so on. "censored" is shown as "event-free" where it is about predictions.
+        Names of the labels, in their order, the one of 0 first. Default: those of the model's
+        ``event_names_``. "censored" is shown as "event-free" where it is about predictions.
     title : str, default="Survival report"
         Heading of the page.
     duration_name : str, default="time"
@@ -182,13 +182,14 @@ def _checked_study(
             "rows. Pass the people that were assessed."
         )
         raise ValueError(msg)
-    states = _state_names(event_names, model.event_ids_.tolist())
+    states = _state_names(event_names, model)
     return Study(model, X, features, target, assessment, states, duration_name, time_unit)
 
 
-def _state_names(event_names: Sequence[str] | None, labels: list[int]) -> tuple[str, ...]:
+def _state_names(event_names: Sequence[str] | None, model: SurvivalBoost) -> tuple[str, ...]:
+    labels = model.event_ids_.tolist()
     if event_names is None:
-        return ("event-free", *(f"cause {label}" for label in labels[1:]))
+        return model.event_names_
     if isinstance(event_names, str) or len(event_names) != len(labels):
         msg = (
             f"`event_names` is {event_names!r}; give one name for each of the labels {labels}, "
