@@ -68,7 +68,7 @@ def shortened(text: str, length: int) -> str:
     """``text`` cut to ``length`` characters: an ellipsis stands for the middle, as ends differ.
 
     >>> shortened("creatinine_on_admission", 12)
-    'creatin…sion'
+    'creatini…ion'
     """
     if len(text) <= length:
         return text
