@@ -1077,6 +1077,7 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
         tags.target_tags.required = True
         # Two columns, the event and the duration.
         tags.target_tags.two_d_labels = True

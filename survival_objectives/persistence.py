@@ -176,8 +176,8 @@ def _restore(cls: Any, path: Path, content: dict[str, Any]) -> Any:
         {int(k): pd.Index(levels) for k, levels in content["categories"].items()},
     )
     model.event_ids_ = np.array(content["event_ids"], dtype=np.int64)
-    names = content.get("event_names")  # Earlier versions saved none.
-    model._event_names = None if names is None else tuple(names)
+    event_names = content.get("event_names")  # Earlier versions saved none.
+    model._event_names = None if event_names is None else tuple(event_names)
     model.n_features_in_ = content["n_features"]
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)

@@ -1,4 +1,4 @@
-"""Draws the picture of a report, beside this script: ``python docs/figures/report/make_picture.py``.
+"""Draws the picture of a report: ``python docs/figures/report/make_picture.py``.
 
 Needs selenium, and Chromium with its driver (Debian: ``apt-get install chromium chromium-driver``).
 """
