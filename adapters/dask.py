@@ -150,7 +150,8 @@ class DaskSurvivalBoost(SurvivalBoost):
         return sorted({*SurvivalBoost._get_param_names(), *own})
 
     # ---------------------------------------------------------------------------------- training
-    def fit(
+    # Outcomes of a collection are collections: they are not taken from columns of ``X``.
+    def fit(  # type: ignore[override]
         self,
         X: Any,
         y: Any,
@@ -428,7 +429,8 @@ class DaskSurvivalBoost(SurvivalBoost):
         """The model that `save` of this class or of SurvivalBoost wrote to a folder."""
         return cls.from_local(SurvivalBoost.load(path, isolated=isolated))
 
-    def predict_cumulative_incidence(
+    # Of a collection, all causes come at once, and frames are made of curves only.
+    def predict_cumulative_incidence(  # type: ignore[override]
         self,
         X: Any,
         times: Any = None,
@@ -473,7 +475,9 @@ class DaskSurvivalBoost(SurvivalBoost):
             return self._by_part(method, X, one.shape[1:], times, **options)
         return _frame_by_part(model, method, X, one.iloc[:0], (times,), options)
 
-    def predict_proba(self, X: Any, time_horizon: float | None = None) -> Any:
+    def predict_proba(  # type: ignore[override]
+        self, X: Any, time_horizon: float | None = None
+    ) -> Any:
         """Probability of each state at one horizon, (n_samples, K + 1), lazily for a collection."""
         return self._by_part("predict_proba", X, None, time_horizon)
 
@@ -481,12 +485,14 @@ class DaskSurvivalBoost(SurvivalBoost):
         """Risk of any event, higher is worse, lazily for a Dask collection."""
         return self._by_part("predict", X, None)
 
-    def predict_quantile(self, X: Any, quantile: float = 0.5) -> Any:
+    def predict_quantile(  # type: ignore[override]
+        self, X: Any, quantile: float = 0.5
+    ) -> Any:
         """First time by which an event has happened with this probability, lazily."""
         return self._by_part("predict_quantile", X, None, quantile)
 
     def predict_restricted_mean_time(
-        self, X: Any, horizon: float | None = None, *, cause: int | None = None
+        self, X: Any, horizon: float | None = None, *, cause: int | str | None = None
     ) -> Any:
         """Mean event-free time up to a horizon, or the mean time lost to a cause, lazily."""
         return self._by_part("predict_restricted_mean_time", X, None, horizon, cause=cause)

@@ -1,7 +1,8 @@
 """How Sphinx builds this site: `sphinx-build -W -b html docs docs/_build`.
 
 Nothing is fetched while it builds or while it is read: formulas are MathML, which browsers draw
-themselves, and the notebooks are shown as they are committed. The tests run them.
+themselves, and the notebooks are shown with the outputs that they are committed with. The tests run
+them.
 """
 
 import sys
@@ -33,7 +34,7 @@ exclude_patterns = [
     "_static",
     "figures",
     "jupyter_execute",
-    "generated/RESULTS.md",
+    "generated/results/opening.md",
 ]
 
 # Markdown and notebooks.
@@ -53,7 +54,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"survival-objectives {release}"
 html_static_path = ["_static"]
 # Pages without pages below them need no list of those.
-html_sidebars = {page: [] for page in ("index", "tutorial", "method", "coming_from", "faq")}
+html_sidebars = {page: [] for page in ("index", "tutorial", "method")}
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_math_renderer = "mathml"
@@ -62,7 +63,7 @@ html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "collapse_navigation": True,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -20,6 +20,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from survival_objectives import persistence
+from survival_objectives._display import DisplayMixin
 from survival_objectives.boosting import (
     BoostingLoop,
     HeldOut,
@@ -58,6 +59,7 @@ from survival_objectives.limits import check_limits
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics import integrated_brier_score
+from survival_objectives.outcomes import EVENT_FREE, named_outcomes, survival_outcomes
 from survival_objectives.persistence import ENGINES
 from survival_objectives.population import Alone, Population, Reduction
 from survival_objectives.stacking import (
@@ -116,7 +118,7 @@ _MARGINAL_ROUNDS = 5.0
 _CALLER = 4
 
 
-class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
+class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     r"""Gradient boosted trees for survival analysis and competing risks.
 
     Predicts, for every person and time, the probability of being event-free and of having had each
@@ -296,27 +298,48 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
     _reduction: Reduction = Alone()
 
     # ---------------------------------------------------------------------------------- training
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> SurvivalBoost:
-        """Train the model.
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        *,
+        duration: Any = None,
+        event: Any = None,
+        censored: Any = None,
+    ) -> SurvivalBoost:
+        """Train the model: ``fit(X, y)``, or ``fit(frame, duration="time", event="status")``.
 
         Parameters
         ----------
         X : array or DataFrame of shape (n_samples, n_features)
-            Numbers with NaN for missing; frames (pandas, polars) may have categorical columns.
-        y : DataFrame, dict, structured array, tuple or array
-            Outcomes: ``event`` (0 = censored, 1..K = causes) and ``duration``.
+            Numbers with NaN for missing; frames (pandas, polars) may have categorical or text
+            columns.
+        y : DataFrame, dict, structured array, tuple or array, optional
+            Outcomes: ``event`` (0 = censored, 1..K = causes, or text) and ``duration``. Names of
+            causes are kept in ``event_names_``.
         sample_weight : array of shape (n_samples,), optional
             Weights of people. Only their ratios matter: they are divided by their mean, so that
             limits such as ``min_leaf_people`` count people.
         eval_set : pair (X, y), optional
             Held-out people for early stopping. They touch neither the trees nor the weights;
             without ``early_stopping_rounds`` their loss is only recorded, in ``history_``.
+        duration, event : column names, optional
+            Instead of ``y``: the columns of the frame ``X`` that hold the outcomes. All others are
+            features.
+        censored : str or sequence of str, optional
+            Labels of text events that mean censored. Default: the label "censored".
 
         Returns
         -------
         SurvivalBoost
             Itself.
         """
+        X, y = _separated(X, y, duration, event, censored)
+        y, names = named_outcomes(y, censored=censored)
+        if names is not None and eval_set is not None and len(eval_set) == 2:
+            eval_set = eval_set[0], named_outcomes(eval_set[1], names=names, censored=censored)[0]
         self._check_parameters()
         goes_on = bool(self.warm_start) and hasattr(self, "booster_")
         if goes_on:
@@ -331,6 +354,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         if not goes_on:
             warn_about_outcomes(people.target)
         people = self._with_relative_weights(people)
+        counts = np.bincount(people.target.event, minlength=people.target.n_causes + 1)
         generator = check_random_state(self.random_state)
         held_out = None
         if eval_set is not None:
@@ -338,7 +362,27 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         elif self.early_stopping_rounds is not None:
             people, held_out = self._split(people, generator)
         self._fit_people(people, held_out, generator, goes_on)
+        self.n_events_ = counts
+        if names is not None or not goes_on:
+            self._event_names = names and tuple(names[label] for label in self.event_ids_)
         return self
+
+    @property
+    def event_names_(self) -> tuple[str, ...]:
+        """Names of the states, "event-free" first: those of text events, else "cause 1" etc."""
+        names: tuple[str, ...] | None = getattr(self, "_event_names", None)
+        if names is not None:
+            return names
+        return (EVENT_FREE, *(f"cause {label}" for label in self.event_ids_[1:]))
+
+    def _state(self, cause: Any) -> int:
+        """Position of the curve of a cause, by its label or its name; 0 is event-free."""
+        check_is_fitted(self, "booster_")
+        if isinstance(cause, str):
+            check_choice(cause, "cause", self.event_names_)
+            return self.event_names_.index(cause)
+        check_choice(cause, "cause", self.event_ids_.tolist())
+        return int(np.searchsorted(self.event_ids_, cause))
 
     def _fit_people(
         self,
@@ -851,6 +895,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         X: Any,
         times: Any = None,
         *,
+        cause: int | str | None = None,
         conditional_after: float | None = None,
         as_frame: bool = False,
     ) -> Any:
@@ -862,15 +907,19 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             People, with the columns of training.
         times : array of shape (n_times,), optional
             Times >= 0 in any order. Default: ``times_``.
+        cause : int or str, optional
+            A label of ``event_ids_`` or a name of ``event_names_``: return its incidence alone.
         conditional_after : float, optional
             Predict for people who are known to be event-free at this time: probabilities given
             that. Before it they are event-free for sure.
         as_frame : bool, default=False
-            Whether to return a DataFrame with a row a person and columns (event, time).
+            Whether to return a DataFrame with a row per person, its index that of ``X``, and
+            columns (event, time), or times where ``cause`` is given. Events are names where
+            training had names, else labels.
 
         Returns
         -------
-        float64 array of shape (n_samples, K + 1, n_times)
+        float64 array of shape (n_samples, K + 1, n_times), or (n_samples, n_times) with ``cause``
             Index 0 is the probability of being event-free, index k the incidence of
             ``event_ids_[k]``; they sum to 1.
         """
@@ -890,10 +939,19 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             curves = _given_event_free(
                 self._curves(features, np.append(times, known)), times, known
             )
+        if cause is not None:
+            curves = curves[:, self._state(cause)]
+            return pd.DataFrame(curves, _index(X), _time_index(times)) if as_frame else curves
         if not as_frame:
             return curves
-        columns = pd.MultiIndex.from_product([self.event_ids_, times], names=["event", "time"])
+        columns = pd.MultiIndex.from_product([self._column_names, times], names=["event", "time"])
         return pd.DataFrame(curves.reshape(len(curves), -1), _index(X), columns)
+
+    @property
+    def _column_names(self) -> list[Any]:
+        """What frames call the states: names where training had them, else labels."""
+        named = getattr(self, "_event_names", None)
+        return self.event_ids_.tolist() if named is None else list(named)
 
     def predict_survival_function(
         self,
@@ -910,20 +968,25 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         curves = self.predict_cumulative_incidence(X, times, conditional_after=conditional_after)
         if not as_frame:
             return curves[:, 0]
-        columns = pd.Index(self.times_ if times is None else check_times(times), name="time")
+        columns = _time_index(self.times_ if times is None else check_times(times))
         return pd.DataFrame(curves[:, 0], _index(X), columns)
 
-    def predict_proba(self, X: Any, time_horizon: float | None = None) -> FloatArray:
+    def predict_proba(
+        self, X: Any, time_horizon: float | None = None, *, as_frame: bool = False
+    ) -> Any:
         """Probability of each state at one horizon, (n_samples, K + 1).
 
-        The horizon defaults to the middle of ``times_``.
+        The horizon defaults to the middle of ``times_``. A frame has a column per state.
         """
         check_is_fitted(self, "booster_")
         if time_horizon is None:
             time_horizon = float(self.times_[len(self.times_) // 2])
         time_horizon = _one_time(time_horizon, "time_horizon")
         curves: FloatArray = self.predict_cumulative_incidence(X, time_horizon)
-        return curves[:, :, 0]
+        if not as_frame:
+            return curves[:, :, 0]
+        columns = pd.Index(self._column_names, name="event")
+        return pd.DataFrame(curves[:, :, 0], _index(X), columns)
 
     def predict(self, X: Any) -> FloatArray:
         """Risk of any event, higher is worse: mean share of the time up to ``times_[-1]`` lost."""
@@ -931,12 +994,28 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         kept: FloatArray = np.trapezoid(survival, self.times_, axis=1) / self.times_[-1]
         return 1 - kept
 
-    def predict_quantile(self, X: Any, quantile: float = 0.5) -> FloatArray:
+    def predict_quantile(self, X: Any, quantile: Any = 0.5, *, as_frame: bool = False) -> Any:
         """First time by which an event has happened with this probability; inf where never.
 
-        The default is the median.
+        The default is the median. Several quantiles give a column each; a frame has their values as
+        columns.
         """
         check_is_fitted(self, "booster_")
+        if np.ndim(quantile) == 0 and not as_frame:
+            return self._one_quantile(X, quantile)
+        quantiles = [
+            check_fraction(q, "quantile", zero=False, one=False) for q in np.ravel(quantile)
+        ]
+        if not quantiles:
+            msg = "`quantile` is empty. Give at least one, such as [0.25, 0.5, 0.75]."
+            raise ValueError(msg)
+        features = check_features(X, like=self._schema)
+        found = np.column_stack([self._one_quantile(features, value) for value in quantiles])
+        if not as_frame:
+            return found
+        return pd.DataFrame(found, _index(X), pd.Index(quantiles, name="quantile"))
+
+    def _one_quantile(self, X: Any, quantile: Any) -> FloatArray:
         quantile = check_fraction(quantile, "quantile", zero=False, one=False)
         features = check_features(X, like=self._schema)
         forest = self._forest()
@@ -957,7 +1036,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         return found
 
     def predict_restricted_mean_time(
-        self, X: Any, horizon: float | None = None, *, cause: int | None = None
+        self, X: Any, horizon: float | None = None, *, cause: int | str | None = None
     ) -> FloatArray:
         """Mean event-free time up to a horizon, or the mean time lost to a cause.
 
@@ -967,16 +1046,18 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
             People.
         horizon : float, optional
             Default: ``times_[-1]``.
-        cause : int, optional
-            A label of ``event_ids_``: return the time lost to it instead, the area under its
-            incidence. Event-free time and the times lost to all causes add up to the horizon.
+        cause : int or str, optional
+            A label of ``event_ids_`` or a name of ``event_names_``: return the time lost to it
+            instead, the area under its incidence. Event-free time and the times lost to all causes
+            add up to the horizon.
         """
         check_is_fitted(self, "booster_")
         horizon = float(self.times_[-1]) if horizon is None else _one_time(horizon, "horizon")
         index = 0
         if cause is not None:
-            check_choice(cause, "cause", self.event_ids_[1:].tolist())
-            index = int(np.searchsorted(self.event_ids_, cause))
+            if not isinstance(cause, str):
+                check_choice(cause, "cause", self.event_ids_[1:].tolist())
+            index = self._state(cause)
         features = check_features(X, like=self._schema)
         times, weight = self._shape.integral(self._forest(), horizon)
         area = np.empty(features.n_samples)
@@ -991,6 +1072,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "booster_")
         check_paired(X, y, sample_weight)
+        y, _ = named_outcomes(y, names=self.event_names_)
         target = check_survival_target(y, event_ids=self.event_ids_)
         return self._score(X, target, sample_weight, float(target.duration.max()))
 
@@ -1032,6 +1114,44 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         return view_at(self, horizon, cause, kind)
 
     # -------------------------------------------------------------------------------- explanation
+    def plot(
+        self,
+        person: Any,
+        times: Any = None,
+        *,
+        conditional_after: float | None = None,
+        time_label: str = "Time",
+        ax: Any = None,
+    ) -> Any:
+        """Axes with the probabilities of one person's states stacked over time.
+
+        Needs matplotlib.
+
+        Parameters
+        ----------
+        person : Series, or DataFrame or array with one row
+            Features of the person.
+        times, conditional_after
+            As in `predict_cumulative_incidence`; times are increasing.
+        time_label : str, default="Time"
+            Label of the horizontal axis.
+        ax : Axes, optional
+            Where to draw.
+        """
+        from survival_objectives.plots import plot_stacked_incidence
+
+        check_is_fitted(self, "booster_")
+        X = person.to_frame().T.infer_objects() if isinstance(person, pd.Series) else person
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        if len(X) != 1:
+            msg = f"`person` has {len(X)} rows; give one, such as `X.iloc[[0]]`."
+            raise ValueError(msg)
+        times = np.linspace(0, self.times_[-1], 200) if times is None else check_times(times)
+        curves = self.predict_cumulative_incidence(X, times, conditional_after=conditional_after)
+        return plot_stacked_incidence(
+            curves[0], times, state_names=self.event_names_, time_label=time_label, ax=ax
+        )
+
     @property
     def feature_importances_(self) -> FloatArray:
         """Share of each feature in what the trees gained, the time left out; sums to 1."""
@@ -1097,6 +1217,7 @@ class SurvivalBoost(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
         tags.target_tags.required = True
         # Two columns, the event and the duration.
         tags.target_tags.two_d_labels = True
@@ -1264,6 +1385,25 @@ def _one_time(time: Any, name: str) -> float:
         )
         raise ValueError(msg)
     return float(check_times(time)[0])
+
+
+def _time_index(times: FloatArray) -> pd.Index:
+    return pd.Index(times, name="time")
+
+
+def _separated(X: Any, y: Any, duration: Any, event: Any, censored: Any) -> tuple[Any, Any]:
+    """Features and outcomes, also where both are columns of one frame."""
+    if y is not None:
+        if duration is not None or event is not None:
+            msg = "Pass outcomes as `y`, or as `duration` and `event` of the frame, not both."
+            raise ValueError(msg)
+        return X, y
+    if duration is None or event is None:
+        msg = "Pass outcomes: `fit(X, y)`, or `fit(frame, duration='time', event='status')`."
+        raise ValueError(msg)
+    y = survival_outcomes(X, duration=duration, event=event, censored=censored)
+    features = [name for name in X.columns if name not in (duration, event)]
+    return X[features], y
 
 
 def _index(X: Any) -> Any:

@@ -338,6 +338,7 @@ def _metadata(model: Any) -> dict[str, Any]:
             if _is_plain(value)
         },
         "event_ids": model.event_ids_.tolist(),
+        "event_names": getattr(model, "_event_names", None),
         "names": schema.names,
         "n_features": schema.n_features,
         "categories": {
@@ -443,6 +444,8 @@ def _restore(cls: Any, path: Path, content: dict[str, Any]) -> Any:
         {int(k): pd.Index(levels) for k, levels in content["categories"].items()},
     )
     model.event_ids_ = np.array(content["event_ids"], dtype=np.int64)
+    event_names = content.get("event_names")  # Earlier versions saved none.
+    model._event_names = None if event_names is None else tuple(event_names)
     model.n_features_in_ = content["n_features"]
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)

@@ -34,6 +34,7 @@ __all__ = [
     "check_time_resolution",
     "check_times",
     "relative_weights",
+    "split_target",
     "take_rows",
     "warn_about_labels",
     "warn_about_outcomes",
@@ -44,6 +45,8 @@ IntArray = npt.NDArray[np.integer[Any]]
 
 _EVENT_NAMES = ("event",)
 _DURATION_NAMES = ("duration", "time")
+# More different texts than this are categories only if people share them.
+_MOST_TEXT_LEVELS = 20
 _ENTRY_NAMES = ("entry", "entry_time", "start", "start_time", "tstart", "truncation")
 # More labels than any study tells apart: a sign that the columns are swapped.
 _MAX_CAUSES = 50
@@ -116,7 +119,7 @@ def check_survival_target(
     >>> target.event_ids
     array([0, 1, 3])
     """
-    event, duration = _split_target(y)
+    event, duration = split_target(y)
     event = _check_event(event)
     duration = _check_duration(duration)
     if len(event) != len(duration):
@@ -153,7 +156,8 @@ def check_survival_target(
     return SurvivalTarget(codes, duration, known)
 
 
-def _split_target(y: Any) -> tuple[Any, Any]:
+def split_target(y: Any) -> tuple[Any, Any]:
+    """Events and durations of outcomes in any form, not checked yet."""
     if isinstance(y, SurvivalTarget):
         return y.event_ids[y.event], y.duration
     if isinstance(y, tuple):
@@ -419,11 +423,9 @@ def _label(features: Features, column: int) -> str:
 
 
 def _from_array(X: Any, *, resolutions: bool) -> Features:
-    if hasattr(X, "toarray"):
-        msg = f"`X` is sparse ({type(X).__name__}); pass `X.toarray()`."
-        raise TypeError(msg)
     masked = np.ma.getmaskarray(X) if isinstance(X, np.ma.MaskedArray) else None
-    array = np.asarray(X)
+    # The engines' trees are grown on dense rows; a sparse matrix comes from one-hot encoding.
+    array = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     if array.ndim != 2:
         msg = (
             f"`X` must have two dimensions, (n_samples, n_features); got shape {array.shape}. "
@@ -479,7 +481,7 @@ def _from_frame(X: Any, like: Features | None, *, resolutions: bool) -> Features
     categories: dict[int, pd.Index] = {}
     counted: dict[int, Resolution] = {}
     for column, (key, name) in enumerate(zip(X.columns, names, strict=True)):
-        series = _to_pandas(X[key])
+        series = _text_as_category(_to_pandas(X[key]), name, known.get(column))
         if isinstance(series.dtype, pd.CategoricalDtype):
             values[:, column], categories[column] = _category_codes(series, name, known.get(column))
         else:
@@ -503,6 +505,24 @@ def _to_pandas(series: Any) -> pd.Series[Any]:
     if array.dtype == object and str(series.dtype) == "Boolean":
         array = array.astype(np.float64)  # True, False and None become 1, 0 and NaN.
     return pd.Series(array)
+
+
+def _text_as_category(series: pd.Series[Any], name: str, known: pd.Index | None) -> pd.Series[Any]:
+    """Text as categories, in alphabetical order; anything else as it is."""
+    if not (series.dtype == object or isinstance(series.dtype, pd.StringDtype)):
+        return series
+    values = series.dropna()
+    if not len(values) or not all(isinstance(value, str) for value in values):
+        return series
+    n_levels = values.nunique()
+    if known is None and n_levels > _MOST_TEXT_LEVELS and n_levels > len(series) / 2:
+        msg = (
+            f"Column {name!r} has {n_levels} different texts for {len(series)} people, such as "
+            f"{values.iloc[0]!r}: identifiers or free text, not categories. Drop it, or use "
+            f"`X[{name!r}].astype('category')` if it is meant."
+        )
+        raise TypeError(msg)
+    return series.astype("category")
 
 
 def _category_codes(
@@ -544,10 +564,12 @@ def _numeric_column(series: pd.Series[Any], name: str) -> npt.NDArray[Any]:
 
 
 def _check_same_columns(features: Features, like: Features) -> None:
-    if features.n_features != like.n_features:
+    have_names = features.names is not None and like.names is not None
+    if features.n_features != like.n_features and not have_names:
+        named = "" if like.names is None else f": {list(like.names)!r}"
         msg = (
             f"X has {features.n_features} features, but SurvivalBoost is expecting "
-            f"{like.n_features} features as input: the columns of training."
+            f"{like.n_features} features as input, the columns of training{named}."
         )
         raise ValueError(msg)
     if features.names is not None and like.names is not None and features.names != like.names:
@@ -558,7 +580,9 @@ def _check_same_columns(features: Features, like: Features) -> None:
         else:
             missing = [name for name in like.names if name not in features.names]
             extra = [name for name in features.names if name not in like.names]
-            msg = f"`X` lacks the columns {missing!r} and has the unknown columns {extra!r}."
+            lacks = [f"lacks the columns {missing!r}"] if missing else []
+            has = [f"has the unknown columns {extra!r}"] if extra else []
+            msg = f"`X` {' and '.join([*lacks, *has])}. Use `X[{list(like.names)!r}]`."
         raise ValueError(msg)
     if features.names is not None and set(features.categories) != set(like.categories):
         column = min(set(features.categories) ^ set(like.categories))

@@ -166,23 +166,54 @@ def test_a_missing_engine_gives_one_line_that_names_the_extra():
 
 # ---------------------------------------------------------------------------------------- the wheel
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel, built by the backend itself: without network, and outside the repository."""
+def built(tmp_path_factory):
+    """Wheel and sdist, built by the backend itself, outside the repository; and what it said."""
     source = tmp_path_factory.mktemp("source") / "repository"
     unwanted = shutil.ignore_patterns(
         ".*", "__pycache__", "*.egg-info", "build", "dist", "catboost_info", "*.ipynb"
     )
     shutil.copytree(ROOT, source, symlinks=True, ignore=unwanted)
-    target = tmp_path_factory.mktemp("wheel")
+    target = tmp_path_factory.mktemp("built")
     backend = PYPROJECT["build-system"]["build-backend"]
-    code = f"import {backend} as backend; print(backend.build_wheel({str(target)!r}))"
+    code = (
+        f"import {backend} as backend; backend.build_sdist({str(target)!r}); "
+        f"backend.build_wheel({str(target)!r})"
+    )
     # The backend speaks with warnings of its own: `-W error` is for our code.
     build = subprocess.run(
         [sys.executable, "-c", code], cwd=source, capture_output=True, text=True, check=False
     )
     assert build.returncode == 0, build.stderr
-    (path,) = target.glob("*.whl")
+    return target, build.stdout + build.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    (path,) = built[0].glob("*.whl")
     return path
+
+
+def test_the_build_has_no_warnings(built):
+    lines = [line for line in built[1].splitlines() if "warning" in line.lower()]
+    # Bytecode is no part of a wheel; where PYTHONDONTWRITEBYTECODE is set, setuptools says so.
+    assert [line for line in lines if "byte-compiling is disabled" not in line] == []
+
+
+def test_wheel_and_sdist_pass_the_checks_of_publishing(built, wheel):
+    pytest.importorskip("twine")
+    files = sorted(str(path) for path in built[0].iterdir())
+    assert len(files) == 2
+    for command in (["twine", "check", "--strict", *files], ["check_wheel_contents", str(wheel)]):
+        check = subprocess.run(
+            [sys.executable, "-m", *command], capture_output=True, text=True, check=False
+        )
+        assert check.returncode == 0, check.stdout + check.stderr
+
+
+def test_version_is_the_same_everywhere():
+    version = PYPROJECT["project"]["version"]
+    citation = (ROOT / "CITATION.cff").read_text("utf-8").splitlines()
+    assert f"version: {version}" in citation
 
 
 def test_wheel_contains_every_module_and_all_data_and_nothing_else(wheel):

@@ -15,14 +15,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
 from survival_objectives import SurvivalBoost
-from survival_objectives.assessment import assess
+from survival_objectives.assessment import Assessment, assess
 from survival_objectives.baselines import AalenJohansen
 from survival_objectives.datasets import make_competing_risks
-from survival_objectives.report import write_report
-from survival_objectives.report._format import number, percent, shortened
+from survival_objectives.report import in_short, write_report
+from survival_objectives.report._format import number, percent, short_names, shortened
+from survival_objectives.report._interval import (
+    brier_difference,
+    fold_difference,
+    person_scores,
+)
 from survival_objectives.report._svg import nice_ticks
+from survival_objectives.validation import check_survival_target
 
 SCRIPT = "<script>alert(1)</script>"
 CLOSING = "</script><img src=x onerror=alert(2)>"
@@ -133,7 +140,7 @@ def test_names_are_shown_as_they_are(page):
 
 def test_the_only_script_is_ours_and_the_policy_allows_no_other(page):
     data, script = page.scripts
-    assert json.loads(data)["duration"] == QUOTES
+    assert json.loads(data)["labels"][0] == f"{QUOTES} 0"
     assert "<" not in data
     (policy,) = (
         meta["content"]
@@ -192,19 +199,36 @@ def test_score_table_is_the_assessment(plain, study):
             name = re.sub(r" [↓↑].*", "", row[0].strip())
             found[name, group] = row[1:]
     for (metric, cause), part in assessment.scores.groupby(["metric", "cause"]):
+        if metric == "calibration_error":
+            continue  # Made of everybody held out, in the groups that are drawn.
         horizon = dict(zip(("25", "50", "75"), assessment.horizons, strict=True))
         name = {
             "integrated_brier_score": "Brier score",
             "integrated_log_loss": "Log-loss",
-            "calibration_error": "Calibration error",
-        }.get(metric) or f"Concordance by {horizon[metric[-2:]]:g}"
+        }.get(metric) or f"Concordance by time {horizon[metric[-2:]]:g}"
         decimals = 4 if "integrated" in metric else 3
         expected = [
             f"{values.mean():.{decimals}f} ± {values.std():.{decimals}f}"
             for values in (part.loc[part["model"] == m, "value"] for m in assessment.models)
         ]
         assert found.pop((name, cause)) == expected
-    assert found == {}
+    mean = assessment.values("integrated_brier_score").mean(axis=1)
+    share = found.pop(("Explained share", 0))
+    assert share == [f"{100 * (1 - m / mean.iloc[1]):.1f}%".replace("-", "−") for m in mean]
+    assert sorted(found) == [(f"Calibration error by time {horizon['50']:g}", c) for c in (1, 2)]
+
+
+def test_calibration_error_is_that_of_the_chart(plain, study):
+    """The table and the note of the chart speak of the same groups."""
+    middle = f"{study['assessment'].horizons[1]:g}"
+    rows = [row for row in plain.rows if row[0].startswith("Calibration error")]
+    for row, name in zip(rows, ("relapse", "death"), strict=True):
+        (distance,) = re.findall(
+            rf"{name}, by time {re.escape(middle)}\s.*?diagonal: ([\d.]+) percentage points",
+            plain.text,
+            flags=re.S,
+        )[:1]
+        assert float(row[1]) == pytest.approx(float(distance) / 100, abs=1.1e-3)
 
 
 def test_events_are_counted(plain, study):
@@ -236,17 +260,107 @@ def test_mean_calibration_is_that_of_the_held_out_curves(plain, study):
         column = np.searchsorted(assessment.times, horizon)
         observed = AalenJohansen().fit(study["X"], study["y"]).predict_proba(study["X"], horizon)
         for code, name in ((1, "relapse"), (2, "death")):
-            row = plain.row(name, f"{horizon:g}", percent(curves[:, code, column].mean()))
+            row = plain.row(name, f"time {horizon:g}", percent(curves[:, code, column].mean()))
             assert row[3].split("\n")[0] == percent(observed[0, code])
 
 
-def test_verdict_compares_with_every_baseline(plain, study):
-    mean = study["assessment"].values("integrated_brier_score").mean(axis=1)
-    for name in study["assessment"].models:
-        assert f"{mean[name]:.4f}" in plain.text
-    change = 1 - mean.iloc[0] / mean["Cox"]
-    assert abs(change) > 0.005
-    assert f"{abs(change):.0%} {'below' if change >= 0 else 'above'} Cox" in plain.text
+def test_opening_compares_with_one_curve_for_everybody(study):
+    told = in_short(**study)
+    assert len(told.sentences) == 3
+    assessment, target = study["assessment"], check_survival_target(study["y"])
+    marginal = brier_difference(assessment, target, assessment.main, "Aalen-Johansen")
+    assert not marginal.excludes_zero
+    assert "not certain to be smaller than that of one curve for everybody" in told.sentences[0]
+    cox = brier_difference(assessment, target, assessment.main, "Cox")
+    share = cox.estimate / assessment.values("integrated_brier_score").loc["Cox"].mean()
+    assert cox.low > 0
+    assert f"larger than that of Cox ({share:.0%}, limits " in told.sentences[0]
+
+
+def test_opening_and_report_say_the_same(study, plain):
+    told = in_short(**study, event_names=("censored", "relapse", "death"))
+    for sentence in (*told.sentences, *told.cautions):
+        assert sentence in plain.text
+
+
+# ---------------------------------------------------------------------------------------- intervals
+def test_scores_of_people_make_up_those_of_the_assessment(study):
+    assessment, target = study["assessment"], check_survival_target(study["y"])
+    for model in assessment.models:
+        scores = person_scores(assessment, target, model)
+        by_fold = [scores[assessment.fold == fold].mean() for fold in range(3)]
+        expected = assessment.values("integrated_brier_score").loc[model]
+        assert_allclose(by_fold, expected, rtol=1e-10)
+
+
+def test_interval_of_folds_is_the_corrected_t_interval(study):
+    assessment = study["assessment"]
+    table = assessment.values("integrated_log_loss")
+    gap = (table.iloc[0] - table.iloc[1]).to_numpy()
+    interval = fold_difference(assessment, "integrated_log_loss", 0, *assessment.models[:2])
+    half = 4.302653 * np.sqrt(gap.var(ddof=1) * (1 / 3 + 1 / 2))
+    expected = (gap.mean(), gap.mean() - half, gap.mean() + half)
+    assert_allclose((interval.estimate, interval.low, interval.high), expected, rtol=1e-5)
+
+
+def test_interval_of_people_covers_the_difference_in_the_long_run():
+    """Of 100 draws of people, about 95 % of the intervals hold the mean over all draws."""
+    rng = np.random.default_rng(0)
+    intervals = []
+    for _ in range(100):
+        duration = rng.exponential(size=120)
+        censoring = rng.exponential(3.0, size=120)
+        event = (duration <= censoring).astype(int)
+        observed = np.minimum(duration, censoring)
+        target = check_survival_target((event, observed))
+        times = np.array([0.3, 0.6, 0.9])
+        curves = {}
+        for name, rate in (("true", 1.0), ("wrong", 2.0)):
+            survival = np.broadcast_to(np.exp(-rate * times), (60, 3))
+            curves[name] = np.stack([survival, 1 - survival], axis=1)
+        assessment = Assessment(
+            scores=pd.DataFrame(),
+            times=times,
+            brier=pd.DataFrame(),
+            curves=curves,
+            index=np.arange(60),
+            fold=np.zeros(60, np.int64),
+            n_splits=1,
+            main="true",
+            scored=np.ones(3, bool),
+        )
+        intervals.append(brier_difference(assessment, target, "true", "wrong"))
+    truth = np.mean([interval.estimate for interval in intervals])
+    assert truth < 0
+    covered = np.mean([interval.low <= truth <= interval.high for interval in intervals])
+    assert 0.88 <= covered <= 1
+
+
+def test_only_a_certain_lead_is_bold(study, tmp_path):
+    """Two models that are the same up to noise are not told apart."""
+    assessment = study["assessment"]
+    main = assessment.curves[assessment.main]
+    shaken = main + np.random.default_rng(0).normal(0, 1e-3, main.shape)
+    scores = assessment.scores[assessment.scores["model"] == assessment.main]
+    jitter = np.random.default_rng(1).normal(0, 1e-4, len(scores))
+    twin = scores.assign(model="twin", value=scores["value"] + jitter)
+    changed = replace(
+        assessment,
+        scores=pd.concat([scores, twin]),
+        brier=pd.concat(
+            [
+                assessment.brier[assessment.brier["model"] == assessment.main].assign(model=name)
+                for name in (assessment.main, "twin")
+            ]
+        ),
+        curves={assessment.main: main, "twin": shaken},
+    )
+    page = Page(
+        write_report(tmp_path / "r.html", **{**study, "assessment": changed}).read_text("utf-8")
+    )
+    assert not [cell for cell in page.attributes("td") if cell.get("class") == "best"]
+    assert "predicts better" not in page.text
+    assert "cannot be told from that of twin" in page.text
 
 
 # ----------------------------------------------------------------------------------------- cautions
@@ -296,7 +410,7 @@ def test_a_better_baseline_is_pointed_out(tmp_path):
     data = make_competing_risks(400, n_causes=1, censoring_rate=0.2, random_state=0)
     model = SurvivalBoost(n_estimators=60, random_state=0, n_jobs=1)
     text = report_text(tmp_path, data, model=model).text
-    assert "Cox predicts better than SurvivalBoost: Brier scores are" in text
+    assert "Cox predicts better than SurvivalBoost: the Brier score of the latter is" in text
     assert "Kaplan-Meier predicts better" not in text
 
 
@@ -305,7 +419,7 @@ def test_a_model_that_learns_nothing_is_pointed_out(tmp_path):
     data.X[:] = np.random.default_rng(0).normal(size=data.X.shape)
     model = SurvivalBoost(n_estimators=100, random_state=0, n_jobs=1)
     text = report_text(tmp_path, data, model=model).text
-    assert re.search(r"Kaplan-Meier predicts better|no better than Kaplan-Meier", text)
+    assert re.search(r"Kaplan-Meier predicts better|certain to be better than Kaplan-Meier", text)
 
 
 def test_wrong_probabilities_are_pointed_out(tmp_path):
@@ -318,13 +432,44 @@ def test_wrong_probabilities_are_pointed_out(tmp_path):
     honest = assess(model, data.X, data.y, n_splits=2, baselines=False, random_state=0)
     fooled = assess(model, data.X, halved, n_splits=2, baselines=False, random_state=0)
     model.fit(data.X, data.y)
-    texts = [
-        write_report(
-            tmp_path / f"{name}.html", model=model, X=data.X, y=data.y, assessment=assessment
-        ).read_text(encoding="utf-8")
-        for name, assessment in (("honest", honest), ("fooled", fooled))
+    told = [
+        in_short(model=model, X=data.X, y=data.y, assessment=assessment)
+        for assessment in (honest, fooled)
     ]
-    assert ["more than chance explains" in text for text in texts] == [False, True]
+    assert "come true" in told[0].sentences[1]
+    assert "off for some people by more than chance explains" in told[1].sentences[1]
+    assert not any("was predicted and" in caution for caution in told[0].cautions)
+    (caution,) = (c for c in told[1].cautions if "was predicted and" in c)
+    assert "“cause 1” by time" in caution
+
+
+def test_a_wrong_top_tenth_is_named_with_its_limits():
+    """The people with the highest predictions are what decisions are about."""
+    data = make_competing_risks(
+        1200, n_causes=1, n_features=2, censoring="independent", censoring_rate=0.3, random_state=1
+    )
+    model = SurvivalBoost(n_estimators=50, random_state=0, n_jobs=1)
+    assessment = assess(model, data.X, data.y, n_splits=2, baselines=False, random_state=0)
+    curves = assessment.curves["SurvivalBoost"].copy()
+    column = int(np.searchsorted(assessment.times, assessment.horizons[1]))
+    top = curves[:, 1, column] >= np.quantile(curves[:, 1, column], 0.9)
+    curves[top, 1] += 0.35 * (1 - curves[top, 1])
+    curves[:, 0] = 1 - curves[:, 1]
+    fooled = replace(assessment, curves={"SurvivalBoost": curves})
+    told = in_short(
+        model=model.fit(data.X, data.y),
+        X=data.X,
+        y=data.y,
+        assessment=fooled,
+        time_unit="days",
+        event_names=("censored", "death"),
+    )
+    (caution,) = (c for c in told.cautions if "was predicted and" in c)
+    assert re.search(
+        r"“death” by [\d.]+ days: for the tenth of people with the highest predictions, \d+% was "
+        r"predicted and \d+% observed \(95% limits \d+% to \d+%\)",
+        caution,
+    )
 
 
 def test_nothing_is_warned_of_where_all_is_well(tmp_path):
@@ -336,6 +481,53 @@ def test_nothing_is_warned_of_where_all_is_well(tmp_path):
     page = report_text(tmp_path, data, model=model, baselines=False)
     assert "raised a warning" in page.text
     assert "Before you rely on it" not in page.text
+
+
+# ------------------------------------------------------------------------------- direction, people
+def test_direction_of_a_column_is_that_of_the_simulation():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "raises": rng.normal(size=800),
+            "lowers": rng.normal(size=800),
+            "yes": rng.integers(0, 2, 800).astype(float),
+            "ward": pd.Categorical(rng.choice(["a", "b", "c"], 800)),
+        }
+    )
+    effect = X["raises"] - X["lowers"] + X["yes"] + 1.5 * (X["ward"] == "b") - (X["ward"] == "c")
+    duration = rng.exponential(np.exp(-effect))
+    y = (np.ones(800, int), duration)
+    model = SurvivalBoost(n_estimators=60, random_state=0, n_jobs=1)
+    assessment = assess(model, X, y, n_splits=2, baselines=False, random_state=0)
+    model.fit(X, y)
+    (_, _, rests) = in_short(model=model, X=X, y=y, assessment=assessment).sentences
+    assert "raises (higher raises it)" in rests
+    assert "lowers (higher lowers it)" in rests
+    assert "ward (highest for b, lowest for c)" in rests
+
+
+def test_nobodys_row_is_printed_on_request(study, tmp_path):
+    X = study["X"].assign(x2=np.arange(300) + 7_000_000.0)
+    model = clone(study["model"]).fit(X, study["y"])
+    assessment = replace(study["assessment"])
+    options = {**study, "X": X, "model": model, "assessment": assessment}
+    texts = [
+        write_report(tmp_path / f"{show}.html", **options, show_people=show).read_text("utf-8")
+        for show in (True, False)
+    ]
+    rows = [re.findall(r"<dd>(7,000,\d{3})</dd>", text) for text in texts]
+    assert len(rows[0]) == 3
+    assert rows[1] == []
+    assert "No row of the data is shown" in texts[1]
+
+
+def test_unit_of_time_is_said_everywhere(study, tmp_path):
+    path = write_report(tmp_path / "report.html", **study, time_unit="days", duration_name="stay")
+    text = Page(path.read_text("utf-8")).text
+    middle = f"{study['assessment'].horizons[1]:g}"
+    assert f"Concordance by {middle} days" in text
+    assert "stay (days)" in text
+    assert f"stay {middle}" not in text
 
 
 # -------------------------------------------------------------------------------------- other input
@@ -482,4 +674,10 @@ def test_probabilities_never_round_to_certainty(value, shown):
 
 def test_long_names_are_cut():
     assert shortened("abcdef", 6) == "abcdef"
-    assert shortened("abcdefg", 6) == "abcde…"
+    assert shortened("abcdefg", 6) == "abcd…g"
+    # What differs at the end is still seen.
+    names = [f"a_long_common_beginning_{end}" for end in ("left", "right")]
+    assert len({shortened(name, 12) for name in names}) == 2
+    engines = ["SurvivalBoost (xgboost)", "SurvivalBoost (lightgbm)", "Cox"]
+    assert short_names(engines, 18) == ["xgboost", "lightgbm", "Cox"]
+    assert short_names(["a (x)", "b (x)"], 18) == ["a (x)", "b (x)"]

@@ -14,6 +14,7 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
+_LONG = 80
 _NO_RESULTS = """The tables are written by the scripts in `benchmarks`, and this copy of the
 repository has not been given them. The raw numbers of every run are in `benchmarks/results`.
 """
@@ -26,6 +27,28 @@ def results_text() -> str:
     text = RESULTS.read_text(encoding="utf-8")
     text = re.sub(r"\A# .*\n", "", text)
     return re.sub(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)([^)]+)\)", _spelt_out, text)
+
+
+def results_pages() -> dict[str, str]:
+    """The results by file name: the opening, then a page per section.
+
+    A subsection that is longer than a few screens gets a page of its own. Links to places of the
+    same text lose their targets, which may be on another page.
+    """
+    text = re.sub(r"\[([^\]]+)\]\(#[^)]*\)", r"\1", results_text())
+    opening, *sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    parts: list[str] = []
+    for section in sections:
+        head, *pieces = re.split(r"^(?=### )", section, flags=re.MULTILINE)
+        short = [piece for piece in pieces if len(piece.splitlines()) <= _LONG]
+        parts += ["".join([head, *short]), *(piece for piece in pieces if piece not in short)]
+    pages = {"opening.md": opening}
+    for position, part in enumerate(parts, start=1):
+        # Headings move up: the first one becomes the title of the page.
+        depth = len(part) - len(part.lstrip("#")) - 1
+        raised = re.sub(rf"^#{{{depth}}}(?=#)", "", part, flags=re.MULTILINE)
+        pages[f"part{position:02d}.md"] = re.sub(r"\]\((?=figures/)", "](../", raised)
+    return pages
 
 
 def results_pictures() -> list[str]:
@@ -51,7 +74,14 @@ def copy(app: Sphinx, config: Any) -> None:
             old.unlink()
     for name, source in sources.items():
         shutil.copy2(source, notebooks / name)
-    (generated / "RESULTS.md").write_text(results_text(), encoding="utf-8")
+    results = generated / "results"
+    results.mkdir(exist_ok=True)
+    pages = results_pages()
+    for path in results.glob("*.md"):
+        if path.name not in pages:
+            path.unlink()
+    for name, page in pages.items():
+        (results / name).write_text(page, encoding="utf-8")
     for picture in results_pictures():
         destination = generated / picture
         destination.parent.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,6 @@ The file needs nothing else: no network, no fonts, no scripts from elsewhere. Ne
 ``pip install "survival-objectives[report]"``.
 """
 
-from survival_objectives.report._write import write_report
+from survival_objectives.report._write import InShort, in_short, write_report
 
-__all__ = ["write_report"]
+__all__ = ["InShort", "in_short", "write_report"]

@@ -14,9 +14,10 @@ from survival_objectives.report._facts import (
     Study,
     Weighing,
 )
-from survival_objectives.report._format import count, number, percent
+from survival_objectives.report._format import count, percent
+from survival_objectives.report._interval import Interval, brier_difference
 
-__all__ = ["cautions"]
+__all__ = ["TIE", "cautions", "limits", "miscalibration", "relative_differences"]
 
 _FEW_EVENTS = 50
 _HEAVY_CENSORING = 0.8
@@ -27,24 +28,29 @@ _OFF = 0.05
 _OFF_RELATIVE = 0.25
 _SURE = 0.01
 _TOO_GOOD = 0.97
-# Brier scores nearer than this share of each other are a tie.
-_TIE = 0.005
-_MARGINAL = ("Aalen-Johansen", "Kaplan-Meier")
+# A group nearer to what was observed is right enough, however certain the difference is.
+_OFF_GROUP = 0.03
+# Brier scores nearer than this share of each other are a tie, however certain the difference is.
+TIE = 0.01
 
 
 def cautions(
     study: Study,
     rows: Sequence[MetricRow],
-    calibrations: Sequence[Calibration],
+    calibrations: Sequence[Sequence[Calibration]],
     weights: Weighing,
     columns: Sequence[Column],
 ) -> list[str]:
-    """Sentences, the gravest first; empty where nothing was found."""
+    """Sentences, the gravest first; empty where nothing was found.
+
+    What is said of scores and probabilities rests on intervals that exclude chance.
+    ``calibrations`` holds those of each cause, one per horizon.
+    """
     return [
-        *_against_baselines(study, rows),
+        *_against_baselines(study),
+        *_calibration(study, calibrations),
         *_events(study),
         *_follow_up(study),
-        *_calibration(study, calibrations),
         *_weights(study, weights),
         *_too_good(study, rows),
         *_columns(columns),
@@ -52,20 +58,43 @@ def cautions(
     ]
 
 
-def _against_baselines(study: Study, rows: Sequence[MetricRow]) -> list[str]:
-    overall = next(row for row in rows if row.metric == "integrated_brier_score" and not row.cause)
-    by_name = {score.model: score for score in overall.models}
-    main = by_name.pop(study.assessment.main)
+def _against_baselines(study: Study) -> list[str]:
     found = []
-    for other in by_name.values():
-        scores = f"Brier scores are {other.mean:.4f} and {main.mean:.4f} (lower is better)."
-        if other.mean < main.mean * (1 - _TIE):
-            found.append(f"{other.model} predicts better than {main.model}: {scores}")
-        elif other.model in _MARGINAL and other.mean < main.mean * (1 + _TIE):
+    for name, change in relative_differences(study).items():
+        if change.low > 0 and change.estimate > TIE:
             found.append(
-                f"{main.model} is no better than {other.model}, which ignores all columns: {scores}"
+                f"{name} predicts better than {study.assessment.main}: the Brier score of the "
+                f"latter is {change.estimate:.1%} higher (95% limits {limits(change)})."
+            )
+        elif name == study.marginal and not change.excludes_zero:
+            found.append(
+                f"{study.assessment.main} is not certain to be better than {name}, which ignores "
+                f"all columns: the difference in Brier score is {limits(change)}."
             )
     return found
+
+
+def relative_differences(study: Study) -> dict[str, Interval]:
+    """Brier score of the assessed model against each other one, as a share of the other's."""
+    assessment = study.assessment
+    means = assessment.values("integrated_brier_score").mean(axis=1)
+    return {
+        name: brier_difference(assessment, study.target, assessment.main, name).scaled(
+            1 / float(means[name])
+        )
+        for name in assessment.models[1:]
+        if means[name] > 0
+    }
+
+
+def limits(change: Interval) -> str:
+    """An interval of a share in words.
+
+    >>> limits(Interval(-0.05, -0.071, 0.012))
+    '−7.1% to 1.2%'
+    """
+    low, high = (f"{100 * value:.1f}%".replace("-", "−") for value in (change.low, change.high))
+    return f"{low} to {high}"
 
 
 def _events(study: Study) -> list[str]:
@@ -92,13 +121,13 @@ def _follow_up(study: Study) -> list[str]:
     if n_last < _FEW_AT_RISK < len(ordered):
         since = float(ordered[_FEW_AT_RISK - 1])
         found.append(
-            f"After {number(since, 3)}, fewer than {_FEW_AT_RISK} people are still under "
-            f"observation ({n_last} at {number(study.last, 3)}, where curves end). Do not lean "
+            f"After {study.when(since, 3)}, fewer than {_FEW_AT_RISK} people are still under "
+            f"observation ({n_last} at {study.when(study.last, 3)}, where curves end). Do not lean "
             "on that part."
         )
     scored = study.assessment.scored
     if not scored.all():
-        reach = number(float(study.assessment.times[scored][-1]))
+        reach = study.when(float(study.assessment.times[scored][-1]))
         found.append(
             f"Follow-up of some folds ends early, so that scores stop at {reach}, before the last "
             "time asked for."
@@ -106,19 +135,74 @@ def _follow_up(study: Study) -> list[str]:
     return found
 
 
-def _calibration(study: Study, calibrations: Sequence[Calibration]) -> list[str]:
-    found = []
-    for code, groups in enumerate(calibrations, start=1):
-        mean = float(np.average(groups.observed, weights=groups.n_people))
-        is_large = groups.error > min(_OFF, max(_OFF_RELATIVE * mean, 0.01))
-        if is_large and groups.p_value < _SURE:
-            found.append(
-                f"Predicted probabilities of “{study.states[code]}” by {number(study.middle)} are "
-                f"off by {100 * groups.error:.1f} percentage points on average, more than chance "
-                f"explains (about {100 * groups.chance:.1f}). See the calibration chart before you "
-                "quote them."
-            )
-    return found
+def _calibration(study: Study, calibrations: Sequence[Sequence[Calibration]]) -> list[str]:
+    return [
+        text
+        for code in range(1, len(study.states))
+        if (text := miscalibration(study, calibrations, code)) is not None
+    ]
+
+
+def miscalibration(
+    study: Study, calibrations: Sequence[Sequence[Calibration]], code: int
+) -> str | None:
+    """How the probabilities of a cause are off, where chance is excluded."""
+    worst = _worst_group(study, calibrations, code)
+    if worst is not None:
+        return _of_group(study, code, *worst)
+    by_horizon = calibrations[code - 1]
+    groups = next(groups for groups in by_horizon if groups.horizon == study.middle)
+    mean = float(np.average(groups.observed, weights=groups.n_people))
+    is_large = groups.error > min(_OFF, max(_OFF_RELATIVE * mean, 0.01))
+    if not (is_large and groups.p_value < _SURE):
+        return None
+    return (
+        f"Predicted probabilities of “{study.states[code]}” by {study.when(study.middle)} are off "
+        f"by {100 * groups.error:.1f} percentage points on average, more than chance explains "
+        f"(about {100 * groups.chance:.1f}). See the calibration chart before you quote them."
+    )
+
+
+def _worst_group(
+    study: Study, calibrations: Sequence[Sequence[Calibration]], code: int
+) -> tuple[Calibration, int] | None:
+    """The group whose prediction is the furthest off, among those where chance is excluded.
+
+    Chance is excluded at 5 % for all groups, horizons and causes together (Bonferroni). The group
+    of the highest predictions at the middle horizon is the one that decisions are about; it is
+    tested by itself, at 5 % for all causes together.
+    """
+    n_tests = sum(len(groups.p_values) for by_cause in calibrations for groups in by_cause)
+    worst: tuple[Calibration, int] | None = None
+    largest = _OFF_GROUP
+    for groups in calibrations[code - 1]:
+        level = np.full(len(groups.p_values), 0.05 / n_tests)
+        if groups.horizon == study.middle:
+            level[-1] = 0.05 / len(calibrations)
+        gap = np.abs(groups.observed - groups.predicted)
+        sure = (groups.p_values < level) & (gap > largest)
+        if sure.any():
+            position = int(np.where(sure, gap, 0.0).argmax())
+            worst, largest = (groups, position), float(gap[position])
+    return worst
+
+
+def _of_group(study: Study, code: int, groups: Calibration, position: int) -> str:
+    n_groups = len(groups.predicted)
+    share = {2: "half", 3: "third", 4: "quarter", 5: "fifth", 10: "tenth"}.get(n_groups, "group")
+    if position == n_groups - 1:
+        which = f"the {share} of people with the highest predictions"
+    elif position == 0:
+        which = f"the {share} of people with the lowest predictions"
+    else:
+        which = f"group {position + 1} of {n_groups} by prediction"
+    observed, half = groups.observed[position], groups.half_width[position]
+    low, high = max(0.0, observed - half), min(1.0, observed + half)
+    return (
+        f"“{study.states[code]}” by {study.when(groups.horizon)}: for {which}, "
+        f"{percent(groups.predicted[position])} was predicted and {percent(observed)} observed "
+        f"(95% limits {percent(low)} to {percent(high)})."
+    )
 
 
 def _biased(model: Any) -> str:
@@ -132,7 +216,7 @@ def _weights(study: Study, weights: Weighing) -> list[str]:
     worst = int(weights.floored.argmax())
     if weights.floored[worst] > _MANY_FLOORED:
         found.append(
-            f"At {number(float(weights.times[worst]), 3)}, "
+            f"At {study.when(float(weights.times[worst]), 3)}, "
             f"{percent(float(weights.floored[worst]))} of the weights are at the limit set by "
             f"`min_censoring_survival`, which biases {_biased(study.model)}"
         )
@@ -141,8 +225,8 @@ def _weights(study: Study, weights: Weighing) -> list[str]:
     if len(uneven):
         first = int(uneven[0])
         found.append(
-            f"From {number(float(weights.times[first]), 3)} on, weights are so uneven that people "
-            f"with a known state count for less than half their number "
+            f"From {study.when(float(weights.times[first]), 3)} on, weights are so uneven that "
+            f"people with a known state count for less than half their number "
             f"({count(float(weights.effective[first]) * study.target.n_samples)} of "
             f"{count(float(weights.known[first]) * study.target.n_samples)})."
         )

@@ -8,8 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives.report._format import count, number, percent_tick
-from survival_objectives.report._svg import WIDTH, Area, Label, label_room, nice_ticks
+from survival_objectives.report._format import (
+    count,
+    number,
+    percent,
+    percent_tick,
+    score,
+    short_names,
+)
+from survival_objectives.report._svg import (
+    WIDTH,
+    Area,
+    Label,
+    label_length,
+    label_room,
+    nice_ticks,
+)
 
 __all__ = [
     "Curve",
@@ -19,23 +33,29 @@ __all__ = [
     "curves_chart",
     "dot_chart",
     "importance_chart",
+    "round_up",
     "stacked_chart",
 ]
 
 FloatArray = npt.NDArray[np.float64]
 
 _ROW = 27.0
+_READ_OFF = 24
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of a chart, with a band where limits are given."""
+    """A line of a chart, with a band where limits are given.
+
+    One that is not ``labelled`` goes with the line before it, as told in the caption.
+    """
 
     name: str
     css: str
     y: FloatArray
     low: FloatArray | None = None
     high: FloatArray | None = None
+    labelled: bool = True
 
 
 @dataclass(frozen=True)
@@ -68,8 +88,11 @@ def curves_chart(
         for values in (curve.y, curve.high)
         if values is not None and not np.isnan(values).all()
     )
-    room = label_room([curve.name for curve in curves])
-    top = y_max if y_max is not None else _round_up(highest)
+    labelled = [curve for curve in curves if curve.labelled]
+    longest = label_length(label_room(["M" * 99]) - 12)
+    short = short_names([curve.name for curve in labelled], longest)
+    room = label_room(short)
+    top = y_max if y_max is not None else round_up(highest)
     area = Area(
         label,
         x=(0.0, float(x[-1])),
@@ -86,10 +109,25 @@ def curves_chart(
     # The first curve is the one to look at, so it is drawn last.
     for curve in reversed(curves):
         area.line(x, curve.y, curve.css, steps=steps)
-    ends = [(curve, curve.y[~np.isnan(curve.y)]) for curve in curves]
-    area.end_labels(
-        [Label(float(y[-1]), curve.name, curve.css) for curve, y in ends if len(y)], room
-    )
+    labels = []
+    for curve, name in zip(labelled, short, strict=True):
+        known = curve.y[~np.isnan(curve.y)]
+        tip = curve.name if name != curve.name else None
+        if len(known):
+            labels.append(Label(float(known[-1]), name, curve.css, tip))
+    area.end_labels(labels)
+    form = percent if shares else _four_decimals
+    columns = np.unique(np.linspace(0, len(x) - 1, _READ_OFF).astype(np.int64))
+    tips = [
+        "\n".join(
+            [
+                f"{x_label} {number(float(x[column]))}",
+                *(f"{curve.name}: {form(float(curve.y[column]))}" for curve in curves),
+            ]
+        )
+        for column in columns
+    ]
+    area.read_off(x[columns], tips)
     for time, n_people in at_risk:
         area.add("text", "tick mid", count(n_people), x=area.px(time), y=area.bottom + 60)
     if at_risk:
@@ -104,12 +142,14 @@ def dot_chart(label: str, rows: Sequence[DotRow], *, x_label: str) -> str:
     high = max(max(float(np.nanmax(row.values)), row.mean + row.sd) for row in shown)
     pad = 0.06 * (high - low) or 0.05 * abs(high) or 0.05
     height = 46 + _ROW * len(rows)
+    names = short_names([row.name for row in rows], 24)
+    left = 10 + 6.3 * max(len(name) for name in names)
     area = Area(
         label,
         x=(low - pad, high + pad),
         y=(len(rows) - 0.35, -0.5),
         height=height,
-        left=118,
+        left=max(60.0, left),
         right=10,
         top=6,
         bottom=40,
@@ -117,7 +157,9 @@ def dot_chart(label: str, rows: Sequence[DotRow], *, x_label: str) -> str:
     area.x_axis(x_label, nice_ticks(low - pad, high + pad, 4), grid=True)
     for position, row in enumerate(rows):
         place = area.py(position)
-        area.text(2, place + 4, row.name, f"label {row.css}-text", room=112)
+        tip = row.name if names[position] != row.name else None
+        css = f"label {row.css.split()[0]}-text"
+        area.add("text", css, names[position], tip=tip, x=2, y=place + 4)
         if np.isnan(row.mean):
             continue
         area.add(
@@ -128,10 +170,13 @@ def dot_chart(label: str, rows: Sequence[DotRow], *, x_label: str) -> str:
             y1=place,
             y2=place,
         )
-        area.dot(row.mean, position, 4.5, f"dot {row.css}")
-        for value in row.values[~np.isnan(row.values)] if len(row.values) > 1 else ():
-            # Below the mean, which would cover them.
-            area.dot(value, position + 0.36, 2.2, f"fold {row.css}")
+        spread = f" ± {row.sd:.4f}" if len(row.values) > 1 else ""
+        area.dot(row.mean, position, 4.5, f"dot {row.css}", f"{row.name}: {row.mean:.4f}{spread}")
+        for fold, value in enumerate(row.values, start=1):
+            if len(row.values) > 1 and not np.isnan(value):
+                # Below the mean, which would cover them.
+                tip = f"{row.name}, fold {fold}: {value:.4f}"
+                area.dot(value, position + 0.36, 2.2, f"fold {row.css}", tip)
     return area.markup()
 
 
@@ -140,13 +185,17 @@ def calibration_chart(
     predicted: FloatArray,
     observed: FloatArray,
     half_width: FloatArray,
+    n_people: FloatArray,
     *,
+    end: float,
     css: str,
 ) -> str:
-    """Observed against predicted incidence in groups, with the diagonal of a perfect model."""
+    """Observed against predicted incidence in groups, with the diagonal of a perfect model.
+
+    Both axes go from 0 to ``end``.
+    """
     low = np.maximum(observed - half_width, 0)
-    high = np.minimum(observed + half_width, 1)
-    end = min(1.0, _round_up(float(max(predicted.max(), np.nanmax(high)))))
+    high = np.minimum(observed + half_width, end)
     area = Area(label, x=(0.0, end), y=(0.0, end), height=WIDTH, left=44, right=16, bottom=40)
     ticks = nice_ticks(0.0, end, 5)
     area.y_axis("Observed", ticks, form=percent_tick)
@@ -156,27 +205,39 @@ def calibration_chart(
     area.text((area.left + area.right) / 2, area.bottom + 33, "Predicted", "name mid")
     ends = np.array([0.0, end])
     area.line(ends, ends, "diagonal")
-    for x, y, below, above in zip(predicted, observed, low, high, strict=True):
+    for x, y, below, above, n_group in zip(predicted, observed, low, high, n_people, strict=True):
         place = area.px(x)
         area.add(
             "line", f"line thin {css}", x1=place, x2=place, y1=area.py(below), y2=area.py(above)
         )
-        area.dot(x, y, 4.5, f"dot {css}")
+        tip = (
+            f"{count(n_group)} people\npredicted {percent(x)}\nobserved {percent(y)} "
+            f"({percent(below)} to {percent(above)})"
+        )
+        area.dot(x, y, 4.5, f"dot {css}", tip)
     return area.markup()
 
 
 def importance_chart(
-    label: str, names: Sequence[str], values: FloatArray, *, css: str, x_label: str
+    label: str,
+    names: Sequence[str],
+    values: FloatArray,
+    *,
+    signs: Sequence[int],
+    directions: Sequence[str],
+    horizons: Sequence[str],
+    css: str,
+    x_label: str,
 ) -> str:
-    """A row a feature, with a dot a horizon: the later, the darker."""
+    """A row per feature: an arrow for its direction, a dot per horizon, the later the darker."""
     n_horizons = values.shape[1]
-    end = _round_up(float(values.max()))
+    end = round_up(float(values.max()))
     area = Area(
         label,
         x=(0.0, end),
         y=(len(names) - 0.5, -0.5),
         height=46 + 22 * len(names),
-        left=118,
+        left=136,
         right=14,
         top=6,
         bottom=40,
@@ -184,7 +245,9 @@ def importance_chart(
     area.x_axis(x_label, nice_ticks(0.0, end, 4), grid=True)
     for position, name in enumerate(names):
         place = area.py(position)
-        area.text(2, place + 4, name, room=112)
+        area.text(2, place + 4, name, room=116)
+        arrow = {1: "▲", -1: "▼", 0: "◆"}[signs[position]]
+        area.add("text", "arrow mid", arrow, tip=directions[position], x=126, y=place + 4)
         row = values[position]
         area.add(
             "line",
@@ -196,7 +259,8 @@ def importance_chart(
         )
         for horizon in range(n_horizons):
             shade = 3 - (n_horizons - 1 - horizon)
-            area.dot(float(row[horizon]), position, 4.5, f"dot shade{shade} {css}")
+            tip = f"{name}\nby {horizons[horizon]}: {row[horizon]:.3f}\n{directions[position]}"
+            area.dot(float(row[horizon]), position, 4.5, f"dot shade{shade} {css}", tip)
     return area.markup()
 
 
@@ -205,6 +269,7 @@ def stacked_chart(
     times: FloatArray,
     curves: FloatArray,
     *,
+    states: Sequence[str],
     x_label: str,
     marker: float,
 ) -> str:
@@ -229,6 +294,17 @@ def stacked_chart(
         data_left=str(area.px(0.0)),
         data_right=str(area.px(end)),
     )
+    columns = np.unique(np.linspace(0, len(times) - 1, _READ_OFF).astype(np.int64))
+    tips = [
+        "\n".join(
+            [
+                f"{x_label} {number(float(times[column]))}",
+                *(f"{states[state]}: {percent(float(curves[state, column]))}" for state in order),
+            ]
+        )
+        for column in columns
+    ]
+    area.read_off(times[columns], tips)
     return area.markup()
 
 
@@ -237,7 +313,11 @@ def colour(state: int) -> int:
     return 0 if state == 0 else 1 + (state - 1) % 7
 
 
-def _round_up(value: float) -> float:
+def _four_decimals(value: float) -> str:
+    return score(value, 4)
+
+
+def round_up(value: float) -> float:
     """The next tick at or above a value, so that lines end below the top of their chart."""
     if not value > 0:
         return 1.0

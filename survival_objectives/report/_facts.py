@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from survival_objectives.assessment import Assessment
 from survival_objectives.estimator import SurvivalBoost
@@ -19,6 +20,7 @@ from survival_objectives.metrics import (
     one_calibration,
 )
 from survival_objectives.report._format import number
+from survival_objectives.report._interval import brier_difference, fold_difference
 from survival_objectives.validation import Features, SurvivalTarget, take_rows
 
 __all__ = [
@@ -29,16 +31,20 @@ __all__ = [
     "Incidence",
     "MetricRow",
     "ModelScore",
+    "RiskGroup",
     "Study",
     "Weighing",
     "calibration",
+    "calibration_horizons",
     "columns",
     "example_people",
+    "explained_share",
     "importance",
     "incidence",
     "mean_calibration",
     "median_follow_up",
     "metric_rows",
+    "risk_groups",
     "weighing",
 ]
 
@@ -51,6 +57,10 @@ _N_WEIGHED = 4000
 _N_RANKED = 20_000
 _BAND_TIMES = 30
 _Z95 = 1.959963984540054
+_LEAST_LEVEL = 0.02
+# Rank correlation of values and effects from which on "higher raises" is a fair summary.
+_ONE_WAY = 0.5
+MARGINAL = ("Aalen-Johansen", "Kaplan-Meier")
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,20 @@ class Study:
     target: SurvivalTarget
     assessment: Assessment
     states: tuple[str, ...]
+    duration_name: str = "time"
+    time_unit: str | None = None
+
+    def when(self, time: float, digits: int = 4) -> str:
+        """A time in words: "7 days", or "time 7" where the unit is not known."""
+        shown = number(time, digits)
+        return f"{shown} {self.time_unit}" if self.time_unit else f"{self.duration_name} {shown}"
+
+    @property
+    def axis(self) -> str:
+        """Name of the axis of time."""
+        if self.time_unit and self.time_unit not in self.duration_name:
+            return f"{self.duration_name} ({self.time_unit})"
+        return self.duration_name
 
     @property
     def horizons(self) -> FloatArray:
@@ -73,8 +97,13 @@ class Study:
         return np.unique(self.assessment.horizons)
 
     @property
+    def marginal(self) -> str | None:
+        """Name of the baseline that is the same curve for everybody, if it was assessed."""
+        return next((name for name in self.assessment.models if name in MARGINAL), None)
+
+    @property
     def middle(self) -> float:
-        """The horizon at which calibration and examples are read."""
+        """The horizon at which groups are formed and examples are read."""
         return float(self.assessment.horizons[1])
 
     @property
@@ -89,11 +118,11 @@ class Study:
             return np.arange(n_samples)
         return np.sort(np.random.default_rng(0).choice(n_samples, size, replace=False))
 
-    def held_out(self) -> tuple[SurvivalTarget, FloatArray]:
-        """Outcomes of the assessed people, and the assessed model's curves of them."""
+    def held_out(self, model: str | None = None) -> tuple[SurvivalTarget, FloatArray]:
+        """Outcomes of the assessed people, and a model's curves of them."""
         rows, target = self.assessment.index, self.target
         outcomes = SurvivalTarget(target.event[rows], target.duration[rows], target.event_ids)
-        return outcomes, self.assessment.curves[self.assessment.main]
+        return outcomes, self.assessment.curves[model or self.assessment.main]
 
 
 # ------------------------------------------------------------------------------------------- data
@@ -196,13 +225,15 @@ def _marginal(target: SurvivalTarget, time: float, cause: int) -> tuple[float, f
 # ----------------------------------------------------------------------------------------- scores
 @dataclass(frozen=True)
 class ModelScore:
-    """A model by a metric: its values in the folds, and how often the assessed one beats it."""
+    """A model by a metric: its values in the folds.
+
+    ``best`` says that it is ahead of every other model by more than chance explains.
+    """
 
     model: str
     values: FloatArray
     mean: float
     sd: float
-    beaten: int
     best: bool
 
 
@@ -217,49 +248,68 @@ class MetricRow:
     models: list[ModelScore]
 
 
-def metric_rows(assessment: Assessment) -> list[MetricRow]:
-    """Every metric of the assessment, in its order, with the mean over folds."""
-    horizon = {
-        **dict(
-            zip(
-                ("concordance_25", "concordance_50", "concordance_75"),
-                assessment.horizons.tolist(),
-                strict=True,
-            )
-        ),
-        "calibration_error": float(assessment.horizons[1]),
-    }
+def metric_rows(study: Study) -> list[MetricRow]:
+    """Scores and concordance of the assessment, in its order, with the mean over folds.
+
+    The calibration error is left out: `calibration` makes it from everybody held out, in the groups
+    that are also drawn.
+    """
+    assessment = study.assessment
+    names = ("concordance_25", "concordance_50", "concordance_75")
+    horizon = dict(zip(names, assessment.horizons.tolist(), strict=True))
     pairs = assessment.scores[["metric", "cause"]].drop_duplicates()
     rows = []
     for metric, cause in pairs.itertuples(index=False):
+        if metric == "calibration_error":
+            continue
         lower = not metric.startswith("concordance")
-        scores = _model_scores(assessment, metric, cause, lower)
+        scores = _model_scores(study, metric, int(cause), lower)
         rows.append(MetricRow(metric, int(cause), lower, horizon.get(metric), scores))
     return rows
 
 
-def _model_scores(assessment: Assessment, metric: str, cause: int, lower: bool) -> list[ModelScore]:
-    table = assessment.values(metric, cause)
-    main = table.loc[assessment.main].to_numpy(np.float64)
-    means = [_mean(row) for row in table.to_numpy(np.float64)]
-    known = [mean for mean in means if not np.isnan(mean)]
-    best = (min(known) if lower else max(known)) if known else float("nan")
+def _model_scores(study: Study, metric: str, cause: int, lower: bool) -> list[ModelScore]:
+    table = study.assessment.values(metric, cause)
+    means = {str(name): _mean(row.to_numpy(np.float64)) for name, row in table.iterrows()}
+    best = _certainly_best(study, metric, cause, means, lower)
     scores = []
-    for (name, row), mean in zip(table.iterrows(), means, strict=True):
+    for name, row in table.iterrows():
         values = row.to_numpy(np.float64)
         present = values[~np.isnan(values)]
-        ahead = main < values if lower else main > values
-        scores.append(
-            ModelScore(
-                model=str(name),
-                values=values,
-                mean=mean,
-                sd=float(present.std(ddof=1)) if len(present) > 1 else 0.0,
-                beaten=int(ahead.sum()),
-                best=mean == best,
-            )
-        )
+        sd = float(present.std(ddof=1)) if len(present) > 1 else 0.0
+        scores.append(ModelScore(str(name), values, means[str(name)], sd, str(name) == best))
     return scores
+
+
+def _certainly_best(
+    study: Study, metric: str, cause: int, means: dict[str, float], lower: bool
+) -> str | None:
+    """The model ahead of each other one by an interval that excludes 0, if there is one."""
+    known = {name: mean for name, mean in means.items() if not np.isnan(mean)}
+    if len(known) < 2:
+        return None
+    ahead = (min if lower else max)(known, key=lambda name: known[name])
+    for other in known:
+        if other == ahead:
+            continue
+        if metric == "integrated_brier_score" and cause == 0:
+            gap = brier_difference(study.assessment, study.target, ahead, other)
+        else:
+            gap = fold_difference(study.assessment, metric, cause, ahead, other)
+        if not gap.excludes_zero:
+            return None
+    return ahead
+
+
+def explained_share(study: Study) -> dict[str, float]:
+    """Index of prediction accuracy of each model: 1 - Brier score / that of the marginal curve.
+
+    Empty where the marginal curve was not assessed.
+    """
+    if study.marginal is None:
+        return {}
+    means = study.assessment.values("integrated_brier_score").mean(axis=1)
+    return {str(name): float(1 - mean / means[study.marginal]) for name, mean in means.items()}
 
 
 def _mean(values: FloatArray) -> float:
@@ -273,25 +323,33 @@ class Calibration:
     """Predicted and observed incidence of one cause in groups of held-out people.
 
     ``error`` is their mean distance, ``chance`` what it would be on average for a perfect model.
+    ``p_values`` test each group by itself, ``p_value`` all of them together.
     """
 
     cause: int
+    horizon: float
     predicted: FloatArray
     observed: FloatArray
     half_width: FloatArray
     n_people: FloatArray
+    p_values: FloatArray
     error: float
     chance: float
     p_value: float
 
 
-def calibration(study: Study, code: int) -> Calibration:
-    """Calibration of the assessed model at the middle horizon, in up to ten groups."""
-    outcomes, curves = study.held_out()
+def calibration(
+    study: Study, code: int, *, horizon: float | None = None, model: str | None = None
+) -> Calibration:
+    """Calibration of the assessed model, or another, in up to ten groups.
+
+    Default ``horizon``: the middle one.
+    """
+    outcomes, curves = study.held_out(model)
     cause = int(study.target.event_ids[code])
     n_groups = int(np.clip(outcomes.n_samples // 40, 2, 10))
     arguments: dict[str, Any] = {
-        "horizon": study.middle,
+        "horizon": study.middle if horizon is None else horizon,
         "cause": cause,
         "n_groups": n_groups,
         "event_ids": study.target.event_ids,
@@ -302,19 +360,58 @@ def calibration(study: Study, code: int) -> Calibration:
         warnings.simplefilter("ignore", FewEventsWarning)
         test = one_calibration(None, outcomes, curves, times, **arguments)
     gap = np.abs(groups.observed - groups.predicted)
+    error = np.nan_to_num(groups.standard_error)
+    # Where nothing was observed the estimate has no spread, but the prediction implies one.
+    implied = np.sqrt(groups.predicted * (1 - groups.predicted) / groups.n_samples)
     return Calibration(
         cause=cause,
+        horizon=float(arguments["horizon"]),
         predicted=groups.predicted,
         observed=groups.observed,
-        half_width=_Z95 * groups.standard_error,
+        half_width=_Z95 * error,
         n_people=groups.n_samples,
+        p_values=2 * stats.norm.sf(gap / np.maximum(np.maximum(error, implied), 1e-9)),
         error=float(np.average(gap, weights=groups.n_samples)),
         # The mean absolute value of a Gaussian of this standard deviation.
-        chance=float(
-            np.average(np.sqrt(2 / np.pi) * groups.standard_error, weights=groups.n_samples)
-        ),
+        chance=float(np.average(np.sqrt(2 / np.pi) * error, weights=groups.n_samples)),
         p_value=test.p_value,
     )
+
+
+def calibration_horizons(study: Study) -> FloatArray:
+    """Times to choose from: the horizons of the assessment, and an early and a late one."""
+    times = study.assessment.times[study.assessment.scored]
+    seen = study.target.duration[study.target.event > 0]
+    ends = np.quantile(seen, [0.1, 0.9])
+    nearest = times[np.abs(times - ends[:, None]).argmin(axis=1)]
+    return np.unique(np.concatenate([study.horizons, nearest]))
+
+
+@dataclass(frozen=True)
+class RiskGroup:
+    """Held-out people of similar predicted risk: what was predicted and what happened, by time."""
+
+    name: str
+    n_people: int
+    predicted: FloatArray
+    observed: FloatArray
+
+
+def risk_groups(study: Study, code: int) -> list[RiskGroup]:
+    """Thirds by predicted incidence of a cause at the middle horizon, at the scored times."""
+    outcomes, curves = study.held_out()
+    scored = study.assessment.scored
+    times = study.assessment.times[scored]
+    column = int(np.searchsorted(study.assessment.times, study.middle))
+    order = np.argsort(curves[:, code, column], kind="stable")
+    groups = []
+    names = ("lowest third", "middle third", "highest third")
+    for name, rows in zip(names, np.array_split(order, 3), strict=True):
+        people = SurvivalTarget(outcomes.event[rows], outcomes.duration[rows], outcomes.event_ids)
+        observed = aalen_johansen(people)(times)[:, code]
+        predicted = curves[rows][:, code][:, scored].mean(axis=0)
+        groups.append(RiskGroup(name, len(rows), predicted, observed))
+    return groups
 
 
 def mean_calibration(study: Study, code: int) -> list[tuple[float, float, float, float]]:
@@ -332,11 +429,17 @@ def mean_calibration(study: Study, code: int) -> list[tuple[float, float, float,
 # ------------------------------------------------------------------------------------- importance
 @dataclass(frozen=True)
 class Importance:
-    """Mean absolute SHAP value of each feature, (n_causes, n_features, n_horizons)."""
+    """Mean absolute SHAP value of each feature, (n_causes, n_features, n_horizons).
+
+    ``direction`` says in words what raises the odds at the middle horizon, (n_causes, n_features);
+    ``sign`` is 1 where higher values raise them, -1 where they lower them, else 0.
+    """
 
     names: list[str]
     horizons: FloatArray
     values: FloatArray
+    direction: list[list[str]]
+    sign: IntArray
     n_people: int
 
 
@@ -346,14 +449,60 @@ def importance(study: Study) -> Importance:
     people = take_rows(study.X, rows)
     n_causes, n_features = study.target.n_causes, study.features.n_features
     values = np.empty((n_causes, n_features, len(study.horizons)))
+    middle = np.empty((n_causes, len(rows), n_features))
     for position, horizon in enumerate(study.horizons):
         shap = study.model.shap_values(people, float(horizon))[:, :, :n_features]
         if shap.shape[1] > n_causes:
-            # One margin a state: log-odds against event-free are differences, and so is their SHAP.
+            # One margin per state: log-odds against event-free are differences, as is their SHAP.
             shap = shap[:, 1:] - shap[:, :1]
         values[:, :, position] = np.abs(shap).mean(axis=0)
+        if horizon == study.middle:
+            middle = np.moveaxis(shap, 1, 0)
+    directions = [
+        [
+            _direction(study.features, rows, feature, effects[:, feature])
+            for feature in range(n_features)
+        ]
+        for effects in middle
+    ]
     names = [column_name(study.features, position) for position in range(n_features)]
-    return Importance(names, study.horizons, values, len(rows))
+    return Importance(
+        names,
+        study.horizons,
+        values,
+        [[text for _, text in row] for row in directions],
+        np.array([[sign for sign, _ in row] for row in directions], np.int64),
+        len(rows),
+    )
+
+
+def _direction(
+    features: Features, rows: IntArray, position: int, effect: FloatArray
+) -> tuple[int, str]:
+    """Sign and words of how the values of a column go together with their effects."""
+    values = features.values[rows, position].astype(np.float64)
+    known = ~np.isnan(values)
+    values, effect = values[known], effect[known]
+    kinds, group = np.unique(values, return_inverse=True)
+    if len(kinds) < 2 or np.ptp(effect) == 0:
+        return 0, "no effect"
+    if position in features.categories:
+        counts = np.bincount(group)
+        means = np.bincount(group, weights=effect) / counts
+        # A level that few people have would be named by chance.
+        often = np.flatnonzero(counts >= max(5, _LEAST_LEVEL * len(values)))
+        if len(often) < 2:
+            return 0, "differs by level"
+        levels = features.categories[position]
+        highest = levels[int(kinds[often[means[often].argmax()]])]
+        lowest = levels[int(kinds[often[means[often].argmin()]])]
+        return 0, f"highest for {highest}, lowest for {lowest}"
+    correlation = float(stats.spearmanr(values, effect).statistic)
+    if abs(correlation) < _ONE_WAY:
+        return 0, "up and down"
+    is_yes_no = bool(np.isin(kinds, (0.0, 1.0)).all())
+    subject = "yes" if is_yes_no else "higher"
+    return (1, f"{subject} raises it") if correlation > 0 else (-1, f"{subject} lowers it")
 
 
 # --------------------------------------------------------------------------------- example people
@@ -367,21 +516,35 @@ class ExamplePerson:
     curves: FloatArray
 
 
-def example_people(study: Study, times: FloatArray, shown: list[int]) -> list[ExamplePerson]:
+def example_people(
+    study: Study, times: FloatArray, shown: list[int], *, real: bool
+) -> list[ExamplePerson]:
     """People at low, median and high predicted incidence of the first cause.
 
-    ``shown`` are the columns to tell about them.
+    ``shown`` are the columns to tell about them. Without ``real`` the curves are means of a tenth
+    of the people around them, and no columns are told.
     """
     rows = study.sample(_N_RANKED)
     risk = study.model.predict_proba(take_rows(study.X, rows), study.middle)[:, 1]
     order = rows[np.argsort(risk, kind="stable")]
     people = []
     for title, quantile in (("Low risk", 0.1), ("Median risk", 0.5), ("High risk", 0.9)):
-        row = order[round(quantile * (len(order) - 1))]
-        curves = study.model.predict_cumulative_incidence(take_rows(study.X, row[None]), times)[0]
-        values = [(column_name(study.features, c), _value(study.features, row, c)) for c in shown]
-        standing = f"predicted risk above that of {quantile:.0%} of people"
-        people.append(ExamplePerson(title, standing, values, curves))
+        place = round(quantile * (len(order) - 1))
+        around = 0 if real else max(1, len(order) // 20)
+        chosen = order[max(0, place - around) : place + around + 1]
+        curves = study.model.predict_cumulative_incidence(take_rows(study.X, chosen), times)
+        if real:
+            values = [
+                (column_name(study.features, column), _value(study.features, chosen[0], column))
+                for column in shown
+            ]
+            standing = f"predicted risk above that of {quantile:.0%} of people"
+        else:
+            values = []
+            standing = (
+                f"mean of {len(chosen)} people whose risk is above that of about {quantile:.0%}"
+            )
+        people.append(ExamplePerson(title, standing, values, curves.mean(axis=0)))
     return people
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 
-__all__ = ["count", "number", "percent", "percent_tick", "score", "shortened"]
+__all__ = ["count", "number", "percent", "percent_tick", "score", "short_names", "shortened"]
 
 
 def count(value: float) -> str:
@@ -63,5 +65,39 @@ def score(value: float, decimals: int) -> str:
 
 
 def shortened(text: str, length: int) -> str:
-    """``text`` cut to ``length`` characters, the last one an ellipsis where it was longer."""
-    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
+    """``text`` cut to ``length`` characters: an ellipsis stands for the middle, as ends differ.
+
+    >>> shortened("creatinine_on_admission", 12)
+    'creatini…ion'
+    """
+    if len(text) <= length:
+        return text
+    n_last = max(0, (length - 1) // 3)
+    first = text[: length - 1 - n_last].rstrip()
+    return f"{first}…{text[len(text) - n_last :].lstrip()}"
+
+
+def short_names(names: Sequence[str], length: int) -> list[str]:
+    """Names of models that fit a label and still differ.
+
+    A name in brackets stands alone where several share what precedes it, and is left out where
+    only one has it and the whole is too long.
+
+    >>> short_names(["SurvivalBoost (xgboost)", "SurvivalBoost (catboost)", "Cox"], 18)
+    ['xgboost', 'catboost', 'Cox']
+    >>> short_names(["SurvivalBoost (xgboost)", "Cox"], 18)
+    ['SurvivalBoost', 'Cox']
+    """
+    parts = [re.fullmatch(r"(.+?) \((.+)\)", name) for name in names]
+    stems = [part.group(1) if part else None for part in parts]
+    short = []
+    for name, part, stem in zip(names, parts, stems, strict=True):
+        if part is None or stem is None:
+            short.append(name)
+        elif stems.count(stem) > 1:
+            short.append(part.group(2))
+        else:
+            short.append(name if len(name) <= length else stem)
+    if len(set(short)) < len(set(names)):
+        short = list(names)
+    return [shortened(name, length) for name in short]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from survival_objectives._version import __version__
 from survival_objectives.report import _facts as facts
-from survival_objectives.report._cautions import cautions
 from survival_objectives.report._charts import (
     Curve,
     DotRow,
@@ -23,10 +22,12 @@ from survival_objectives.report._charts import (
     curves_chart,
     dot_chart,
     importance_chart,
+    round_up,
     stacked_chart,
 )
 from survival_objectives.report._facts import Study
 from survival_objectives.report._format import count, number, percent, score, shortened
+from survival_objectives.report._in_short import Findings, in_short_of
 from survival_objectives.report._svg import nice_ticks
 
 __all__ = ["Figure", "page"]
@@ -40,7 +41,6 @@ _SHOWN_FEATURES = 8
 _METRICS = {
     "integrated_brier_score": "Brier score",
     "integrated_log_loss": "Log-loss",
-    "calibration_error": "Calibration error",
 }
 
 
@@ -56,38 +56,44 @@ class Figure:
 
 
 def page(
-    study: Study, *, title: str, duration_name: str, description: str | None
+    study: Study,
+    found: Findings,
+    *,
+    title: str,
+    description: str | None,
+    show_people: bool,
 ) -> dict[str, Any]:
     """All that the template prints."""
-    rows = facts.metric_rows(study.assessment)
-    calibrations = [facts.calibration(study, code) for code in range(1, len(study.states))]
-    weights = facts.weighing(study)
-    columns = facts.columns(study.features)
-    explained = facts.importance(study)
+    explained, weights = found.importance, found.weights
     return {
         "title": title,
         "description": description,
-        "duration_name": duration_name,
+        "axis": study.axis,
+        "duration_name": study.duration_name,
         "assessment": study.assessment,
         "states": study.states,
         "n_causes": study.target.n_causes,
-        "middle": number(study.middle),
-        "verdict": _verdict(rows),
-        "cautions": cautions(study, rows, calibrations, weights, columns),
+        "middle": study.when(study.middle),
+        "in_short": in_short_of(study, found),
         "tiles": _tiles(study),
         "events": _events(study),
-        "columns": columns,
-        "incidence": _incidence(study, duration_name),
-        "scores": _score_table(study, rows),
-        "dots": _dots(study, rows),
-        "brier": _brier(study, duration_name),
-        "calibration": _calibration(study, calibrations, duration_name),
+        "columns": found.columns,
+        "incidence": _incidence(study),
+        "scores": _score_table(study, found.rows),
+        "n_groups": len(found.calibrations[0][0].predicted),
+        "has_share": study.marginal is not None,
+        "dots": _dots(study, found.rows),
+        "brier": _brier(study),
+        "calibration": _calibration(study, found.calibrations),
+        "horizons": _horizon_choice(study, found.calibrations[0]),
         "mean_calibration": _mean_calibration(study),
+        "groups": _risk_groups(study),
         "importance": _importance(study, explained),
         "n_explained": count(explained.n_people),
-        "importance_horizons": [number(float(h)) for h in explained.horizons],
-        **_people(study, explained, duration_name),
-        "weights": _weights(weights, duration_name),
+        "importance_horizons": [study.when(float(h)) for h in explained.horizons],
+        "show_people": show_people,
+        **_people(study, explained, show_people=show_people),
+        "weights": _weights(weights, study.axis),
         "weight_rows": _weight_rows(study, weights),
         "floored": _floored(study),
         "imputed": study.model.censoring_method_ == "imputed",
@@ -99,36 +105,17 @@ def page(
 
 
 # ---------------------------------------------------------------------------------------- opening
-def _verdict(rows: Sequence[facts.MetricRow]) -> str:
-    """The one sentence to remember: how much better than ignoring the features."""
-    main, *others = rows[0].models
-    text = (
-        f"On people it was not trained on, {main.model} has a Brier score of {main.mean:.4f} "
-        "(0 is perfect, lower is better)."
-    )
-    for other in others:
-        change = 1 - main.mean / other.mean if other.mean else 0.0
-        if abs(change) < 0.005:
-            text += f" That is about the same as {other.model} ({other.mean:.4f})"
-        else:
-            word = "below" if change > 0 else "above"
-            text += f" That is {abs(change):.0%} {word} {other.model} ({other.mean:.4f})"
-        if len(other.values) > 1:
-            text += f", with a lower score in {other.beaten} of {len(other.values)} folds"
-        text += "."
-    return text
-
-
 def _tiles(study: Study) -> list[tuple[str, str]]:
     target = study.target
     follow_up = facts.median_follow_up(target)
+    unit = f" {study.time_unit}" if study.time_unit else ""
     n_events = int((target.event > 0).sum())
     return [
         (count(target.n_samples), "people"),
         (count(n_events), "events seen"),
         (percent(1 - n_events / target.n_samples), "censored"),
-        ("not reached" if np.isnan(follow_up) else number(follow_up, 3), "median follow-up"),
-        (number(float(target.duration.max()), 3), "longest follow-up"),
+        ("not reached" if np.isnan(follow_up) else number(follow_up, 3) + unit, "median follow-up"),
+        (number(float(target.duration.max()), 3) + unit, "longest follow-up"),
     ]
 
 
@@ -151,7 +138,7 @@ def _events(study: Study) -> list[dict[str, Any]]:
     return [*rows[1:], rows[0]]
 
 
-def _incidence(study: Study, duration_name: str) -> Figure:
+def _incidence(study: Study) -> Figure:
     ticks = nice_ticks(0.0, study.last, 4)
     found = facts.incidence(study.target, _step_times(study), ticks)
     curves = [
@@ -159,10 +146,10 @@ def _incidence(study: Study, duration_name: str) -> Figure:
         for code, name in enumerate(study.states)
     ]
     svg = curves_chart(
-        f"Incidence of each state over {duration_name}",
+        f"Incidence of each state over {study.duration_name}",
         found.times,
         [*curves[1:], curves[0]],
-        x_label=duration_name,
+        x_label=study.axis,
         y_label="Share of people",
         steps=True,
         shares=True,
@@ -181,7 +168,7 @@ def _incidence(study: Study, duration_name: str) -> Figure:
         )
         for tick, column in zip(ticks[1:], chosen, strict=True)
     )
-    head = (duration_name, *(shortened(name, 28) for name in study.states))
+    head = (study.axis, *(shortened(name, 28) for name in study.states))
     return Figure("Everybody, by state", svg, head, rows)
 
 
@@ -200,12 +187,12 @@ def _step_times(study: Study) -> FloatArray:
 # ----------------------------------------------------------------------------------------- scores
 def _model_css(study: Study, name: str) -> str:
     position = study.assessment.models.index(name)
-    return "main" if position == 0 else f"other other{1 + (position - 1) % 4}"
+    return "main" if position == 0 else f"other other{1 + (position - 1) % 5}"
 
 
-def _metric_name(row: facts.MetricRow) -> str:
-    if row.metric.startswith("concordance"):
-        return f"Concordance by {number(row.horizon or 0.0)}"
+def _metric_name(study: Study, row: facts.MetricRow) -> str:
+    if row.horizon is not None:
+        return f"Concordance by {study.when(row.horizon)}"
     return _METRICS[row.metric]
 
 
@@ -216,7 +203,8 @@ def _of_cause(study: Study, cause: int) -> str:
 def _score_table(study: Study, rows: Sequence[facts.MetricRow]) -> list[dict[str, Any]]:
     """Rows of the table, in groups: all states first, then each cause."""
     groups: list[dict[str, Any]] = []
-    for cause in [0, *study.target.event_ids[1:].tolist()]:
+    shares = facts.explained_share(study)
+    for code, cause in enumerate(study.target.event_ids.tolist()):
         lines = []
         for row in (row for row in rows if row.cause == cause):
             decimals = 4 if "integrated" in row.metric else 3
@@ -224,14 +212,33 @@ def _score_table(study: Study, rows: Sequence[facts.MetricRow]) -> list[dict[str
                 {
                     "mean": score(model.mean, decimals),
                     "sd": score(model.sd, decimals) if len(model.values) > 1 else "",
-                    "best": model.best and len(row.models) > 1,
+                    "best": model.best,
                 }
                 for model in row.models
             ]
-            lines.append({"name": _metric_name(row), "lower": row.lower_is_better, "cells": cells})
-        if lines:
-            groups.append({"name": _of_cause(study, cause) or "All states", "lines": lines})
+            name = _metric_name(study, row)
+            lines.append({"name": name, "lower": row.lower_is_better, "cells": cells})
+            if row.metric == "integrated_brier_score" and cause == 0 and shares:
+                cells = [_cell(_share(shares[model.model])) for model in row.models]
+                lines.append({"name": "Explained share", "lower": False, "cells": cells})
+        if code:
+            errors = [
+                facts.calibration(study, code, model=model).error
+                for model in study.assessment.models
+            ]
+            name = f"Calibration error by {study.when(study.middle)}"
+            cells = [_cell(score(error, 3)) for error in errors]
+            lines.append({"name": name, "lower": True, "cells": cells})
+        groups.append({"name": _of_cause(study, cause) or "All states", "lines": lines})
     return groups
+
+
+def _cell(text: str) -> dict[str, Any]:
+    return {"mean": text, "sd": "", "best": False}
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.1f}%".replace("-", "−")
 
 
 def _dots(study: Study, rows: Sequence[facts.MetricRow]) -> list[Figure]:
@@ -244,21 +251,21 @@ def _dots(study: Study, rows: Sequence[facts.MetricRow]) -> list[Figure]:
         models = [
             DotRow(
                 model.model,
-                _model_css(study, model.model).split()[0],
+                _model_css(study, model.model),
                 model.values,
                 model.mean,
                 model.sd,
             )
             for model in row.models
         ]
-        name = _metric_name(row)
+        name = _metric_name(study, row)
         title = f"{name}, {_of_cause(study, row.cause)}" if row.cause else name
         better = "lower is better" if row.lower_is_better else "higher is better"
         figures.append(Figure(title, dot_chart(title, models, x_label=better)))
     return figures
 
 
-def _brier(study: Study, duration_name: str) -> list[Figure]:
+def _brier(study: Study) -> list[Figure]:
     assessment = study.assessment
     means = assessment.brier.groupby(["cause", "model", "time"])["value"].mean().unstack("time")
     figures = []
@@ -277,10 +284,10 @@ def _brier(study: Study, duration_name: str) -> list[Figure]:
         ]
         title = study.states[code]
         svg = curves_chart(
-            f"Brier score over {duration_name}: {title}",
+            f"Brier score over {study.duration_name}: {title}",
             times,
             curves,
-            x_label=duration_name,
+            x_label=study.axis,
             y_label="Brier score, mean over folds" if assessment.n_splits > 1 else "Brier score",
         )
         columns = np.unique(np.searchsorted(times, study.horizons))
@@ -288,36 +295,97 @@ def _brier(study: Study, duration_name: str) -> list[Figure]:
             (number(float(times[column])), *(score(float(curve.y[column]), 4) for curve in curves))
             for column in columns
         )
-        figures.append(Figure(title, svg, (duration_name, *assessment.models), rows))
+        figures.append(Figure(title, svg, (study.axis, *assessment.models), rows))
     return figures
 
 
 # ------------------------------------------------------------------------------------ calibration
-def _calibration(
-    study: Study, calibrations: Sequence[facts.Calibration], duration_name: str
-) -> list[Figure]:
-    figures = []
-    for code, groups in enumerate(calibrations, start=1):
+@dataclass(frozen=True)
+class Choice:
+    """One figure per time to choose from, of which one is shown at once."""
+
+    title: str
+    figures: tuple[Figure, ...]
+
+
+def _calibration(study: Study, calibrations: Sequence[Sequence[facts.Calibration]]) -> list[Choice]:
+    choices = []
+    for code, by_horizon in enumerate(calibrations, start=1):
         name = study.states[code]
-        svg = calibration_chart(
-            f"Observed against predicted probability of {name} by {duration_name} "
-            f"{number(study.middle)}",
-            groups.predicted,
-            groups.observed,
-            groups.half_width,
-            css=f"c{colour(code)}",
+        # The same axes at all horizons, so that one sees what changes.
+        highest = max(
+            float(max(groups.predicted.max(), np.nanmax(groups.observed))) for groups in by_horizon
         )
-        rows = tuple(
-            (count(n_people), percent(predicted), f"{percent(observed)} ± {100 * half:.1f}")
-            for n_people, predicted, observed, half in zip(
-                groups.n_people, groups.predicted, groups.observed, groups.half_width, strict=True
-            )
+        end = min(1.0, round_up(highest))
+        figures = tuple(_calibration_figure(study, code, groups, end) for groups in by_horizon)
+        choices.append(Choice(name, figures))
+    return choices
+
+
+def _calibration_figure(study: Study, code: int, groups: facts.Calibration, end: float) -> Figure:
+    name = study.states[code]
+    title = f"{name}, by {study.when(groups.horizon)}"
+    svg = calibration_chart(
+        f"Observed against predicted probability of {title}",
+        groups.predicted,
+        groups.observed,
+        groups.half_width,
+        groups.n_people,
+        end=end,
+        css=f"c{colour(code)}",
+    )
+    rows = tuple(
+        (count(n_people), percent(predicted), f"{percent(observed)} ± {100 * half:.1f}")
+        for n_people, predicted, observed, half in zip(
+            groups.n_people, groups.predicted, groups.observed, groups.half_width, strict=True
         )
-        note = (
-            f"Mean distance from the diagonal: {100 * groups.error:.1f} percentage points; a "
-            f"perfect model would have about {100 * groups.chance:.1f} by chance."
+    )
+    note = (
+        f"Mean distance from the diagonal: {100 * groups.error:.1f} percentage points; a "
+        f"perfect model would have about {100 * groups.chance:.1f} by chance."
+    )
+    return Figure(title, svg, ("People", "Predicted", "Observed"), rows, note)
+
+
+def _horizon_choice(study: Study, calibrations: Sequence[facts.Calibration]) -> dict[str, Any]:
+    horizons = [groups.horizon for groups in calibrations]
+    return {
+        "start": horizons.index(study.middle),
+        "last": len(horizons) - 1,
+        "labels": [study.when(horizon) for horizon in horizons],
+    }
+
+
+def _risk_groups(study: Study) -> list[Figure]:
+    figures = []
+    times = study.assessment.times[study.assessment.scored]
+    grid = np.concatenate([[0.0], times])
+    columns = np.searchsorted(times, study.horizons)
+    for code, name in enumerate(study.states[1:], start=1):
+        curves, rows = [], []
+        # The highest group first: the first curve is drawn last, on top.
+        for shade, group in reversed(list(enumerate(facts.risk_groups(study, code), start=1))):
+            css = f"c{colour(code)} shade{shade}"
+            observed = np.concatenate([[0.0], group.observed])
+            predicted = np.concatenate([[0.0], group.predicted])
+            curves.append(Curve(group.name, css, observed))
+            expected = Curve(f"{group.name}, predicted", f"{css} expected", predicted)
+            curves.append(replace(expected, labelled=False))
+            cells = [
+                f"{percent(group.observed[column])}\n{percent(group.predicted[column])}"
+                for column in columns
+            ]
+            rows.append((f"{group.name} ({count(group.n_people)} people)", *cells))
+        svg = curves_chart(
+            f"Observed incidence of {name} by predicted risk",
+            grid,
+            curves,
+            x_label=study.axis,
+            y_label="Share of people",
+            shares=True,
         )
-        figures.append(Figure(name, svg, ("People", "Predicted", "Observed"), rows, note))
+        head = ("Observed, predicted", *(f"by {study.when(float(h))}" for h in study.horizons))
+        figures.append(Figure(name, svg, head, tuple(rows)))
     return figures
 
 
@@ -327,7 +395,7 @@ def _mean_calibration(study: Study) -> list[tuple[str, ...]]:
         for horizon, predicted, observed, half in facts.mean_calibration(study, code):
             limits = _limits(max(observed - half, 0), min(observed + half, 1))
             seen = f"{percent(observed)}\n{limits}"
-            rows.append((name, number(horizon), percent(predicted), seen))
+            rows.append((name, study.when(horizon), percent(predicted), seen))
     return rows
 
 
@@ -342,22 +410,30 @@ def _importance(study: Study, explained: facts.Importance) -> list[Figure]:
             f"Importance of features for {name} by horizon",
             [explained.names[feature] for feature in top],
             values[top],
+            signs=explained.sign[code - 1][top].tolist(),
+            directions=[explained.direction[code - 1][feature] for feature in top],
+            horizons=[study.when(float(horizon)) for horizon in explained.horizons],
             css=f"c{colour(code)}",
             x_label="Mean shift of the log-odds",
         )
         rows = tuple(
-            (explained.names[feature], *(f"{value:.3f}" for value in values[feature]))
+            (
+                explained.names[feature],
+                *(f"{value:.3f}" for value in values[feature]),
+                explained.direction[code - 1][feature],
+            )
             for feature in order[:50]
         )
         rest = len(order) - _TOP_FEATURES
         note = f"The {_TOP_FEATURES} largest of {len(order)} columns." if rest > 0 else ""
-        head = ("Column", *(f"by {number(float(h))}" for h in explained.horizons))
+        times = (f"by {study.when(float(horizon))}" for horizon in explained.horizons)
+        head = ("Column", *times, "Direction")
         figures.append(Figure(name, svg, head, rows, note))
     return figures
 
 
 # ----------------------------------------------------------------------------------------- people
-def _people(study: Study, explained: facts.Importance, duration_name: str) -> dict[str, Any]:
+def _people(study: Study, explained: facts.Importance, *, show_people: bool) -> dict[str, Any]:
     overall = explained.values.max(axis=(0, 2))
     shown = np.argsort(-overall, kind="stable")[:_SHOWN_FEATURES].tolist()
     times = _slider_times(study)
@@ -365,13 +441,14 @@ def _people(study: Study, explained: facts.Importance, duration_name: str) -> di
     fixed = np.flatnonzero(np.isin(times, study.horizons))
     order = [*range(1, len(study.states)), 0]
     cards = []
-    people = facts.example_people(study, times, shown)
+    people = facts.example_people(study, times, shown, real=show_people)
     for person in people:
         svg = stacked_chart(
-            f"{person.title}: probability of each state over {duration_name}",
+            f"{person.title}: probability of each state over {study.duration_name}",
             times,
             person.curves,
-            x_label=duration_name,
+            states=study.states,
+            x_label=study.axis,
             marker=float(times[start]),
         )
         cards.append(
@@ -401,10 +478,14 @@ def _people(study: Study, explained: facts.Importance, duration_name: str) -> di
     return {
         "people": cards,
         "hidden_features": max(0, study.features.n_features - _SHOWN_FEATURES),
-        "fixed_head": (f"By {duration_name}", *(_plain(times[column]) for column in fixed)),
-        "slider": {"start": start, "last": len(times) - 1, "label": _plain(times[start])},
+        "fixed_head": (f"By {study.axis}", *(_plain(times[column]) for column in fixed)),
+        "slider": {
+            "start": start,
+            "last": len(times) - 1,
+            "label": study.when(float(times[start]), 6),
+        },
         "embedded": {
-            "duration": duration_name,
+            "labels": [study.when(float(time), 6) for time in times],
             "times": [_plain(time) for time in times],
             "place": [round(float(time / times[-1]), 4) for time in times],
             "people": [np.round(person.curves, 4).tolist() for person in people],
@@ -425,17 +506,17 @@ def _plain(time: float) -> str:
 
 
 # ---------------------------------------------------------------------------------------- weights
-def _weights(weights: facts.Weighing, duration_name: str) -> Figure:
+def _weights(weights: facts.Weighing, axis: str) -> Figure:
     times = np.concatenate([[0.0], weights.times])
     curves = [
         Curve("state known", "c0", np.concatenate([[1.0], weights.known])),
         Curve("effective", "main", np.concatenate([[1.0], weights.effective])),
     ]
     svg = curves_chart(
-        f"Share of people whose state is known, and their effective share, over {duration_name}",
+        "Share of people whose state is known, and their effective share, over time",
         times,
         curves,
-        x_label=duration_name,
+        x_label=axis,
         y_label="Share of all people",
         shares=True,
         y_max=1.0,

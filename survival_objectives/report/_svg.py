@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from survival_objectives.report._format import number, shortened
 
-__all__ = ["WIDTH", "Area", "Label", "label_room", "nice_ticks"]
+__all__ = ["WIDTH", "Area", "Label", "label_length", "label_room", "nice_ticks"]
 
 FloatArray = npt.NDArray[np.float64]
 Element = ElementTree.Element
@@ -36,12 +36,18 @@ class Label:
     y: float
     text: str
     css: str
+    tip: str | None = None
 
 
 def label_room(names: Sequence[str]) -> float:
     """Width to leave for names beside the ends of lines."""
     longest = max(len(name) for name in names)
     return float(np.clip(_CHARACTER * longest + 20, *_LABEL_ROOM))
+
+
+def label_length(room: float) -> int:
+    """How many characters of a label fit a width."""
+    return max(4, int(room / _CHARACTER))
 
 
 def nice_ticks(low: float, high: float, n_ticks: int = 5) -> FloatArray:
@@ -98,25 +104,31 @@ class Area:
 
     # ------------------------------------------------------------------------------------ pieces
     def add(
-        self, tag: str, css: str, text: str | None = None, **attributes: float | str
+        self,
+        tag: str,
+        css: str,
+        text: str | None = None,
+        *,
+        tip: str | None = None,
+        **attributes: float | str,
     ) -> Element:
-        """Append an element; numbers are rounded to a tenth of a unit."""
+        """Append an element, with a tooltip; numbers are rounded to a tenth of a unit."""
         shown = {
             name.replace("_", "-"): value if isinstance(value, str) else _digits(value)
             for name, value in attributes.items()
         }
         element = ElementTree.SubElement(self.root, tag, {"class": css, **shown})
         element.text = text
+        if tip is not None:
+            ElementTree.SubElement(element, "title").text = tip
         return element
 
     def text(
         self, x: float, y: float, text: str, css: str = "label", *, room: float = WIDTH
     ) -> None:
         """Text at a place of the drawing, cut to the room it has, with all of it as a tooltip."""
-        short = shortened(text, max(4, int(room / _CHARACTER)))
-        element = self.add("text", css, short, x=x, y=y)
-        if short != text:
-            ElementTree.SubElement(element, "title").text = text
+        short = shortened(text, label_length(room))
+        self.add("text", css, short, tip=text if short != text else None, x=x, y=y)
 
     def x_axis(
         self, label: str, ticks: Sequence[float] | FloatArray | None = None, *, grid: bool = False
@@ -161,11 +173,19 @@ class Area:
         forth, back = self._path(x, high), self._path(x[::-1], low[::-1])
         self.add("path", css, d=f"{forth}L{back[1:]}Z")
 
-    def dot(self, x: float, y: float, radius: float, css: str) -> None:
+    def dot(self, x: float, y: float, radius: float, css: str, tip: str | None = None) -> None:
         """A circle at a data value."""
-        self.add("circle", css, cx=self.px(x), cy=self.py(y), r=radius)
+        self.add("circle", css, tip=tip, cx=self.px(x), cy=self.py(y), r=radius)
 
-    def end_labels(self, labels: Sequence[Label], room: float) -> None:
+    def read_off(self, x: FloatArray, tips: Sequence[str]) -> None:
+        """Invisible strips around increasing places, each with a tooltip."""
+        places = [self.px(float(value)) for value in x]
+        edges = [self.left, *((a + b) / 2 for a, b in pairwise(places)), self.right]
+        for (low, high), tip in zip(pairwise(edges), tips, strict=True):
+            width, height = max(high - low, 0.0), self.bottom - self.top
+            self.add("rect", "hit", tip=tip, x=low, y=self.top, width=width, height=height)
+
+    def end_labels(self, labels: Sequence[Label]) -> None:
         """Names beside the right ends of lines, moved apart where they would overlap."""
         order = sorted(labels, key=lambda label: -label.y)
         places = [self.py(label.y) for label in order]
@@ -177,7 +197,7 @@ class Area:
             limit = places[position] - _LINE
         for place, label in zip(places, order, strict=True):
             self.add("circle", f"dot {label.css}", cx=self.right + 7, cy=place, r=3.2)
-            self.text(self.right + 14, place + 4, label.text, room=room - 12)
+            self.add("text", "label", label.text, tip=label.tip, x=self.right + 14, y=place + 4)
 
     def markup(self) -> str:
         """The drawing as text to put into a page."""

@@ -17,10 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 from survival_objectives.assessment import Assessment
 from survival_objectives.estimator import SurvivalBoost
 from survival_objectives.report._facts import Study
+from survival_objectives.report._in_short import InShort, find, in_short_of
 from survival_objectives.report._page import page
 from survival_objectives.validation import check_features, check_survival_target, take_rows
 
-__all__ = ["write_report"]
+__all__ = ["InShort", "in_short", "write_report"]
 
 
 def write_report(
@@ -33,14 +34,16 @@ def write_report(
     event_names: Sequence[str] | None = None,
     title: str = "Survival report",
     duration_name: str = "time",
+    time_unit: str | None = None,
     description: str | None = None,
     cautions: Sequence[str] = (),
+    show_people: bool = True,
     overwrite: bool = False,
 ) -> Path:
     """Write a report on a model as one HTML file that needs nothing else.
 
-    It holds the features of three people of the data as examples, without row numbers or outcomes,
-    and otherwise only summaries.
+    It holds the features of three people of the data as examples, without row numbers or outcomes
+    (`show_people=False` leaves them out), and otherwise only summaries.
 
     Parameters
     ----------
@@ -55,16 +58,21 @@ def write_report(
     assessment : Assessment
         What `survival_objectives.assessment.assess` says of the same model on the same people.
     event_names : sequence of str, length K + 1, optional
-        Names of the labels, in their order, the one of 0 first. Default: "censored", "cause 1" and
-        so on. "censored" is shown as "event-free" where it is about predictions.
+        Names of the labels, in their order, the one of 0 first. Default: those of the model's
+        ``event_names_``. "censored" is shown as "event-free" where it is about predictions.
     title : str, default="Survival report"
         Heading of the page.
     duration_name : str, default="time"
-        What durations are called, best with the unit; axes are labelled with it.
+        What durations are called; axes are labelled with it.
+    time_unit : str, optional
+        Unit of the durations, such as "days". Times are then "7 days" instead of "time 7".
     description : str, optional
         A paragraph below the heading: where the data come from, who is in them.
     cautions : sequence of str
         Sentences to print before those that the report finds itself.
+    show_people : bool, default=True
+        Whether three rows of the data are printed as examples. Otherwise the curves of examples are
+        means of groups of people, without features.
     overwrite : bool, default=False
         Whether an existing file may be replaced.
 
@@ -75,13 +83,12 @@ def write_report(
     """
     destination = _checked_path(path, overwrite=overwrite)
     environment = _environment()
-    for name, text in (("title", title), ("duration_name", duration_name)):
-        if not isinstance(text, str) or not text.strip():
-            msg = f"`{name}` must be text; got {text!r}."
-            raise TypeError(msg)
-    study = _checked_study(model, X, y, assessment, event_names)
+    _check_text(title, "title")
+    study = _checked_study(model, X, y, assessment, event_names, duration_name, time_unit)
     script = _source("script.js")
-    content = page(study, title=title, duration_name=duration_name, description=description)
+    content = page(
+        study, find(study), title=title, description=description, show_people=show_people
+    )
     content["cautions"] = [*cautions, *content["cautions"]]
     html = environment.get_template("report.html").render(
         **content, style=_source("style.css"), script=script, script_hash=_hash(script)
@@ -90,7 +97,39 @@ def write_report(
     return destination
 
 
+def in_short(
+    *,
+    model: SurvivalBoost,
+    X: Any,
+    y: Any,
+    assessment: Assessment,
+    event_names: Sequence[str] | None = None,
+    duration_name: str = "time",
+    time_unit: str | None = None,
+) -> InShort:
+    """Sentences that sum a model up, and what to be careful with: the top of the report as text.
+
+    Parameters
+    ----------
+    model, X, y, assessment, event_names, duration_name, time_unit
+        As in `write_report`.
+
+    Returns
+    -------
+    InShort
+        ``sentences`` and ``cautions``.
+    """
+    study = _checked_study(model, X, y, assessment, event_names, duration_name, time_unit)
+    return in_short_of(study, find(study))
+
+
 # ----------------------------------------------------------------------------------------- checks
+def _check_text(text: Any, name: str) -> None:
+    if not isinstance(text, str) or not text.strip():
+        msg = f"`{name}` must be text; got {text!r}."
+        raise TypeError(msg)
+
+
 def _checked_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     destination = Path(path)
     if destination.is_dir():
@@ -106,8 +145,17 @@ def _checked_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
 
 
 def _checked_study(
-    model: Any, X: Any, y: Any, assessment: Any, event_names: Sequence[str] | None
+    model: Any,
+    X: Any,
+    y: Any,
+    assessment: Any,
+    event_names: Sequence[str] | None,
+    duration_name: str,
+    time_unit: str | None,
 ) -> Study:
+    _check_text(duration_name, "duration_name")
+    if time_unit is not None:
+        _check_text(time_unit, "time_unit")
     if not isinstance(model, SurvivalBoost):
         msg = f"`model` must be a fitted SurvivalBoost; got {type(model).__name__}."
         raise TypeError(msg)
@@ -138,13 +186,14 @@ def _checked_study(
             "rows. Pass the people that were assessed."
         )
         raise ValueError(msg)
-    states = _state_names(event_names, model.event_ids_.tolist())
-    return Study(model, X, features, target, assessment, states)
+    states = _state_names(event_names, model)
+    return Study(model, X, features, target, assessment, states, duration_name, time_unit)
 
 
-def _state_names(event_names: Sequence[str] | None, labels: list[int]) -> tuple[str, ...]:
+def _state_names(event_names: Sequence[str] | None, model: SurvivalBoost) -> tuple[str, ...]:
+    labels = model.event_ids_.tolist()
     if event_names is None:
-        return ("event-free", *(f"cause {label}" for label in labels[1:]))
+        return model.event_names_
     if isinstance(event_names, str) or len(event_names) != len(labels):
         msg = (
             f"`event_names` is {event_names!r}; give one name for each of the labels {labels}, "

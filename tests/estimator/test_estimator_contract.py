@@ -43,6 +43,9 @@ def test_signature_is_the_one_of_the_contract():
         "y",
         "sample_weight",
         "eval_set",
+        "duration",
+        "event",
+        "censored",
     ]
 
 

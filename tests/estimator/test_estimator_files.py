@@ -216,14 +216,15 @@ def test_a_crash_of_the_engine_is_an_error(tmp_path, monkeypatch):
         SurvivalBoost.load(GOLDEN / "lightgbm", isolated=True)
 
 
-@pytest.mark.parametrize(("engine", "isolated"), [("catboost", True), ("lightgbm", False)])
-def test_an_engine_file_that_cannot_be_read_is_an_error(engine, isolated, tmp_path):
+@pytest.mark.parametrize("engine", ["catboost", "lightgbm"])
+def test_an_engine_file_that_cannot_be_read_is_an_error(engine, tmp_path):
+    """Or the end of the other process: LightGBM aborts on some, which this one survives."""
     folder = tmp_path / "model"
     shutil.copytree(GOLDEN / engine, folder)
     file = next(folder.glob("events.*"))
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 3])
     forge(folder, ["files", "events"], persistence._digest(file))
-    words = "a process of its own that loaded it failed" if isolated else "the engine cannot read"
+    words = r"a process of its own that loaded it (failed|was ended by SIG)"
     with pytest.raises(ValueError, match=f"is damaged: {words}"):
-        SurvivalBoost.load(folder, isolated=isolated)
+        SurvivalBoost.load(folder, isolated=True)

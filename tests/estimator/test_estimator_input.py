@@ -87,7 +87,11 @@ def bad_data(data):
         "all censored": ((X, (0 * event, duration)), ValueError, "All 300 people are censored"),
         "one column": ((X, duration), ValueError, "is not understood"),
         "infinite feature": ((infinite, y), ValueError, "inf at row 3, column 'x1'"),
-        "text": ((X.assign(city="a"), y), TypeError, "'city'.*astype\\('category'\\)"),
+        "free text": (
+            (X.assign(name=[f"person {row}" for row in range(len(X))]), y),
+            TypeError,
+            "'name'.*astype\\('category'\\)",
+        ),
         "one dimension": ((X["x0"].to_numpy(), y), ValueError, "two dimensions"),
         "twice the name": ((pd.concat([X, X], axis=1), y), ValueError, "more than once"),
         "short weights": ((X, y, [1.0]), ValueError, "`sample_weight` has 1 values"),
@@ -98,7 +102,7 @@ def bad_data(data):
         "columns of eval_set": (
             (X, y, None, (X[["x0"]], y)),
             ValueError,
-            "`eval_set`: X has 1 features",
+            r"`eval_set`: `X` lacks the columns \['x1', 'x2', 'x3'\]",
         ),
         "rows of eval_set": (
             (X, y, None, (X[:5], y)),
@@ -148,8 +152,8 @@ def test_bad_data_is_refused_before_training(case, data):
             "`conditional_after` must be one number",
         ),
         (lambda m, X: m.shap_values(X, [1.0, 2.0]), ValueError, "must be one number"),
-        (lambda m, X: m.predict(X[["x0"]]), ValueError, "1 features"),
-        (lambda m, X: m.predict(X.assign(x0="a")), TypeError, "'x0'"),
+        (lambda m, X: m.predict(X[["x0"]]), ValueError, "lacks the columns"),
+        (lambda m, X: m.predict(X.assign(x0="a")), ValueError, "'x0' was a number in training"),
         (lambda m, X: m.score(X, (np.full(300, 7), np.ones(300))), ValueError, "label 7"),
         (lambda m, X: m.score(X[:9], (np.ones(300), np.ones(300))), ValueError, "9|300"),
     ],

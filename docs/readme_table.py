@@ -1,0 +1,66 @@
+"""Writes the table of the README from benchmarks/RESULTS.md: ``python docs/readme_table.py``.
+
+Run it after ``python -m benchmarks report``. One number per thing: the integrated Brier score on
+the two public data sets, and CPU seconds to fit the simulated base case.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+RESULTS = ROOT / "benchmarks" / "RESULTS.md"
+BEGIN, END = "<!-- table: docs/readme_table.py -->\n", "<!-- end of table -->"
+# Name in the results, name in the README, competing risks, native training call.
+ROWS = (
+    ("**SurvivalBoost, XGBoost**", "**survival-objectives**, XGBoost", "yes", "yes"),
+    ("hazardous", "hazardous", "yes", "no"),
+    ("survival forest, scikit-survival", "scikit-survival, random forest", "no", "no"),
+    ("Cox, cause-specific", "lifelines, Cox", "by cause", "no"),
+    ("XGBSE, stacked Weibull", "xgbse, stacked Weibull", "no", "no"),
+    ("discrete-time hazards, LightGBM", "discrete time by hand, LightGBM", "by hand", "yes"),
+)
+
+
+def cell(section: str, row: str, column: str) -> str:
+    """A number of the first table of a section that has the column, without spread and marks."""
+    text = RESULTS.read_text(encoding="utf-8").split(f"### {section}\n")[1]
+    text = re.split(r"^##", text, flags=re.MULTILINE)[0]
+    for table in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
+        head, _, *lines = [
+            [value.strip() for value in line.strip("|\n").split("|")] for line in table.splitlines()
+        ]
+        for line in lines:
+            if column in head and line[0] == row:
+                return line[head.index(column)].split("±")[0].strip("≈* ")
+    return "–"
+
+
+def table() -> str:
+    """The table as Markdown."""
+    lines = [
+        "| | METABRIC, Brier | SUPPORT, Brier | fit 20 000 people, 3 causes, CPU s "
+        "| competing risks | your booster's own call |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row, name, competing, native in ROWS:
+        numbers = (
+            cell("METABRIC, defaults", row, "integrated Brier"),
+            cell("SUPPORT, defaults", row, "integrated Brier"),
+            cell("Base case", row, "fit, CPU s"),
+        )
+        lines.append(f"| {' | '.join([name, *numbers, competing, native])} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Replace the table of the README."""
+    before, rest = README.read_text(encoding="utf-8").split(BEGIN)
+    _, after = rest.split(END)
+    README.write_text(f"{before}{BEGIN}{table()}{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

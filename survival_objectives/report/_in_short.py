@@ -1,0 +1,189 @@
+"""The report in a few sentences, for its top and for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from survival_objectives.report._cautions import (
+    TIE,
+    cautions,
+    limits,
+    miscalibration,
+    relative_differences,
+)
+from survival_objectives.report._facts import (
+    Calibration,
+    Column,
+    Importance,
+    MetricRow,
+    Study,
+    Weighing,
+    calibration,
+    calibration_horizons,
+    columns,
+    importance,
+    metric_rows,
+    weighing,
+)
+from survival_objectives.report._format import shortened
+from survival_objectives.report._interval import Interval
+
+__all__ = ["Findings", "InShort", "find", "in_short_of"]
+
+_NAMED = 3
+_NAMED_CAUSES = 2
+_LONGEST = 40
+
+
+@dataclass(frozen=True)
+class InShort:
+    """What to remember of a model, and what to be careful with.
+
+    Attributes
+    ----------
+    sentences : list of str
+        Whether it is better than the baselines, whether its probabilities come true, and what they
+        rest on.
+    cautions : list of str
+        What to know before relying on it, the gravest first.
+    """
+
+    sentences: list[str]
+    cautions: list[str]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that the report says in numbers about a model.
+
+    ``calibrations`` holds, for each cause, one calibration per horizon.
+    """
+
+    rows: list[MetricRow]
+    calibrations: list[list[Calibration]]
+    weights: Weighing
+    columns: list[Column]
+    importance: Importance
+
+
+def find(study: Study) -> Findings:
+    """Compute what is said and drawn, once."""
+    horizons = calibration_horizons(study).tolist()
+    return Findings(
+        rows=metric_rows(study),
+        calibrations=[
+            [calibration(study, code, horizon=horizon) for horizon in horizons]
+            for code in range(1, len(study.states))
+        ],
+        weights=weighing(study),
+        columns=columns(study.features),
+        importance=importance(study),
+    )
+
+
+def in_short_of(study: Study, found: Findings) -> InShort:
+    """Sentences and cautions of a study."""
+    return InShort(
+        [
+            _versus(study),
+            _calibrated(study, found.calibrations),
+            _rests_on(study, found.importance),
+        ],
+        cautions(study, found.rows, found.calibrations, found.weights, found.columns),
+    )
+
+
+# -------------------------------------------------------------------------------- against baselines
+def _versus(study: Study) -> str:
+    changes = relative_differences(study)
+    if study.marginal is not None:
+        text = _against_marginal(changes.pop(study.marginal))
+    else:
+        mean = float(study.assessment.values("integrated_brier_score").iloc[0].mean())
+        text = f"The model's error on people it was not trained on is {mean:.4f} (Brier score)."
+    better, level, worse = [], [], []
+    for name, change in changes.items():
+        if not change.excludes_zero or abs(change.estimate) < TIE:
+            level.append(name)
+        elif change.estimate < 0:
+            better.append(f"{name} ({-change.estimate:.0%}, limits {_shares(change.scaled(-1))})")
+        else:
+            worse.append(f"{name} ({change.estimate:.0%}, limits {_shares(change)})")
+    for names, verdict in (
+        (better, "It is smaller than that of {}."),
+        (worse, "It is larger than that of {}."),
+        (level, "It cannot be told from that of {}."),
+    ):
+        if names:
+            text += " " + verdict.format(_listed(names))
+    return text.strip()
+
+
+def _against_marginal(change: Interval) -> str:
+    if change.high < 0:
+        return (
+            f"On people it was not trained on, the model's error is {-change.estimate:.0%} smaller "
+            "than that of one curve for everybody (integrated Brier score; 95% limits "
+            f"{-change.high:.0%} to {-change.low:.0%})."
+        )
+    verdict = "larger than" if change.low > 0 else "not certain to be smaller than"
+    return (
+        f"On people it was not trained on, the model's error is {verdict} that of one curve for "
+        f"everybody (integrated Brier score; 95% limits of the change {limits(change)})."
+    )
+
+
+def _shares(change: Interval) -> str:
+    return f"{change.low:.0%} to {change.high:.0%}"
+
+
+# ------------------------------------------------------------------------------------- calibration
+def _calibrated(study: Study, calibrations: Sequence[Sequence[Calibration]]) -> str:
+    off = [
+        code
+        for code in range(1, len(study.states))
+        if miscalibration(study, calibrations, code) is not None
+    ]
+    names = _listed([f"“{study.states[code]}”" for code in off])
+    if off:
+        return (
+            f"Its probabilities of {names} are off for some people by more than chance explains; "
+            "see below."
+        )
+    at_middle = [
+        next(groups for groups in by_horizon if groups.horizon == study.middle)
+        for by_horizon in calibrations
+    ]
+    worst = max(at_middle, key=lambda groups: groups.error)
+    return (
+        f"Its probabilities come true as far as these people can tell: by "
+        f"{study.when(study.middle)}, groups of people are off by "
+        f"{'at most ' * (len(at_middle) > 1)}{100 * worst.error:.1f} percentage points on average, "
+        f"where chance alone makes about {100 * worst.chance:.1f}."
+    )
+
+
+# --------------------------------------------------------------------------------------- importance
+def _rests_on(study: Study, explained: Importance) -> str:
+    parts = []
+    for code, name in enumerate(study.states[1 : 1 + _NAMED_CAUSES], start=1):
+        strength = explained.values[code - 1].max(axis=1)
+        order = [int(i) for i in np.argsort(-strength, kind="stable")[:_NAMED] if strength[i] > 0]
+        if not order:
+            parts.append(f"of “{name}” rest on no column")
+            continue
+        columns = [
+            f"{shortened(explained.names[i], _LONGEST)} ({explained.direction[code - 1][i]})"
+            for i in order
+        ]
+        parts.append(f"of “{name}” rest most on {_listed(columns)}")
+    return f"Its predictions {'; those '.join(parts)}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
