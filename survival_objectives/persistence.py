@@ -154,6 +154,7 @@ def _check_content(content: dict[str, Any]) -> None:
         msg = f"event_ids are {event_ids}, not 0 and increasing labels"
         raise ValueError(msg)
     n_causes = len(event_ids) - 1
+    _check_names(content.get("event_names"), n_causes + 1)
     n_features = _whole(content["n_features"], "n_features", 1)
     _check_columns(content["names"], content["categories"], n_features)
     t_max = _finite(content["t_max"], "t_max", 0.0, float(np.finfo(np.float32).max))
@@ -211,6 +212,12 @@ def _check_knots(content: dict[str, Any]) -> None:
             msg = f"{name} has not one number per cause and interval between knots"
             raise ValueError(msg)
     _finite(curves["trained_until"], "trained_until", -1.0)
+
+
+def _check_names(names: Any, n_states: int) -> None:
+    if names is not None and len(_list(names, "event_names", _text)) != n_states:
+        msg = f"event_names are {len(names)} for {n_states} states"
+        raise ValueError(msg)
 
 
 def _check_curve(curve: Any, name: str, low: float, high: float) -> None:
