@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--data",
         default=os.environ.get("SURVIVAL_DATA_DIR"),
-        help="folder of METABRIC and SUPPORT; default: SURVIVAL_DATA_DIR",
+        help="folder of METABRIC, SUPPORT and burk2024; default: SURVIVAL_DATA_DIR",
     )
     run.add_argument(
         "--python",
@@ -165,6 +165,7 @@ def _chosen(jobs: list[Job], options: argparse.Namespace) -> list[Job]:
 
 def _check_data(chosen: dict[str, list[Job]], folder: str | None) -> None:
     """Before any work begins: real data that a chosen job needs must be there."""
+    from benchmarks._burk import BURK_TABLES, burk_folder
     from benchmarks._problems import LOADED
 
     wanted = {job.data.get("table") for jobs in chosen.values() for job in jobs} & set(LOADED)
@@ -174,6 +175,8 @@ def _check_data(chosen: dict[str, list[Job]], folder: str | None) -> None:
         except FileNotFoundError as error:
             msg = f"{name} is needed: give its folder with --data. {error}"
             raise FileNotFoundError(msg) from None
+    if any(job.kind == "burk" and job.case in BURK_TABLES for job in chosen.get("burk", [])):
+        burk_folder(folder)
 
 
 def _report(options: argparse.Namespace) -> int:

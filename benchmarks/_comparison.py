@@ -56,6 +56,7 @@ METRICS = {
     for metric in (
         Metric("ibs", "integrated Brier"),
         Metric("ibs_oracle", "integrated Brier, true weights"),
+        Metric("isbs", "integrated survival Brier"),
         Metric("ise_x1000", "error to the truth × 1000", digits=2),
         Metric("cen_log_simple", "S_Cen-log-simple", digits=3),
         Metric("log_loss", "integrated log-loss"),

@@ -16,7 +16,15 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
+from benchmarks._burk import (
+    REFERENCE_PREFIX,
+    fold_of,
+    integrated_survival_brier,
+    reference_of,
+    scoring_times,
+)
 from benchmarks._environments import Environments
+from benchmarks._truths import draw_truth
 from survival_objectives.datasets import (
     integrated_squared_error,
     load_covid_hospital,
@@ -84,6 +92,10 @@ def _make(
     options = dict(data)
     if kind == "simulated":
         return simulated(seed, **options)
+    if kind == "truth":
+        return truth_problem(seed, **options)
+    if kind == "burk":
+        return burk_problem(options["table"], seed, folder)
     X, y = _table(options.pop("table"), folder, environments)
     return split_problem(X, y, seed, one_cause=kind == "survival")
 
@@ -241,6 +253,44 @@ def simulated(
         times,
         score,
     )
+
+
+def truth_problem(
+    seed: int, *, n_samples: int, n_test: int = 2000, n_times: int = N_TIMES, **options: Any
+) -> Problem:
+    """People of a known population, see `benchmarks._truths`; judged by its true curves."""
+    truth, generator = draw_truth(seed=seed, **options)
+    train, test = truth.draw(n_samples, generator), truth.draw(n_test, generator)
+    times = np.linspace(0, np.quantile(train.duration, 0.95), n_times + 1)[1:]
+    true = truth.incidence(test.X, times)
+    average = np.broadcast_to(true.mean(axis=0), true.shape)
+
+    def score(curves: FloatArray) -> Metrics:
+        return {
+            "ise_x1000": 1000 * integrated_squared_error(true, curves, times),
+            # What the true mean curve of all people scores, the least without any feature.
+            "ise_marginal": 1000 * integrated_squared_error(true, average, times),
+            "censored": float(np.mean(train.event == 0)),
+        }
+
+    return Problem(train.X, train.event, train.duration, test.X, times, score)
+
+
+def burk_problem(table: str, fold: int, folder: str | None) -> Problem:
+    """A table of Burk et al. (2024) on one of their outer folds, judged by their score."""
+    X, event, duration, is_test = fold_of(table, fold, folder)
+    train = event[~is_test], duration[~is_test]
+    test = event[is_test], duration[is_test]
+    times = scoring_times(test[1])
+    # Beside ours in the records, so that the report can rank without the data.
+    reference = reference_of(table, fold, folder)
+    quoted = {f"{REFERENCE_PREFIX}{learner}": value for learner, value in reference.items()}
+
+    def score(curves: FloatArray) -> Metrics:
+        isbs = integrated_survival_brier(train, test, curves[:, 0], times)
+        return {"isbs": isbs, **quoted}
+
+    return Problem(X[~is_test], *train, X[is_test], times, score)
 
 
 def _polar(values: FloatArray) -> FloatArray:

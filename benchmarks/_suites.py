@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks._burk import BURK_TABLES
 from benchmarks._contenders import ENGINES, OURS, OURS_DEFAULT, OURS_IMPUTED, contender
+from benchmarks._truths import CHOOSE, CONFIRM
 from survival_objectives import SurvivalBoost
 
 __all__ = ["ABLATIONS", "SIZES", "SUITES", "Job", "Suite", "estimator_defaults", "jobs_of"]
@@ -32,7 +34,7 @@ class Job:
         Which one it is; ``variant`` tells settings of one contender apart.
     group : str
         Cases that belong together, for instance the levels of one factor.
-    kind : {"simulated", "survival", "competing"}
+    kind : {"simulated", "survival", "competing", "truth", "burk"}
         How the problem is made and scored.
     data : dict
         What it is made from.
@@ -487,6 +489,84 @@ def _ablation_job(
     )
 
 
+# ----------------------------------------------------------------------------------------- truths
+#: "rsf" knows one cause only, so it takes part in some families.
+TRUTH_CONTENDERS = (*OURS, "marginal", "cox", "discrete-time", "rsf-leaf15", "hazardous")
+#: Each seed is another member of its family; those of one half are not those of the other.
+TRUTH_SEEDS = {"choose": (0, 1, 2), "confirm": (100, 101, 102)}
+
+
+def truths(size: str) -> Iterator[Job]:
+    """Families of known truth: those that defaults were chosen on, then those that confirm."""
+    if size == "smoke":
+        small = {"n_samples": 150, "n_test": 30, "n_times": 5}
+        for half, cases in (("choose", CHOOSE), ("confirm", CONFIRM)):
+            case, data = next(iter(cases.items()))
+            yield _truth_job(half, case, {**data, **small}, "marginal", TRUTH_SEEDS[half][0])
+        case, data = next(iter(CHOOSE.items()))
+        name = OURS_DEFAULT
+        yield _truth_job("choose", case, {**data, **small}, name, 0, _smoke(name))
+        return
+    names = (OURS_DEFAULT, "marginal", "cox", "discrete-time")
+    for number in range(1 if size == "quick" else 3):
+        for half, cases in (("choose", CHOOSE), ("confirm", CONFIRM)):
+            for case, data in cases.items():
+                for name in names if size == "quick" else TRUTH_CONTENDERS:
+                    if name == "hazardous" and number and size != "extended":
+                        continue  # Minutes a fit.
+                    yield _truth_job(half, case, data, name, TRUTH_SEEDS[half][number])
+
+
+def _truth_job(
+    half: str,
+    case: str,
+    data: dict[str, Any],
+    name: str,
+    seed: int,
+    options: dict[str, Any] | None = None,
+) -> Job:
+    return Job(
+        suite="truths",
+        case=case,
+        contender=name,
+        seed=seed,
+        group=half,
+        kind="truth",
+        data=dict(data),
+        options=options or {},
+    )
+
+
+# ------------------------------------------------------------------------------------------- burk
+BURK_CONTENDERS = (*OURS, "marginal", "cox", "discrete-time")
+
+
+def burk(size: str) -> Iterator[Job]:
+    """Tables of Burk et al. (2024) on the authors' outer folds."""
+    if size == "smoke":
+        for name in ("marginal", OURS_DEFAULT):
+            yield _burk_job("simulated", name, 1, _smoke(name))
+        return
+    n_folds = {"quick": 1, "extended": 5}.get(size, 3)
+    for fold in range(1, n_folds + 1):
+        for table in BURK_TABLES:
+            for name in (OURS_DEFAULT, "marginal") if size == "quick" else BURK_CONTENDERS:
+                yield _burk_job(table, name, fold)
+
+
+def _burk_job(table: str, name: str, fold: int, options: dict[str, Any] | None = None) -> Job:
+    return Job(
+        suite="burk",
+        case=table,
+        contender=name,
+        seed=fold,
+        group=table,
+        kind="burk",
+        data={"table": table},
+        options=options or {},
+    )
+
+
 SUITES = {
     suite.name: suite
     for suite in (
@@ -494,6 +574,8 @@ SUITES = {
         Suite("competing", "Competing risks with known truth", competing),
         Suite("real", "Competing risks, real data", real),
         Suite("speed", "Time and memory", speed, memory_mib=14_336),
+        Suite("truths", "Truths of several families", truths),
+        Suite("burk", "The neutral benchmark of Burk et al.", burk),
         Suite("ablations", "What each part is worth", ablations),
     )
 }
