@@ -115,6 +115,8 @@ def test_hazards_and_their_calibration_are_formulas_17_and_18(unit):
         again = calibrated.factor[cause] * expected[cause]
         for factor in np.unique(calibrated.factor[cause]):
             block = calibrated.factor[cause] == factor
+            if factor == 1:  # After the last event.
+                continue
             assert marginal.events[cause, block].sum() >= 10
             assert_allclose(again[block].sum(), marginal.events[cause, block].sum(), rtol=1e-9)
     curves = calibrated.at_knots(cells)
