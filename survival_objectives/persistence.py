@@ -144,7 +144,6 @@ def _check_content(content: dict[str, Any]) -> None:
             raise ValueError(msg)
         if content["median_duration"] is not None:
             _finite(content["median_duration"], "median_duration", 0.0)
-        _check_knots(content)
     check_choice(content["engine"], "engine", ENGINES)
     check_choice(
         content["censoring_method"], "censoring_method", ("boosted", "kaplan-meier", "imputed")
@@ -171,6 +170,8 @@ def _check_content(content: dict[str, Any]) -> None:
         msg = "the values of censoring_curve rise"
         raise ValueError(msg)
     _check_curve(content["censoring_start"], "censoring_start", -100.0, 100.0)
+    if content["format"] > 1 or "curves" in content:
+        _check_knots(content)
     _whole(content["n_estimators"], "n_estimators", 1)
     _whole(content["n_floored"], "n_floored", 0)
 

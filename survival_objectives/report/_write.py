@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,8 @@ def write_report(
     content = page(
         study, find(study), title=title, description=description, show_people=show_people
     )
-    content["cautions"] = [*cautions, *content["cautions"]]
+    opening: InShort = content["in_short"]
+    content["in_short"] = replace(opening, cautions=[*cautions, *opening.cautions])
     html = environment.get_template("report.html").render(
         **content, style=_source("style.css"), script=script, script_hash=_hash(script)
     )

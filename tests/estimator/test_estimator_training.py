@@ -377,9 +377,9 @@ def test_generators_are_seeds_too(data):
 def test_floor_is_counted_and_logged(engine, data, caplog):
     """In the log where it is about a few rows; as a warning above a tenth of them."""
     with caplog.at_level(logging.INFO, logger="survival_objectives"):
-        few = boost(engine, min_censoring_survival=0.2).fit(data.X, data.y)
+        few = boost(engine, min_censoring_survival=0.2, horizon_max=8.0).fit(data.X, data.y)
     assert few.n_floored_ > 0
     assert f"limits the weight of {few.n_floored_} of" in caplog.text
     with pytest.warns(UserWarning, match="limits the weight of") as caught:
-        many = boost(engine, min_censoring_survival=0.9).fit(data.X, data.y)
+        many = boost(engine, min_censoring_survival=0.9, horizon_max=8.0).fit(data.X, data.y)
     assert f"limits the weight of {many.n_floored_} of" in str(caught[0].message)
