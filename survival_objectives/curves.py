@@ -4,19 +4,21 @@ Trees leave open where between two of their thresholds on time something happens
 trees follow the time axis only roughly. So the steps F~_k of a person are averaged in a cell around
 each knot e_0 < e_1 < ... < e_M of time, and read as hazards of the intervals between knots,
 
-    h_kj = (F_k(e_j) - F_k(e_{j-1})) / S(e_{j-1}),                                             (17)
+    h_kj = (F_k(e_j) - F_k(e_{j-1})) / S(e_{j-1}).                                             (17)
 
-which are then calibrated: with O_kj observed events of cause k in interval j, X_j people at risk in
-it (somebody censored inside counts for the part of it), and E_kj the sum of h_kj over them,
+These are calibrated in blocks of neighbouring intervals, with enough events in each, and long
+enough that the steps of the trees let about as much happen in them as did happen. Let O_kj be
+the observed events of cause k in interval j, X_j the people at risk in it (somebody censored inside
+counts for the part of it), and g_kj the share of interval j in the marginal hazard of its block.
+Within a block all people share its course in time; how much happens is their own:
 
-    h'_kj = r_kj ((1 - m) h_kj + m O_kj / X_j),        r_kj = O_kj / E'_kj,                    (18)
+    h'_kj = r_kb ((1 - m) g_kj sum_{i in b} h_ki + m O_kj / X_j),    r_kb = O_kb / E_kb,       (18)
 
-where E' is the sum of the mixture, and m is a small share of the marginal hazard, so that no
-observed event has probability 0. Events and expectations are summed over neighbouring intervals
-until there are enough of them. Calibrated curves follow from the product of (1 - h'). Where
-features have no effect they are Kaplan-Meier's and Aalen-Johansen's at the knots, whoever was
-censored; the calibration uses no censoring weights. Later than the latest horizon of training,
-hazards are the marginal ones.
+where E_kb is the sum over the people at risk of what r multiplies, and m is a small share of the
+marginal hazard, for blocks in which the trees let nothing happen. Calibrated curves follow from the
+product of (1 - h'). Where features have no effect they are Kaplan-Meier's and Aalen-Johansen's at
+the knots, whoever was censored; the calibration uses no censoring weights. Later than the latest
+horizon of training, hazards are the marginal ones.
 
 Between knots curves are linear or, where time has units, constant within each unit.
 """
@@ -24,7 +26,7 @@ Between knots curves are linear or, where time has units, constant within each u
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -52,9 +54,13 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 #: Share of the marginal hazard in everybody's, m in (18).
-MARGINAL_SHARE = 0.02
-# Events of a cause over which one factor r of (18) is estimated.
-_EVENTS_PER_FACTOR = 10.0
+MARGINAL_SHARE = 0.002
+# The smallest number of events of a cause in a block of (18), and their smallest share of all.
+_EVENTS_PER_BLOCK, _SHARE_PER_BLOCK = 10.0, 1 / 16
+# A block grows until expected and observed events differ by no more than this factor.
+_MOST_OFF = 1.5
+# Share of an even course in time within blocks.
+_EVEN_SHARE = 0.01
 # Made-up events, and people at risk of them, in intervals in which none was seen.
 _FEW_EVENTS, _FEW_PEOPLE = 0.1, 10.0
 # No interval is longer than this part of the time between the first and the last event.
@@ -248,6 +254,8 @@ class KnotCurves:
         In numbers of units.
     hazard : float64 array of shape (K, M)
         Marginal hazards O / X.
+    block : int64 array of shape (K, M)
+        Number of the block of each interval.
     factor : float64 array of shape (K, M)
         r of equation (18).
     trained_until : float
@@ -258,6 +266,7 @@ class KnotCurves:
     axis: TimeAxis
     knots: FloatArray
     hazard: FloatArray
+    block: IntArray
     factor: FloatArray
     trained_until: float
 
@@ -265,49 +274,55 @@ class KnotCurves:
     def uncalibrated(
         cls, axis: TimeAxis, knots: FloatArray, marginal: MarginalHazard, trained_until: float
     ) -> KnotCurves:
-        """Curves whose factors are all 1."""
-        hazard = marginal.hazard
+        """Curves whose blocks are single intervals and whose factors are all 1."""
         last = min(float(axis.number(trained_until)), float(knots[marginal.n_with_events]))
-        return cls(axis, knots, hazard, np.ones_like(hazard), last)
+        n_trained = int((knots[1:] <= last).sum())
+        hazard = marginal.hazard
+        block = np.tile(
+            np.minimum(np.arange(len(knots) - 1), max(n_trained - 1, 0)), (len(hazard), 1)
+        )
+        return cls(axis, knots, hazard, block, np.ones_like(hazard), last)
 
     # ------------------------------------------------------------------------------ calibration
     def calibrated(
-        self, marginal: MarginalHazard, expected: FloatArray, at_risk: FloatArray
+        self, marginal: MarginalHazard, crossed: FloatArray, at_risk: FloatArray
     ) -> KnotCurves:
-        """The curves with factors r = O / E (18).
+        """The curves with blocks, and factors r = O / E (18).
 
         Parameters
         ----------
         marginal : MarginalHazard
             Of all people.
-        expected : array of shape (K, M)
-            Sums of the uncalibrated hazards over some of the people, times their exposures.
+        crossed : array of shape (K, M, M)
+            Sums over some of the people of exposure in one interval times hazard (17) in another.
         at_risk : array of shape (M,)
             Sum of the exposures of these people.
         """
         # As if everybody had been asked.
         scale = np.divide(marginal.at_risk, at_risk, out=np.zeros_like(at_risk), where=at_risk > 0)
-        factor = np.ones_like(expected)
-        for cause, (seen, wanted) in enumerate(zip(marginal.events, expected * scale, strict=True)):
-            trained = slice(None, len(self.trained_knots))
-            block = _blocks(seen[trained])
-            total_seen = np.bincount(block, weights=seen[trained])
-            total_wanted = np.bincount(block, weights=wanted[trained])
-            ratio = np.divide(
-                total_seen, total_wanted, out=np.ones_like(total_seen), where=total_wanted > 0
-            )
-            factor[cause, trained] = ratio[block]
-        return KnotCurves(self.axis, self.knots, self.hazard, factor, self.trained_until)
+        crossed = crossed * scale[None, :, None]
+        n_trained = len(self.trained_knots)
+        block, factor = self.block.copy(), np.ones_like(self.factor)
+        for cause, (seen, sums) in enumerate(zip(marginal.events, crossed, strict=True)):
+            block[cause] = _blocks(seen, np.diagonal(sums), n_trained)
+            share = self._course(cause, block[cause, :n_trained])
+            for number in np.unique(block[cause, :n_trained]):
+                rows = np.flatnonzero(block[cause, :n_trained] == number)
+                own = share[rows] @ sums[np.ix_(rows, rows)].sum(axis=1)
+                others = marginal.at_risk[rows] @ self.hazard[cause, rows]
+                expected = (1 - MARGINAL_SHARE) * own + MARGINAL_SHARE * others
+                if expected > 0:
+                    factor[cause, rows] = seen[rows].sum() / expected
+        return replace(self, block=block, factor=factor)
 
-    def expected(
+    def crossed(
         self, cells: FloatArray, target: SurvivalTarget, weight: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Sums over people of exposure times mixed hazard, (K, M), and of exposures, (M,)."""
+        """Sums over people of exposure times hazard (17), (K, M, M), and of exposures, (M,)."""
         at_risk = exposures(self.axis, self.knots, target)
         if weight is not None:
             at_risk *= weight[:, None]
-        hazard = self._mixed(self._hazards(cells))
-        return np.einsum("nm,kmn->km", at_risk, hazard), at_risk.sum(axis=0)
+        return np.matmul(at_risk.T, self._hazards(cells).transpose(0, 2, 1)), at_risk.sum(axis=0)
 
     # -------------------------------------------------------------------------------- evaluation
     def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
@@ -399,11 +414,27 @@ class KnotCurves:
         np.divide(risen, survival, out=trained, where=survival > risen)
         return hazard
 
+    def _course(self, cause: int, block: IntArray) -> FloatArray:
+        """G of (18): the share of each trained interval in the marginal hazard of its block."""
+        marginal = self.hazard[cause, : len(block)]
+        # A little everywhere: in an interval without events of its own a cause may happen too.
+        course = marginal + _EVEN_SHARE * marginal.mean()
+        share: FloatArray = course / np.bincount(block, weights=course)[block]
+        return share
+
     def _mixed(self, hazard: FloatArray) -> FloatArray:
-        is_trained = (self.knots[1:] <= self.trained_until)[None, :, None]
-        marginal = self.hazard[:, :, None]
-        mixed = (1 - MARGINAL_SHARE) * hazard + MARGINAL_SHARE * marginal
-        return np.where(is_trained, mixed, marginal)
+        """What r multiplies in (18), and in untrained intervals the marginal hazard."""
+        mixed = np.repeat(self.hazard[:, :, None], hazard.shape[2], axis=2)
+        n_trained = len(self.trained_knots)
+        for cause, block in enumerate(self.block[:, :n_trained]):
+            if n_trained == 0:
+                break
+            starts = np.flatnonzero(np.diff(block, prepend=-1))
+            total = np.add.reduceat(hazard[cause, :n_trained], starts, axis=0)[block]
+            mixed[cause, :n_trained] *= MARGINAL_SHARE
+            own = (1 - MARGINAL_SHARE) * self._course(cause, block)
+            mixed[cause, :n_trained] += own[:, None] * total
+        return mixed
 
     def _feature(self, numbers: FloatArray) -> FloatArray:
         return self.axis.answering(numbers * self.axis.unit) if self.axis.unit else numbers
@@ -426,19 +457,28 @@ class KnotCurves:
         return (begin + end) / 2, (end - begin) / 2
 
 
-def _blocks(events: FloatArray) -> npt.NDArray[np.int64]:
-    """Numbers of blocks of neighbouring intervals with enough events in each.
+def _blocks(events: FloatArray, expected: FloatArray, n_trained: int) -> IntArray:
+    """Numbers of blocks of neighbouring intervals with enough events, observed and expected.
 
-    >>> _blocks(np.array([7.0, 5.0, 30.0, 1.0]))
-    array([0, 0, 1, 1])
+    Intervals after the trained ones belong to the last block.
+
+    >>> seen = np.array([12.0, 15.0, 30.0, 11.0, 8.0])
+    >>> _blocks(seen, np.array([0.0, 30.0, 28.0, 12.0, 8.0]), 4)
+    array([0, 0, 1, 2, 2])
     """
+    enough = max(_EVENTS_PER_BLOCK, _SHARE_PER_BLOCK * events[:n_trained].sum())
     block = np.zeros(len(events), np.int64)
-    current, seen = 0, 0.0
-    for interval, number in enumerate(events):
-        if seen >= _EVENTS_PER_FACTOR:
-            current, seen = current + 1, 0.0
+    current, seen, wanted = 0, 0.0, 0.0
+
+    def is_done() -> bool:
+        return seen >= enough and seen / _MOST_OFF <= wanted <= seen * _MOST_OFF
+
+    for interval in range(n_trained):
+        if is_done():
+            current, seen, wanted = current + 1, 0.0, 0.0
         block[interval] = current
-        seen += number
-    if 0 < seen < _EVENTS_PER_FACTOR and current > 0:
+        seen, wanted = seen + events[interval], wanted + expected[interval]
+    if not is_done() and current > 0:
         block[block == current] = current - 1
+    block[n_trained:] = block[:n_trained].max(initial=0)
     return block

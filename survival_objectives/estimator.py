@@ -663,18 +663,18 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         knots = time_knots(axis, event_times, self._t_max, n_intervals)
         marginal = marginal_hazard(axis, knots, everybody.target, everybody.weight)
         shape = KnotCurves.uncalibrated(axis, knots, marginal, trained_until)
-        n_causes = everybody.target.n_causes
-        sums = np.zeros((n_causes + 1, len(knots) - 1))
+        n_causes, n_intervals = everybody.target.n_causes, len(knots) - 1
+        crossed, at_risk = np.zeros((n_causes, n_intervals, n_intervals)), np.zeros(n_intervals)
         for some in self._some_people(people, np.random.default_rng([seed, 1])):
             for part in self._parts(some.features.n_samples):
                 rows = some.take(np.arange(part.start, part.stop))
                 steps = self._step_probabilities(rows.features.values, self._forest())[1:]
                 cells = shape.cells(steps, self._forest().breaks)
-                expected, at_risk = shape.expected(cells, rows.target, rows.weight)
-                sums[:-1] += expected
-                sums[-1] += at_risk
-        sums = self._reduction.sum(sums)
-        self._shape = shape.calibrated(marginal, sums[:-1], sums[-1])
+                added = shape.crossed(cells, rows.target, rows.weight)
+                crossed += added[0]
+                at_risk += added[1]
+        crossed, at_risk = self._reduction.sum(crossed), self._reduction.sum(at_risk)
+        self._shape = shape.calibrated(marginal, crossed, at_risk)
 
     def _some_people(self, people: _People, generator: np.random.Generator) -> Iterator[_People]:
         """At most some ten thousands of people of the training, in parts that fit into memory."""

@@ -92,7 +92,10 @@ def named_outcomes(
     known = getattr(y, "attrs", {}).get(_ATTRIBUTE)
     if y is None or known is not None:
         return y, known
-    event, duration = split_target(y)
+    try:
+        event, duration = split_target(y)
+    except ValueError:
+        return y, None  # The check of the outcomes says what is wrong, after that of the features.
     labels = _labels(event)
     if labels is None:
         if censored is not None:

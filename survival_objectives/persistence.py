@@ -205,13 +205,16 @@ def _check_knots(content: dict[str, Any]) -> None:
     if len(knots) < 2 or not _is_increasing(knots):
         msg = "the knots of the curves are not increasing"
         raise ValueError(msg)
-    for name, highest in (("hazard", 1.0), ("factor", math.inf)):
+    for name, highest in (("hazard", 1.0), ("factor", math.inf), ("block", len(knots))):
         rows = _list(curves[name], name, list)
         for value in itertools.chain.from_iterable(rows):
             _finite(value, name, 0.0, highest)
         if [len(row) for row in rows] != [len(knots) - 1] * (len(content["event_ids"]) - 1):
             msg = f"{name} has not one number per cause and interval between knots"
             raise ValueError(msg)
+    if any(set(np.diff([0, *row])) - {0, 1} for row in curves["block"]):
+        msg = "the blocks of the curves are not numbered one after the other"
+        raise ValueError(msg)
     _finite(curves["trained_until"], "trained_until", -1.0)
 
 
@@ -413,6 +416,7 @@ def _shape_content(shape: CurveShape) -> dict[str, Any] | None:
     return {
         "knots": shape.knots.tolist(),
         "hazard": shape.hazard.tolist(),
+        "block": shape.block.tolist(),
         "factor": shape.factor.tolist(),
         "trained_until": shape.trained_until,
     }
@@ -429,7 +433,8 @@ def _shape(content: dict[str, Any], model: Any) -> CurveShape:
     knots, hazard, factor = (
         np.array(curves[name], dtype=np.float64) for name in ("knots", "hazard", "factor")
     )
-    return KnotCurves(axis, knots, hazard, factor, float(curves["trained_until"]))
+    block = np.array(curves["block"], dtype=np.int64)
+    return KnotCurves(axis, knots, hazard, block, factor, float(curves["trained_until"]))
 
 
 def _booster(adapter: Any, file: Path) -> Any:

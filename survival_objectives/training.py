@@ -686,10 +686,10 @@ class TrainingProblem(ABC):
             marginal = marginal_hazard(self._axis, knots, self._target, weight)
             shape = KnotCurves.uncalibrated(self._axis, knots, marginal, self._trained_until)
             cells = self._monotone_incidence(model, some, shape.trained_knots)
-            expected = shape.expected(
+            sums = shape.crossed(
                 cells, _taken(self._target, people), None if weight is None else weight[people]
             )
-            self._known_curves = key, shape.calibrated(marginal, *expected)
+            self._known_curves = key, shape.calibrated(marginal, *sums)
         return self._known_curves[1]
 
     # ------------------------------------------------------------------------------- own models

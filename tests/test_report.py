@@ -269,8 +269,8 @@ def test_opening_compares_with_one_curve_for_everybody(study):
     assert len(told.sentences) == 3
     assessment, target = study["assessment"], check_survival_target(study["y"])
     marginal = brier_difference(assessment, target, assessment.main, "Aalen-Johansen")
-    assert not marginal.excludes_zero
-    assert "not certain to be smaller than that of one curve for everybody" in told.sentences[0]
+    assert marginal.high < 0
+    assert "smaller than that of one curve for everybody" in told.sentences[0]
     cox = brier_difference(assessment, target, assessment.main, "Cox")
     share = cox.estimate / assessment.values("integrated_brier_score").loc["Cox"].mean()
     assert cox.low > 0
@@ -428,7 +428,7 @@ def test_wrong_probabilities_are_pointed_out(tmp_path):
         1500, n_causes=1, n_features=2, censoring="independent", censoring_rate=0.3, random_state=0
     )
     halved = data.y.assign(event=data.y["event"] * (np.arange(1500) % 2))
-    model = SurvivalBoost(n_estimators=50, random_state=0, n_jobs=1)
+    model = SurvivalBoost(n_estimators=200, random_state=0, n_jobs=1)
     honest = assess(model, data.X, data.y, n_splits=2, baselines=False, random_state=0)
     fooled = assess(model, data.X, halved, n_splits=2, baselines=False, random_state=0)
     model.fit(data.X, data.y)
@@ -448,7 +448,7 @@ def test_a_wrong_top_tenth_is_named_with_its_limits():
     data = make_competing_risks(
         1200, n_causes=1, n_features=2, censoring="independent", censoring_rate=0.3, random_state=1
     )
-    model = SurvivalBoost(n_estimators=50, random_state=0, n_jobs=1)
+    model = SurvivalBoost(n_estimators=200, random_state=0, n_jobs=1)
     assessment = assess(model, data.X, data.y, n_splits=2, baselines=False, random_state=0)
     curves = assessment.curves["SurvivalBoost"].copy()
     column = int(np.searchsorted(assessment.times, assessment.horizons[1]))

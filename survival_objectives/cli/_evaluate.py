@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ __all__ = ["run_compare", "run_evaluate"]
 FloatArray = npt.NDArray[np.float64]
 
 # Samples of people, drawn with replacement, whose scores show how far chance moves them.
-_N_RESAMPLES = 50
 _Z95 = 1.959963984540054
 
 
@@ -40,9 +38,10 @@ def run_evaluate(options: argparse.Namespace, console: Console) -> int:
     times = _times(options, y, float(model.times_[-1]))
     curves = {"model": model.predict_cumulative_incidence(X, times)}
     curves |= baseline_curves(schema.baselines, X, times)
-    console.progress(f"scoring {table.n_rows} people and {_N_RESAMPLES} resamples of them")
-    scores = _scores(y, curves, times, schema.events)
-    calibration = _calibration(y, curves["model"], times, options.times, schema.events)
+    console.progress(f"scoring {table.n_rows} people")
+    own = curves.pop("model")
+    scores = held_out_scores(y, own, times, schema.events, curves)
+    calibration = _calibration(y, own, times, options.times, schema.events)
     n_events = int((y["event"] > 0).sum())
     if options.json:
         content = {
@@ -63,10 +62,10 @@ def run_evaluate(options: argparse.Namespace, console: Console) -> int:
     )
     console.result(_shown(scores))
     console.result(
-        f"\n± is the standard error over {_N_RESAMPLES} resamples of these people"
+        "\n± is the standard error"
         + (
             "; baselines are those of the training people."
-            if len(curves) > 1
+            if curves
             else "; the model was saved without baselines, train it again to have them here."
         )
     )
@@ -90,45 +89,6 @@ def _times(options: argparse.Namespace, y: pd.DataFrame, latest: float) -> Float
         )
         raise CommandError(msg)
     return times
-
-
-def _scores(
-    y: pd.DataFrame, curves: Mapping[str, FloatArray], times: FloatArray, events: Events
-) -> pd.DataFrame:
-    """Scores of all models with standard errors, and the differences from the first."""
-    first, *others = curves
-    table = held_out_scores(y, curves[first], times, events)
-    values = {name: _values(y, part, times, events) for name, part in curves.items()}
-    draws = _resampled(y, curves, times, events)
-    table["standard_error"] = np.nanstd(draws[first], axis=0, ddof=1)
-    for name in others:
-        table[name] = values[name]
-        table[f"{first} - {name}"] = values[first] - values[name]
-        table[f"± {name}"] = np.nanstd(draws[first] - draws[name], axis=0, ddof=1)
-    return table
-
-
-def _values(y: pd.DataFrame, curves: FloatArray, times: FloatArray, events: Events) -> FloatArray:
-    return held_out_scores(y, curves, times, events)["value"].to_numpy(np.float64)
-
-
-def _resampled(
-    y: pd.DataFrame, curves: Mapping[str, FloatArray], times: FloatArray, events: Events
-) -> dict[str, FloatArray]:
-    """Scores of the same resamples of people for all models, (n_resamples, n_scores)."""
-    generator = np.random.default_rng(0)
-    draws: dict[str, list[FloatArray]] = {name: [] for name in curves}
-    while len(next(iter(draws.values()))) < _N_RESAMPLES:
-        rows = generator.integers(0, len(y), len(y))
-        drawn = y.iloc[rows]
-        if drawn["event"].max() == 0:
-            continue
-        with warnings.catch_warnings():
-            # A resample may end before the people it is drawn from.
-            warnings.simplefilter("ignore", FollowUpWarning)
-            for name, part in curves.items():
-                draws[name].append(_values(drawn, part[rows], times, events))
-    return {name: np.array(found) for name, found in draws.items()}
 
 
 def _shown(scores: pd.DataFrame) -> str:
@@ -214,8 +174,9 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
         "first": first.predict_cumulative_incidence(people[0], times),
         "second": second.predict_cumulative_incidence(people[1], times),
     }
-    console.progress(f"scoring {table.n_rows} people and {_N_RESAMPLES} resamples of them")
-    scores = _compared(_scores(y, curves, times, schema.events))
+    console.progress(f"scoring {table.n_rows} people")
+    own = curves.pop("first")
+    scores = _compared(held_out_scores(y, own, times, schema.events, curves))
     if options.json:
         content = {
             "first": options.model,
@@ -237,7 +198,7 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
 
 def _compared(scores: pd.DataFrame) -> pd.DataFrame:
     """Both scores, their difference with limits, and which is better beyond chance."""
-    difference = scores["first - second"].to_numpy(np.float64)
+    difference = scores["model - second"].to_numpy(np.float64)
     half = _Z95 * scores["± second"].to_numpy(np.float64)
     sign = np.where(scores["better"] == "lower", 1, -1) * difference
     clear = np.abs(difference) > half

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ import pandas as pd
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._outcomes import Events
 from survival_objectives.metrics import (
-    ScoreEstimate,
     concordance_index,
     integrated_brier_score,
     integrated_log_loss,
+    score_difference,
     score_estimate,
 )
 
@@ -72,47 +73,65 @@ def score_times(y: pd.DataFrame, latest: float) -> npt.NDArray[np.float64]:
 
 
 def held_out_scores(
-    y: pd.DataFrame, curves: npt.NDArray[np.float64], times: npt.NDArray[np.float64], events: Events
+    y: pd.DataFrame,
+    curves: npt.NDArray[np.float64],
+    times: npt.NDArray[np.float64],
+    events: Events,
+    others: Mapping[str, npt.NDArray[np.float64]] | None = None,
 ) -> pd.DataFrame:
-    """Scores of curves, a row a score, with standard errors and 95 % intervals.
+    """Scores of curves, one row per score, with standard errors and 95 % intervals.
 
     Columns are ``metric``, ``event``, ``value``, ``standard_error``, ``lower``, ``upper`` and
-    ``better``. People are weighed by the censoring of ``y`` itself, and its estimation counts in
-    the errors. Concordance is at the middle of the times.
+    ``better``; for each of the ``others`` also its score, the difference from it, and the standard
+    error of that difference. People are weighted by the censoring of ``y`` itself, and its
+    estimation counts in the errors. Concordance is at the middle of the times.
     """
-    ids = events.ids
-    data = (y, y, curves, times)
+    scores = _scores(events, len(times) // 2)
+    rows = []
+    for metric, event, function, columns, options in scores:
+        data = (function, y, y, curves[:, :, columns])
+        found = score_estimate(*data, times[columns], **options)
+        row: dict[str, Any] = {"metric": metric, "event": event, **_numbers(found, _FIELDS)}
+        row["better"] = _BETTER[metric == "concordance"]
+        for name, other in (others or {}).items():
+            compared = score_difference(*data, other[:, :, columns], times[columns], **options)
+            difference, error = _numbers(compared, ("difference", "standard_error")).values()
+            row |= {name: row["value"] - difference, f"model - {name}": difference}
+            row[f"± {name}"] = error
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+_FIELDS = ("value", "standard_error", "lower", "upper")
+
+
+def _scores(
+    events: Events, middle: int
+) -> list[tuple[str, str, Callable[..., Any], slice, dict[str, Any]]]:
+    """Names, metrics, columns of times and options of all scores."""
+    ids, every, one = events.ids, slice(None), slice(middle, middle + 1)
     options: dict[str, Any] = {"event_ids": ids}
-    rows: list[tuple[str, str, ScoreEstimate]] = [
-        (
-            "Brier score",
-            "all",
-            score_estimate(integrated_brier_score, *data, average="all", **options),
-        )
+    average = {"average": "all", **options}
+    scores: list[tuple[str, str, Callable[..., Any], slice, dict[str, Any]]] = [
+        ("Brier score", "all", integrated_brier_score, every, average)
     ]
     if len(events.causes) > 1:
-        rows += [
+        scores += [
             (
                 "Brier score",
                 events.names[code],
-                score_estimate(integrated_brier_score, *data, cause=code, **options),
+                integrated_brier_score,
+                every,
+                {"cause": code, **options},
             )
             for code in ids[1:]
         ]
-    rows.append(("log-loss", "all", score_estimate(integrated_log_loss, *data, **options)))
-    middle = [len(times) // 2]
-    for code in ids[1:]:
-        found = score_estimate(
-            concordance_index, y, y, curves[:, :, middle], times[middle], cause=code, **options
-        )
-        rows.append(("concordance", events.names[code], found))
-    fields = ("value", "standard_error", "lower", "upper")
-    table = pd.DataFrame(
-        [
-            (metric, event, *(np.ravel(getattr(found, name))[0].item() for name in fields))
-            for metric, event, found in rows
-        ],
-        columns=["metric", "event", *fields],
-    )
-    table["better"] = [_BETTER[metric == "concordance"] for metric in table["metric"]]
-    return table
+    scores.append(("log-loss", "all", integrated_log_loss, every, options))
+    return scores + [
+        ("concordance", events.names[code], concordance_index, one, {"cause": code, **options})
+        for code in ids[1:]
+    ]
+
+
+def _numbers(found: Any, fields: Sequence[str]) -> dict[str, float]:
+    return {name: float(np.ravel(getattr(found, name))[0]) for name in fields}

@@ -131,7 +131,7 @@ def test_evaluate_gives_the_scores_of_the_metrics(run, workplace, X, y):
     assert (content["people"], content["events"]) == (240, int((y["event"] > 0).sum()))
     printed = run("evaluate", "model", "people.csv").out
     assert f"{brier[1]:.4f}" in printed
-    assert "standard_error" in printed
+    assert f" ± {death.standard_error[0]:.4f}" in printed
 
 
 def test_evaluate_takes_other_names_of_the_outcome(run, workplace, people):

@@ -279,8 +279,8 @@ def test_a_constant_model_is_said_to_be_one(engine, data):
 
 
 def test_a_floor_under_many_weights_is_a_warning(engine, data):
+    options = {"censoring": "boosted", "min_censoring_survival": 0.9, "horizon_max": 8.0}
     with pytest.warns(UserWarning, match=r"min_censoring_survival=0.9 limits .* rows \(") as caught:
-        options = {"censoring": "boosted", "min_censoring_survival": 0.9, "horizon_max": 8.0}
         boost(engine, **options).fit(data.X, data.y)
     assert caught[0].filename == __file__
 

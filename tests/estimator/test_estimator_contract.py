@@ -256,7 +256,7 @@ def test_a_model_without_a_split_is_the_constant(engine, data):
     calibrated = boost(engine, **{**options, "time_smoothing": 0.03}).fit(X, data.y)
     population = aalen_johansen(check_survival_target(data.y))([0.5, 3.0]).T
     assert_allclose(
-        calibrated.predict_cumulative_incidence(X[:1], [0.5, 3.0])[0], population, atol=0.01
+        calibrated.predict_cumulative_incidence(X[:1], [0.5, 3.0])[0], population, atol=0.02
     )
     assert model.n_estimators_ == 20
     assert_allclose(model.feature_importances_, 0.5)
