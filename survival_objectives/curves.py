@@ -182,11 +182,14 @@ def time_knots(
     end = float(axis.number(t_max))
     if axis.unit:
         # In the unit before the first event nobody has had one. Few units are all knots.
-        begin, inner = first - 1, np.ceil(rounded_up(wanted))
+        begin, inner = first - 1, np.ceil(rounded_up(wanted, last - first))
         if last - first < 2 * n_intervals:
             inner = np.arange(first, last + 1)
     else:
-        begin, inner = float(rounded_down(first * (1 - 10.0**-4))), rounded_up(wanted)
+        # Counted from afar, as from birth, times differ in later digits.
+        span = float(last - first)
+        begin = float(rounded_down(first - 1e-4 * min(first, span), span))
+        inner = rounded_up(wanted, span)
     inner = inner[(inner > begin) & (inner < end)]
     return np.unique(np.concatenate([[begin], inner, [end]]))
 

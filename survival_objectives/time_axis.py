@@ -157,25 +157,25 @@ def event_unit(target: SurvivalTarget, count: FloatArray | None = None) -> float
     return unit or time_unit(target.duration, longest)
 
 
-def rounded_down(times: npt.ArrayLike) -> FloatArray:
-    """Times cut to three significant digits."""
-    return _rounded(times, np.floor)
+def rounded_down(times: npt.ArrayLike, span: float = np.inf) -> FloatArray:
+    """Times cut to three significant digits, of themselves or of ``span`` if that is smaller."""
+    return _rounded(times, np.floor, span)
 
 
-def rounded_up(times: npt.ArrayLike) -> FloatArray:
-    """Times raised to three significant digits.
+def rounded_up(times: npt.ArrayLike, span: float = np.inf) -> FloatArray:
+    """Times raised to three significant digits, of themselves or of ``span`` if that is smaller.
 
     >>> rounded_up([0.0, 12.341, 2029.0])
     array([   0. ,   12.4, 2030. ])
     """
-    return _rounded(times, np.ceil)
+    return _rounded(times, np.ceil, span)
 
 
-def _rounded(times: npt.ArrayLike, rounding: np.ufunc) -> FloatArray:
+def _rounded(times: npt.ArrayLike, rounding: np.ufunc, span: float) -> FloatArray:
     times = np.asarray(times, dtype=np.float64)
     positive = np.where(times > 0, times, 1.0)
     # A power of ten that is no float would turn 0.3 into 0.30000000000000004.
-    power = _DIGITS - 1 - np.floor(np.log10(positive))
+    power = _DIGITS - 1 - np.floor(np.log10(np.minimum(positive, span if span > 0 else np.inf)))
     up, down = 10.0 ** np.maximum(power, 0), 10.0 ** np.maximum(-power, 0)
     # float32 noise around a round number must not raise it to the next one.
     scaled = np.round(positive * up / down, 4)

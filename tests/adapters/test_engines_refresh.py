@@ -74,7 +74,8 @@ def test_refresh_reduces_error_to_the_truth(engine, simulate, integrated_error, 
         model = engine.train(
             objective, 40, refresh=refresh, learning_rate=0.15, min_weight=n_samples / 100
         )
-        curves = objective.predict_cumulative_incidence(model, test.X, times)
+        # Calibrated in time, Kaplan-Meier weights do nearly as well: this is about the weights.
+        curves = objective.predict_cumulative_incidence(model, test.X, times, calibrated=False)
         errors[name] = integrated_error(curves, test, times)
         if refresh:
             truth = test.true_censoring(times)

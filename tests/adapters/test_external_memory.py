@@ -66,7 +66,7 @@ def test_it_is_as_near_to_the_truth_as_in_memory(data, folder, censoring):
         error_to_truth(boost(censoring=censoring, random_state=seed).fit(data.X, data.y), data)
         for seed in range(4)
     ]
-    assert error_to_truth(model, data) < max(errors) + 3 * np.std(errors)
+    assert error_to_truth(model, data) < 1.1 * max(errors)  # Seen: 1.07.
     assert (model.refreshed_rounds_ == [10, 20]) == (censoring == "boosted")
 
 

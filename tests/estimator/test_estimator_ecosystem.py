@@ -179,8 +179,9 @@ def test_grid_search(scoring, data):
         cv=KFold(3, shuffle=True, random_state=0),
     ).fit(data.X, data.y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    if scoring is not rank:
-        assert search.best_params_["n_estimators"] == 30
+    scores = search.cv_results_["mean_test_score"]
+    assert search.best_params_ == search.cv_results_["params"][int(np.argmax(scores))]
+    assert len(np.unique(scores)) == 4
     assert search.best_estimator_.predict_survival_function(data.X).shape == (300, 101)
 
 
@@ -221,7 +222,7 @@ def test_scorers_and_searches_over_pipelines(engine, data):
         cv=KFold(3, shuffle=True, random_state=0),
     ).fit(data.X, data.y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert search.best_params_ == {"pipeline__survivalboost__n_estimators": 30}
+    assert len(np.unique(search.cv_results_["mean_test_score"])) == 2
     assert -0.3 < integrated_brier_scorer(search, data.X, data.y) < -0.05
 
 
