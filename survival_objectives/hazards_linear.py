@@ -209,4 +209,5 @@ class _CauseFit:
         expected = relative * level[rows.interval]
         shape = (len(self._events), n_people)
         table = csr_array((expected, (rows.interval, rows.person)), shape=shape)
-        return np.bincount(rows.person, expected, minlength=n_people), table
+        per_person = np.bincount(rows.person, expected, minlength=n_people).astype(np.float64)
+        return per_person, table
