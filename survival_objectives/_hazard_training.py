@@ -131,10 +131,9 @@ class HazardTraining:
             msg = "Nobody is event-free at the end of any interval of time: nothing can be learnt."
             raise ValueError(msg)
         self._design: FloatArray | None = None
-        n_samples = people.features.n_samples
-        self._judges = np.arange(n_samples)
-        if n_samples > _JUDGES:
-            self._judges = np.sort(generator.choice(n_samples, _JUDGES, replace=False))
+        self._judges = np.flatnonzero(self._fold >= 0)
+        if len(self._judges) > _JUDGES:
+            self._judges = np.sort(generator.choice(self._judges, _JUDGES, replace=False))
 
     def mixture(self) -> Mixture:
         """The mixture of all members that have a weight."""
@@ -326,9 +325,15 @@ def _is_flat(gained: Sequence[float]) -> bool:
 def stratified_folds(
     event: npt.NDArray[np.int32], n_folds: int, generator: np.random.Generator
 ) -> IntArray:
-    """A random fold per person, with the people of each event spread evenly over the folds."""
-    fold = np.empty(len(event), np.int64)
+    """A random fold per person, with the people of each event spread evenly over the folds.
+
+    People of a cause that fewer people have than there are folds get -1: they are never held out,
+    so that every model knows all causes.
+    """
+    fold = np.full(len(event), -1)
     for cause in np.unique(event):
         members = generator.permutation(np.flatnonzero(event == cause))
-        fold[members] = (np.arange(len(members)) + generator.integers(n_folds)) % n_folds
+        first = generator.integers(n_folds)
+        if len(members) >= n_folds:
+            fold[members] = (np.arange(len(members)) + first) % n_folds
     return fold

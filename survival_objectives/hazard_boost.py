@@ -264,10 +264,11 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         adapter.SETTINGS.resolved(self.engine_params or {})
 
     def _check_people(self, people: _People, counts: npt.NDArray[np.int64]) -> None:
-        if counts[1:].sum() < self.n_folds:
+        if counts[1:].max() < self.n_folds:
             msg = (
-                f"{counts[1:].sum()} people have an event, too few for `n_folds={self.n_folds}`: "
-                "each fold needs one. Give more people, or lower `n_folds` (2 at least)."
+                f"No cause happens to more than {counts[1:].max()} people, too few for "
+                f"`n_folds={self.n_folds}`: each fold needs one. Give more people, or lower "
+                "`n_folds` (2 at least)."
             )
             raise ValueError(msg)
         if people.target.duration.max() == 0:

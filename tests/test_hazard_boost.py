@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from survival_objectives import HazardBoost, SurvivalBoost
+from survival_objectives._hazard_training import stratified_folds
 from survival_objectives.hazards import (
     RiskRows,
     interval_start,
@@ -387,6 +388,19 @@ def test_weights_count_as_people_and_have_no_unit(two_causes: Any) -> None:
     left_out = small().fit(X, (event, duration), sample_weight=chosen.astype(float))
     alone = small().fit(X[chosen], (event[chosen], duration[chosen]))
     assert_array_equal(left_out.predict(X), alone.predict(X))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_cause_of_one_person_is_kept_in_every_fold(engine: str, two_causes: Any) -> None:
+    pytest.importorskip(engine)
+    X, (event, duration) = two_causes
+    rare = np.minimum(event, 1)
+    rare[0] = 2
+    model = small(engine, n_estimators=10).fit(X, (rare, duration))
+    incidence = model.predict_cumulative_incidence(X, model.times_[-1:])[:, 2, 0]
+    assert 0 < incidence.mean() < 0.02
+    folds = stratified_folds(rare.astype(np.int32), 2, np.random.default_rng(0))
+    assert np.flatnonzero(folds == -1).tolist() == [0]
 
 
 def test_same_seed_same_model(fitted: HazardBoost, two_causes: Any) -> None:
