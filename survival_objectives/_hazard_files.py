@@ -21,7 +21,6 @@ from survival_objectives._hazard_models import (
     Mixture,
 )
 from survival_objectives._version import __version__
-from survival_objectives.curves import KnotCurves
 from survival_objectives.hazards_linear import MISSING, LinearDesign
 from survival_objectives.persistence import (
     ENGINES,
@@ -42,6 +41,7 @@ from survival_objectives.persistence import (
     _list,
     _plain,
     _read,
+    _shape,
     _shape_content,
     _whole,
 )
@@ -191,6 +191,9 @@ def _check(content: dict[str, Any]) -> None:
     _check_columns(content["names"], content["categories"], n_features)
     t_max = _finite(content["t_max"], "t_max", 0.0, float(np.finfo(np.float32).max))
     _finite(content["time_unit"], "time_unit", 0.0, t_max)
+    if content["curves"] is None:
+        msg = "the curves have no knots"
+        raise ValueError(msg)
     _check_knots(content)
     _check_curve(content["censoring_curve"], "censoring_curve", 0.0, 1.0)
     weights = content["weights"]
@@ -244,11 +247,7 @@ def _restore(cls: Any, path: Path, content: dict[str, Any]) -> Any:
         model.feature_names_in_ = np.array(names, dtype=object)
     model._t_max = content["t_max"]
     model._axis = TimeAxis(float(content["time_unit"]))
-    curves = content["curves"]
-    knots, hazard, factor = (
-        np.array(curves[name], dtype=np.float64) for name in ("knots", "hazard", "factor")
-    )
-    model._shape = KnotCurves(model._axis, knots, hazard, factor, float(curves["trained_until"]))
+    model._shape = _shape(content, model)
     model._censoring_curve = _curve(content["censoring_curve"])
     model.times_ = cls._time_grid(content["last_time"])
     model._set_mixture(_mixture(model, path, content))
