@@ -266,9 +266,9 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     def _check_people(self, people: _People, counts: npt.NDArray[np.int64]) -> None:
         if counts[1:].max() < self.n_folds:
             msg = (
-                f"No cause happens to more than {counts[1:].max()} people, too few for "
-                f"`n_folds={self.n_folds}`: each fold needs one. Give more people, or lower "
-                "`n_folds` (2 at least)."
+                f"No cause happens to more than {counts[1:].max()} people (n_samples = "
+                f"{people.target.n_samples}), too few for `n_folds={self.n_folds}`: each fold "
+                "needs one. Give more people, or lower `n_folds` (2 at least)."
             )
             raise ValueError(msg)
         if people.target.duration.max() == 0:
