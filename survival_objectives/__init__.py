@@ -3,5 +3,6 @@
 from survival_objectives._version import __version__
 from survival_objectives.estimator import SurvivalBoost
 from survival_objectives.frames import outcomes_frame
+from survival_objectives.hazard_boost import HazardBoost
 
-__all__ = ["SurvivalBoost", "__version__", "outcomes_frame"]
+__all__ = ["HazardBoost", "SurvivalBoost", "__version__", "outcomes_frame"]

@@ -1,0 +1,283 @@
+r"""Hazards of intervals: rows of people at risk, curves, calibration, and weights of models.
+
+Time is divided by knots e_0 < e_1 < ... < e_M. A person who is event-free at e_m has an event of
+cause k in the interval (e_m, e_{m+1}] with probability q_km, or stays event-free. Censored people
+are at risk until they leave and then drop out, so that no censoring weights are needed.
+
+Whoever lives through the first L intervals has a row for each of them, with the target 0. With more
+than J of them there is one row per slice, drawn by a uniform u_j, that stands for its whole slice:
+
+    m_j = floor((j + u_j) L / J),        w_j = L / J,        j = 0, ..., J - 1.                (70)
+
+The last interval adds a row: with target k and weight 1 where an event of cause k happens in it,
+with target 0 and the share of the interval that was lived through where the person is censored.
+
+Margins are log-odds against staying event-free. They start at smoothed hazards of everybody, where
+D_km are events, R_km the sum of weights times exp(offset), and D_k, R_k their sums over intervals:
+
+    s_km = log((D_km + 1/2) / (R_km + R_k / (2 D_k))).                                         (71)
+
+From margins f follow hazards, and from hazards the incidences at knots:
+
+    q_km = exp(f_km) / (1 + sum_j exp(f_jm)),                                                  (72)
+    F_k(e_{m+1}) = F_k(e_m) + S(e_m) q_km,        S = 1 - sum_k F_k.                           (73)
+
+Expected events E_km = sum w q_km of the people at risk are brought to the observed ones by terms
+that are added to the margins, a few times over:
+
+    d_km <- d_km + log((D_km + 1) / (E_km + 1)).                                               (74)
+
+A person contributes to the likelihood of the observed outcomes
+
+    l = F_k(e_{m+1}) - F_k(e_m) for an event of cause k in (e_m, e_{m+1}],
+    l = (1 - r) S(e_m) + r S(e_{m+1}) when censored after a share r of it,                     (75)
+
+and several models are mixed with the weights pi_j of the highest likelihood of people that none of
+them was fitted to, found by expectation and maximisation with sample weights w_i:
+
+    pi_j <- sum_i w_i pi_j l_ij / (sum_j' pi_j' l_ij') / sum_i w_i.                            (76)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "RiskRows",
+    "interval_places",
+    "interval_start",
+    "knot_incidence",
+    "mixture_weights",
+    "person_likelihood",
+    "risk_rows",
+    "time_corrections",
+]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+# Nobody's outcome speaks against a model more than this.
+_LEAST_LIKELIHOOD = 1e-7
+_CORRECTION_STEPS = 8
+_LARGEST_STEP = 2.0
+_MIXTURE_STEPS = 200
+
+
+@dataclass(frozen=True)
+class RiskRows:
+    """People in intervals in which they are at risk.
+
+    Attributes
+    ----------
+    person, interval : int64 arrays of shape (n_rows,)
+    target : int32 array of shape (n_rows,)
+        0 = event-free at the end of the interval, 1..K = causes.
+    weight : float64 array of shape (n_rows,)
+    """
+
+    person: IntArray
+    interval: IntArray
+    target: npt.NDArray[np.int32]
+    weight: FloatArray
+
+    def take(self, chosen: npt.NDArray[np.bool_]) -> RiskRows:
+        """The chosen rows."""
+        return RiskRows(
+            self.person[chosen], self.interval[chosen], self.target[chosen], self.weight[chosen]
+        )
+
+    def events(self, n_causes: int, n_intervals: int) -> FloatArray:
+        """Total weight of the events of each cause in each interval, (K, M)."""
+        happened = self.target > 0
+        cell = (self.target[happened] - 1) * n_intervals + self.interval[happened]
+        total = np.bincount(
+            cell, weights=self.weight[happened], minlength=n_causes * n_intervals
+        ).astype(np.float64)
+        return total.reshape(n_causes, n_intervals)
+
+
+def interval_places(knots: FloatArray, place: FloatArray) -> tuple[IntArray, FloatArray]:
+    """The interval between knots that each time falls into, and the share of it that is over.
+
+    >>> interval_places(np.array([0.0, 1.0, 3.0]), np.array([0.0, 1.0, 1.5]))
+    (array([0, 0, 1]), array([0.  , 1.  , 0.25]))
+    """
+    interval = np.minimum(np.searchsorted(knots[1:], place), len(knots) - 2)
+    share = (place - knots[interval]) / (knots[interval + 1] - knots[interval])
+    return interval, np.clip(share, 0.0, 1.0)
+
+
+def risk_rows(
+    event: npt.NDArray[np.int32],
+    place: FloatArray,
+    knots: FloatArray,
+    *,
+    weight: FloatArray | None = None,
+    n_rows: int | None = None,
+    generator: np.random.Generator | None = None,
+) -> RiskRows:
+    """Rows of people in the intervals they were at risk in, drawn as in (70).
+
+    Parameters
+    ----------
+    event : int32 array of shape (n_samples,)
+        0 = censored, 1..K = causes.
+    place : array of shape (n_samples,)
+        Time of the event or of censoring, on the axis of the knots.
+    knots : array of shape (M + 1,)
+    weight : array of shape (n_samples,), optional
+        Weights of people.
+    n_rows : int, optional
+        J, the most rows per person besides the last one. Default: all intervals.
+    generator : numpy Generator, optional
+        Of the draws; needed with ``n_rows``.
+    """
+    last, share = interval_places(knots, place)
+    person, interval, row_weight = _lived_through(last, n_rows, generator)
+    happened = event > 0
+    share = np.where(happened, 1.0, share)
+    leaving = np.flatnonzero(share > 0)
+    person = np.concatenate([person, leaving])
+    row_weight = np.concatenate([row_weight, share[leaving]])
+    if weight is not None:
+        row_weight *= weight[person]
+    n_stayed = len(person) - len(leaving)
+    target = np.concatenate([np.zeros(n_stayed, np.int32), event[leaving].astype(np.int32)])
+    return RiskRows(person, np.concatenate([interval, last[leaving]]), target, row_weight)
+
+
+def _lived_through(
+    n_lived: IntArray, n_rows: int | None, generator: np.random.Generator | None
+) -> tuple[IntArray, IntArray, FloatArray]:
+    everybody = np.arange(len(n_lived))
+    is_whole = np.full(len(n_lived), True) if n_rows is None else n_lived <= n_rows
+    whole = np.where(is_whole, n_lived, 0)
+    person = np.repeat(everybody, whole)
+    interval = np.arange(len(person)) - np.repeat(np.cumsum(whole) - whole, whole)
+    weight = np.ones(len(person))
+    if n_rows is None or generator is None:
+        return person, interval, weight
+    many = np.flatnonzero(~is_whole)
+    length = n_lived[many, None]
+    drawn = (np.arange(n_rows) + generator.random((len(many), n_rows))) * length / n_rows
+    # Rounding may take the end of the last slice to the first interval after it.
+    slices = np.minimum(drawn.astype(np.int64), length - 1)
+    return (
+        np.concatenate([person, np.repeat(many, n_rows)]),
+        np.concatenate([interval, slices.ravel()]),
+        np.concatenate([weight, np.repeat(n_lived[many] / n_rows, n_rows)]),
+    )
+
+
+def interval_start(
+    rows: RiskRows, n_causes: int, n_intervals: int, offset: FloatArray | None = None
+) -> FloatArray:
+    """Margins s of everybody, equation (71), (K, M).
+
+    Parameters
+    ----------
+    rows : RiskRows
+    n_causes, n_intervals : int
+    offset : array of shape (K, n_samples), optional
+        Linear predictors of people, which are added to the margins later.
+    """
+    events = rows.events(n_causes, n_intervals)
+    start = np.empty_like(events)
+    for cause, seen in enumerate(events):
+        relative = 1.0 if offset is None else np.exp(offset[cause][rows.person])
+        at_risk = np.bincount(rows.interval, rows.weight * relative, minlength=n_intervals)
+        # A cause that nobody of these people has is not impossible.
+        per_event = at_risk.sum() / max(seen.sum(), 0.5)
+        start[cause] = np.log((seen + 0.5) / (at_risk + 0.5 * per_event))
+    return start
+
+
+def _hazards(margin: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Hazards (72) along the first axis, and the probability to stay event-free."""
+    top = np.maximum(margin.max(axis=0), 0.0)
+    odds = np.exp(margin - top)
+    stay = np.exp(-top)
+    total = odds.sum(axis=0) + stay
+    return odds / total, stay / total
+
+
+def knot_incidence(margin: FloatArray) -> FloatArray:
+    """Incidences at knots, equations (72) and (73), (K, M + 1, n_samples).
+
+    Parameters
+    ----------
+    margin : array of shape (K, M, n_samples)
+    """
+    hazard, stay = _hazards(margin)
+    before = np.ones_like(stay)
+    np.cumprod(stay[:-1], axis=0, out=before[1:])
+    incidence = np.zeros((len(margin), margin.shape[1] + 1, margin.shape[2]))
+    np.cumsum(hazard * before, axis=1, out=incidence[:, 1:])
+    return incidence
+
+
+def time_corrections(margin: FloatArray, rows: RiskRows, n_intervals: int) -> FloatArray:
+    """Terms d that bring expected events to observed ones, equation (74), (K, M).
+
+    Parameters
+    ----------
+    margin : array of shape (K, n_rows)
+        Margins of the rows.
+    rows : RiskRows
+    n_intervals : int
+    """
+    events = rows.events(len(margin), n_intervals)
+    correction = np.zeros_like(events)
+    for _ in range(_CORRECTION_STEPS):
+        hazard, _ = _hazards(margin + correction[:, rows.interval])
+        expected = np.array(
+            [np.bincount(rows.interval, rows.weight * q, minlength=n_intervals) for q in hazard]
+        )
+        step = np.log((events + 1) / (expected + 1))
+        correction += np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
+    return correction
+
+
+def person_likelihood(
+    incidence: FloatArray, event: npt.NDArray[np.int32], place: FloatArray, knots: FloatArray
+) -> FloatArray:
+    """Likelihood of each person's outcome, equation (75), at least 1e-7.
+
+    Parameters
+    ----------
+    incidence : array of shape (K, M + 1, n_samples)
+        At knots.
+    event, place, knots
+        As in `risk_rows`.
+    """
+    interval, share = interval_places(knots, place)
+    person = np.arange(len(event))
+    cause = np.maximum(event - 1, 0)
+    risen = incidence[cause, interval + 1, person] - incidence[cause, interval, person]
+    survival = 1 - incidence.sum(axis=0)
+    stayed = (1 - share) * survival[interval, person] + share * survival[interval + 1, person]
+    return np.maximum(np.where(event > 0, risen, stayed), _LEAST_LIKELIHOOD)
+
+
+def mixture_weights(likelihood: FloatArray, weight: FloatArray | None = None) -> FloatArray:
+    """Weights of models with the highest likelihood of their mixture, equation (76).
+
+    Parameters
+    ----------
+    likelihood : array of shape (n_models, n_samples)
+    weight : array of shape (n_samples,), optional
+        Weights of people.
+
+    Examples
+    --------
+    >>> mixture_weights(np.array([[0.5, 0.5], [0.1, 0.1]])).round(3)
+    array([1., 0.])
+    """
+    pi = np.full(len(likelihood), 1 / len(likelihood))
+    for _ in range(_MIXTURE_STEPS):
+        joint = pi[:, None] * likelihood
+        pi = np.average(joint / joint.sum(axis=0), axis=1, weights=weight)
+    return pi

@@ -1,0 +1,213 @@
+r"""Linear hazards: standardised columns and a ridge regression of the log hazards.
+
+With a column z per number, per frequent level of a category and per feature with missing values,
+the hazard of cause k in interval m is exp(a_km + z'b_k). Its penalised Poisson log-likelihood over
+the rows of people at risk, with weights w and targets y,
+
+    l_k = sum_rows w ([y = k] (a_km + z'b_k) - exp(a_km + z'b_k)) - lambda / 2 |b_k|^2,        (77)
+
+is highest at levels that follow from the coefficients, with D_km the weight of the events,
+
+    a_km = log(D_km / sum_{rows in m} w exp(z'b_k)),                                           (78)
+
+so that Newton's method needs the coefficients alone: with mu = w exp(a + z'b) of the rows,
+
+    gradient = sum_rows (w [y = k] - mu) z - lambda b,
+    -Hessian = sum_rows mu z z' - sum_m (sum_{rows in m} mu z)(...)' / D_km + lambda I.        (79)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from survival_objectives.hazards import RiskRows
+from survival_objectives.validation import Features
+
+__all__ = ["LinearDesign", "ridge_hazards"]
+
+FloatArray = npt.NDArray[np.float64]
+Float32Array = npt.NDArray[np.float32]
+
+#: Kinds of columns besides the levels 0, 1, ... of a category.
+NUMBER, MISSING = -1, -2
+
+# Standardised values further out than this would pull at the coefficients.
+_FARTHEST = 4.0
+# Columns of a category: its most frequent levels.
+_MOST_LEVELS = 32
+# Columns with coefficients; with more, those with the steepest gradients at zero.
+_MOST_COLUMNS = 200
+_NEWTON_STEPS = 6
+_LARGEST_STEP = 2.0
+_SMALLEST_STEP = 1e-4
+_LARGEST_PREDICTOR = 8.0
+
+
+@dataclass(frozen=True)
+class LinearDesign:
+    """Columns of the linear part, standardised by the people of training.
+
+    Attributes
+    ----------
+    feature : tuple of int
+        The feature of each column.
+    kind : tuple of int
+        Code of a level, `NUMBER` for the value itself, or `MISSING` for whether it is missing.
+    mean, scale : float64 arrays
+        Missing values are as the mean.
+    """
+
+    feature: tuple[int, ...]
+    kind: tuple[int, ...]
+    mean: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def of(cls, features: Features, weight: FloatArray | None = None) -> LinearDesign:
+        """The columns of these people; constant ones are left out."""
+        values = features.values
+        weights = np.ones(len(values)) if weight is None else weight
+        kept: list[tuple[int, int, float, float]] = []
+        for feature in range(values.shape[1]):
+            column = values[:, feature]
+            kinds = [NUMBER, MISSING]
+            if feature in features.categories:
+                kinds = [*_frequent_levels(column, weights), MISSING]
+            for kind in kinds:
+                mean, scale = _moments(_column(column, kind), weights)
+                if scale > 1e-9 * max(1.0, abs(mean)):
+                    kept.append((feature, kind, mean, scale))
+        feature_, kind_, mean_, scale_ = zip(*kept, strict=True) if kept else ((), (), (), ())
+        return cls(tuple(feature_), tuple(kind_), np.array(mean_), np.array(scale_))
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.feature)
+
+    def matrix(self, values: Float32Array) -> FloatArray:
+        """Standardised columns of people, (n_samples, n_columns), no further out than 4.
+
+        Parameters
+        ----------
+        values : float32 array of shape (n_samples, n_features)
+            Values of `Features`.
+        """
+        matrix = np.empty((len(values), self.n_columns))
+        for number, (feature, kind) in enumerate(zip(self.feature, self.kind, strict=True)):
+            column = _column(values[:, feature], kind)
+            standardised = (column - self.mean[number]) / self.scale[number]
+            matrix[:, number] = np.clip(standardised, -_FARTHEST, _FARTHEST)
+        return np.nan_to_num(matrix, copy=False, nan=0.0)
+
+
+def _column(values: Float32Array, kind: int) -> FloatArray:
+    column = values.astype(np.float64)
+    if kind == NUMBER:
+        return column
+    missing = np.isnan(column)
+    if kind == MISSING:
+        return missing.astype(np.float64)
+    return np.where(missing, np.nan, column == kind)
+
+
+def _moments(column: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    known = ~np.isnan(column)
+    if not known.any():
+        return 0.0, 0.0
+    column, weights = column[known], weights[known]
+    mean = float(np.average(column, weights=weights))
+    return mean, float(np.sqrt(np.average((column - mean) ** 2, weights=weights)))
+
+
+def _frequent_levels(column: Float32Array, weights: FloatArray) -> list[int]:
+    known = ~np.isnan(column)
+    count = np.bincount(column[known].astype(np.int64), weights=weights[known])
+    levels = np.argsort(-count, kind="stable")[:_MOST_LEVELS]
+    levels = np.sort(levels[count[levels] > 0])
+    # Of two levels one tells everything.
+    return [int(level) for level in (levels[1:] if len(levels) == 2 else levels)]
+
+
+def ridge_hazards(
+    design: FloatArray,
+    rows: RiskRows,
+    n_causes: int,
+    n_intervals: int,
+    penalty: float,
+    start: FloatArray | None = None,
+) -> FloatArray:
+    """Coefficients b of all causes that maximise (77), (K, n_columns).
+
+    Parameters
+    ----------
+    design : array of shape (n_samples, n_columns)
+        Standardised columns of people.
+    rows : RiskRows
+    n_causes, n_intervals : int
+    penalty : float
+        lambda.
+    start : array of shape (K, n_columns), optional
+        Where Newton's method starts. Default: zero.
+    """
+    n_columns = design.shape[1]
+    found = np.zeros((n_causes, n_columns)) if start is None else start.copy()
+    events = rows.events(n_causes, n_intervals)
+    for cause in range(n_causes):
+        if n_columns and events[cause].any():
+            fit = _CauseFit(design, rows, cause + 1, events[cause])
+            found[cause] = fit.maximised(found[cause], penalty)
+    return found
+
+
+class _CauseFit:
+    """Newton's method for the coefficients of one cause."""
+
+    def __init__(self, design: FloatArray, rows: RiskRows, cause: int, events: FloatArray) -> None:
+        self._rows, self._events, self._design = rows, events, design
+        happened = rows.target == cause
+        seen = np.bincount(rows.person[happened], rows.weight[happened], minlength=len(design))
+        self._columns: slice | npt.NDArray[np.int64] = slice(None)
+        if design.shape[1] > _MOST_COLUMNS:
+            per_person, _ = self._expected(np.zeros(design.shape[1]))
+            score = np.abs(design.T @ (seen - per_person))
+            self._columns = np.sort(np.argsort(-score, kind="stable")[:_MOST_COLUMNS])
+            self._design = design[:, self._columns]
+        self._score_of_events = self._design.T @ seen
+
+    def maximised(self, start: FloatArray, penalty: float) -> FloatArray:
+        """Coefficients of all columns."""
+        coefficients = start[self._columns]
+        ridge = (penalty + 1e-6) * np.eye(len(coefficients))
+        for _ in range(_NEWTON_STEPS):
+            # A person's rows share z: sums over rows are sums over people, a tenth as many.
+            per_person, table = self._expected(coefficients)
+            gradient = self._score_of_events - self._design.T @ per_person - penalty * coefficients
+            by_interval = table @ self._design
+            hessian = self._design.T @ (self._design * per_person[:, None])
+            hessian -= (by_interval / np.maximum(self._events, 1e-9)[:, None]).T @ by_interval
+            step = np.linalg.solve(hessian + ridge, gradient)
+            step *= min(1.0, _LARGEST_STEP / max(np.abs(step).max(), _SMALLEST_STEP))
+            coefficients = coefficients + step
+            if np.abs(step).max() < _SMALLEST_STEP:
+                break
+        everything = np.zeros_like(start)
+        everything[self._columns] = coefficients
+        return everything
+
+    def _expected(self, coefficients: FloatArray) -> tuple[FloatArray, csr_array]:
+        """Expected events mu per person, and per interval and person."""
+        rows, n_people = self._rows, len(self._design)
+        predictor = np.clip(self._design @ coefficients, -_LARGEST_PREDICTOR, _LARGEST_PREDICTOR)
+        relative = rows.weight * np.exp(predictor)[rows.person]
+        at_risk = np.bincount(rows.interval, relative, minlength=len(self._events))
+        level = np.divide(self._events, at_risk, out=np.zeros_like(at_risk), where=at_risk > 0)
+        expected = relative * level[rows.interval]
+        shape = (len(self._events), n_people)
+        table = csr_array((expected, (rows.interval, rows.person)), shape=shape)
+        per_person = np.bincount(rows.person, expected, minlength=n_people).astype(np.float64)
+        return per_person, table
