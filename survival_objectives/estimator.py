@@ -668,7 +668,11 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         for some in self._some_people(people, np.random.default_rng([seed, 1])):
             for part in self._parts(some.features.n_samples):
                 rows = some.take(np.arange(part.start, part.stop))
-                steps = self._step_probabilities(rows.features.values, self._forest())[1:]
+                # Each worker of a cluster has its own number of people: none may ask the engine,
+                # whose matrices are made by all workers together.
+                steps = self._step_probabilities(
+                    rows.features.values, self._forest(), engine_rows=0
+                )[1:]
                 cells = shape.cells(steps, self._forest().breaks)
                 added = shape.crossed(cells, rows.target, rows.weight)
                 crossed += added[0]
@@ -869,10 +873,16 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         for first in range(0, n_samples, n_people):
             yield slice(first, min(first + n_people, n_samples))
 
-    def _step_probabilities(self, values: Float32Array, forest: Forest) -> FloatArray:
-        """Probabilities of all states on every step, (K + 1, n_steps, n_samples)."""
+    def _step_probabilities(
+        self, values: Float32Array, forest: Forest, engine_rows: int | None = None
+    ) -> FloatArray:
+        """Probabilities of all states on every step, (K + 1, n_steps, n_samples).
+
+        Up to ``engine_rows`` rows the engine evaluates the trees, if these can be read at all.
+        """
         n_people = len(values)
-        if forest.is_readable and n_people * forest.n_steps > _ENGINE_ROWS:
+        limit = _ENGINE_ROWS if engine_rows is None else engine_rows
+        if forest.is_readable and n_people * forest.n_steps > limit:
             margins = forest.step_margins(values)
         else:
             rows = np.empty((n_people * forest.n_steps, values.shape[1] + 1), np.float32)

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import xgboost as xgb
 
-from survival_objectives import SurvivalBoost, estimator
+from survival_objectives import SurvivalBoost
 from survival_objectives.adapters import external_memory
 from survival_objectives.adapters.external_memory import ParquetBatches, fit_external
 from survival_objectives.datasets import integrated_squared_error, make_competing_risks
@@ -146,9 +146,7 @@ def test_no_more_than_a_batch_is_in_memory_and_the_rest_on_disk(data, tmp_path, 
 
     matrix = xgb.DMatrix
     monkeypatch.setattr(xgb, "QuantileDMatrix", in_memory)
-    # Predictions of the trained model are compared for one person. The calibration in time walks
-    # the trees of some people itself.
-    monkeypatch.setattr(estimator, "_ENGINE_ROWS", 0)
+    # Predictions of the trained model are compared for one person.
     monkeypatch.setattr(xgb, "DMatrix", small)
     fit_external(boost(n_horizons=3), in_batches(data, 200), cache_folder=tmp_path)
 
