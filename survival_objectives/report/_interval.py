@@ -48,8 +48,16 @@ def brier_difference(
     """Integrated Brier score of ``one`` minus that of ``other``, from paired differences of people.
 
     The limits hold for the models as they were trained: they tell how much another draw of
-    held-out people would change the difference.
+    held-out people would change the difference. They are those of the assessment, in which the
+    estimation of the censoring weights counts; where it has none, weights are taken as known.
     """
+    known = assessment.comparisons
+    if len(known):
+        is_pair = (known["model"] == one) & (known["reference"] == other)
+        row = known[is_pair & (known["metric"] == "integrated_brier_score") & (known["cause"] == 0)]
+        if len(row) == 1 and np.isfinite(row["standard_error"].item()):
+            limits = (row[name].item() for name in ("difference", "lower", "upper"))
+            return Interval(*limits)
     gap = person_scores(assessment, target, one) - person_scores(assessment, target, other)
     if len(gap) < 2:
         return Interval(float(gap.mean()), -np.inf, np.inf)
