@@ -197,9 +197,9 @@ def test_defect_14_cost_grows_with_neither_times_nor_rounds_squared(engine, data
     passes = []
     steps = SurvivalBoost._step_probabilities
 
-    def count(self, values, forest):
+    def count(self, values, forest, **options):
         passes.append(len(values))
-        return steps(self, values, forest)
+        return steps(self, values, forest, **options)
 
     monkeypatch.setattr(SurvivalBoost, "_step_probabilities", count)
     for n_times in (1, 1000):
