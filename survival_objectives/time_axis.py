@@ -85,12 +85,6 @@ class TimeAxis:
         answers: FloatArray = (self.number(times) + ANSWER_SHARE) * self.unit
         return answers
 
-    def end(self, time: float) -> float:
-        """The end of the horizons that belong to ``time``."""
-        if not self.unit:
-            return time
-        return float((self.number(time) + HORIZON_SHARE) * self.unit)
-
     def within_units(
         self, horizon: FloatArray, last: float, generator: np.random.Generator
     ) -> FloatArray:
