@@ -2,7 +2,7 @@
 
 Every worker runs the same estimator on its own people inside XGBoost's communicator, call for call.
 XGBoost merges bins and histograms, so that all grow the same trees; what the estimator needs to
-know about everybody goes through `Together`.
+know about everybody goes through `CollectiveReduction`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._fit.population import (
+    MAX_TIMES,
+    Population,
+    merged_times,
+    outcome_counts,
+    population_of_counts,
+)
 from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._dask_checkpoint import Checkpoint, write_checkpoint
 from survival_objectives.adapters._engine import import_engine
@@ -27,13 +34,6 @@ from survival_objectives.adapters._people_digest import people_digest
 from survival_objectives.boosting import BoostingLoop, LoopState
 from survival_objectives.censoring import time_feature
 from survival_objectives.estimator import SurvivalBoost, _People
-from survival_objectives.population import (
-    MAX_TIMES,
-    Population,
-    cell_counts,
-    tabulated,
-    thinned,
-)
 from survival_objectives.resolution import Resolution
 from survival_objectives.validation import (
     Features,
@@ -50,9 +50,9 @@ tracker_module = import_engine("xgboost.tracker", extra="dask")
 distributed = import_engine("distributed", extra="dask")
 
 __all__ = [
+    "CollectiveReduction",
     "Part",
     "Plan",
-    "Together",
     "checked_part",
     "free_tracker",
     "is_running",
@@ -177,7 +177,7 @@ def _joined(parts: Sequence[Part], schema: Features, event_ids: npt.NDArray[np.i
 
 
 # ---------------------------------------------------------------------------------------- together
-class Together:
+class CollectiveReduction:
     """The reduction over all workers, by XGBoost's collective."""
 
     def __init__(self) -> None:
@@ -194,13 +194,15 @@ class Together:
             return Population(target, weight)
         # All agree on the steps first, then count, so that the counts are exact on them.
         n_times = min(MAX_TIMES, _GATHERED_TIMES // self.n_workers)
-        own = thinned(target.duration, np.ones(target.n_samples), n_times)
+        own = merged_times(target.duration, np.ones(target.n_samples), n_times)
         gathered = np.zeros((self.n_workers, 2, n_times))
         gathered[self.rank, :, : len(own[0])] = own
         times, count = self.sum(gathered).swapaxes(0, 1).reshape(2, -1)
         seen = count > 0
-        grid, _ = thinned(times[seen], count[seen], MAX_TIMES)
-        return tabulated(self.sum(cell_counts(target, weight, grid)), grid, target.event_ids)
+        grid, _ = merged_times(times[seen], count[seen], MAX_TIMES)
+        return population_of_counts(
+            self.sum(outcome_counts(target, weight, grid)), grid, target.event_ids
+        )
 
     def stream(self, generator: np.random.Generator) -> np.random.Generator:
         # The first worker draws what a single machine would.
@@ -337,11 +339,11 @@ class _PartBoost(SurvivalBoost):
     """The estimator on a part of the people."""
 
     _plan: Plan
-    _together: Together
+    _together: CollectiveReduction
 
     def begin(self, plan: Plan, before_round: Callable[[], None]) -> None:
         self._plan, self._before_round = plan, before_round
-        self._together = Together()
+        self._together = CollectiveReduction()
         self._reduction = self._together
         if plan.warm is not None:
             parameters = self.get_params()

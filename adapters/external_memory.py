@@ -41,6 +41,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import expit
 
+from survival_objectives._fit.population import grid_population
 from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters._fitted import hand_over
@@ -50,7 +51,6 @@ from survival_objectives.boosting import BoostingLoop, Imputation
 from survival_objectives.censoring import time_feature
 from survival_objectives.estimator import _CALIBRATION_PEOPLE, SurvivalBoost, _People
 from survival_objectives.losses import pointwise_log_loss, probabilities
-from survival_objectives.population import counted
 from survival_objectives.resolution import Resolution
 from survival_objectives.stacking import (
     Role,
@@ -207,7 +207,7 @@ def fit_external(
     warn_about_outcomes(target)
     weight = relative_weights(weight)
     limit = target.n_samples if people_per_turn is None else people_per_turn
-    everybody = counted(target, weight)
+    everybody = grid_population(target, weight)
     people = _People(source.schema, target, weight)
     held_out = None if eval_set is None else model._checked_eval_set(eval_set, people)
     with tempfile.TemporaryDirectory(prefix="survival-boost-", dir=cache_folder) as folder:

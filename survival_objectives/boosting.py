@@ -27,10 +27,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from survival_objectives._fit.population import LocalReduction, Reduction
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.losses import pointwise_log_loss, probabilities
 from survival_objectives.marginal import StepFunction
-from survival_objectives.population import Alone, Reduction
 from survival_objectives.stacking import (
     Role,
     Stack,
@@ -223,7 +223,7 @@ class BoostingLoop:
     settings: LoopSettings
     kaplan_meier: KaplanMeierCensoring
     imputation: Imputation | None = None
-    reduction: Reduction = field(default_factory=Alone)
+    reduction: Reduction = field(default_factory=LocalReduction)
     state: LoopState | None = None
     on_chunk: Callable[[int, float], None] | None = None
     checkpoint_every: int | None = None

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from survival_objectives import persistence
 from survival_objectives._display import DisplayMixin
+from survival_objectives._fit.population import LocalReduction, Population, Reduction
 from survival_objectives.boosting import (
     BoostingLoop,
     HeldOut,
@@ -61,7 +62,6 @@ from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics import integrated_brier_score
 from survival_objectives.outcomes import EVENT_FREE, named_outcomes, survival_outcomes
 from survival_objectives.persistence import ENGINES
-from survival_objectives.population import Alone, Population, Reduction
 from survival_objectives.stacking import (
     HorizonSampler,
     TimeStacker,
@@ -295,7 +295,7 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     _median_duration: float | None
     _fitted: FittedSettings
     # How a part of the people learns about the others, where they train on several machines.
-    _reduction: Reduction = Alone()
+    _reduction: Reduction = LocalReduction()
 
     # ---------------------------------------------------------------------------------- training
     def fit(

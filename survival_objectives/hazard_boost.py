@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from survival_objectives import _hazard_files
 from survival_objectives._display import DisplayMixin
+from survival_objectives._fit.population import Population
 from survival_objectives._hazard_models import LINEAR, Mixture
 from survival_objectives._hazard_training import HazardPeople, HazardSettings, HazardTraining
 from survival_objectives.boosting import coarse_censoring_curve
@@ -37,7 +38,6 @@ from survival_objectives.limits import _check_threads
 from survival_objectives.metrics import integrated_brier_score
 from survival_objectives.outcomes import EVENT_FREE, named_outcomes
 from survival_objectives.persistence import ENGINES
-from survival_objectives.population import Population
 from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
 from survival_objectives.trees import Forest
 from survival_objectives.validation import (
