@@ -1313,10 +1313,7 @@ def _engine_to_use(wanted: str) -> str:
     for engine in (wanted, *ENGINES):
         if _is_installed(engine):
             return engine
-    msg = (
-        f"No engine is installed ({', '.join(ENGINES)}). "
-        f'Use: pip install "survival-objectives[{wanted}]"'
-    )
+    msg = f"No engine is installed ({', '.join(ENGINES)}). Use: pip install {wanted}"
     raise ImportError(msg)
 
 
