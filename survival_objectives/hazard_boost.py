@@ -19,7 +19,8 @@ from survival_objectives import _hazard_files
 from survival_objectives._display import DisplayMixin
 from survival_objectives._fit.population import Population
 from survival_objectives._hazard_models import LINEAR, Mixture
-from survival_objectives._hazard_training import HazardPeople, HazardSettings, HazardTraining
+from survival_objectives._hazard_people import ALL_ROWS, HazardPeople, InMemory
+from survival_objectives._hazard_training import HazardSettings, HazardTraining
 from survival_objectives.boosting import coarse_censoring_curve
 from survival_objectives.curves import KnotCurves, marginal_hazard, time_knots
 from survival_objectives.estimator import (
@@ -106,9 +107,10 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         Depth of the trees.
     linear : bool, default=True
         Whether to mix in linear hazards, and trees that start from them.
-    n_rows_per_person : int, default=8
+    n_rows_per_person : int, "all" or None, default=None
         Most intervals in which a person is seen before the last one. People who live through more
-        of them are seen in a random part that stands for all.
+        of them are seen in a random part that stands for all. None: 8, and fewer above 50 000
+        people, of whom then only a part may be used.
     n_folds : int, default=2
         Parts of the people. Each is held out once.
     min_leaf_people : float, default=15.0
@@ -163,7 +165,7 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         learning_rate: float = 0.15,
         max_depth: int = 4,
         linear: bool = True,
-        n_rows_per_person: int = 8,
+        n_rows_per_person: int | str | None = None,
         n_folds: int = 2,
         min_leaf_people: float = 15.0,
         min_split_gain: float | None = None,
@@ -222,7 +224,7 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         aligned = people.aligned(self._axis)
         training = HazardTraining(
             HazardPeople(
-                people.features,
+                InMemory(people.features),
                 aligned.target.event,
                 self._axis.number(aligned.target.duration),
                 people.weight,
@@ -240,8 +242,10 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         check_choice(self.engine, "engine", ENGINES)
-        for name in ("n_estimators", "max_depth", "n_rows_per_person", "n_folds"):
+        for name in ("n_estimators", "max_depth", "n_folds"):
             check_positive_int(getattr(self, name), name)
+        if self.n_rows_per_person not in (None, ALL_ROWS):
+            check_positive_int(self.n_rows_per_person, "n_rows_per_person")
         check_fraction(self.learning_rate, "learning_rate", zero=False)
         for name, types, wanted in (
             ("linear", (bool, np.bool_), "True or False"),
@@ -257,7 +261,7 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         adapter = _adapter(_engine_to_use(self.engine))
         for name, (low, high) in {**_LIMITS, "max_depth": (1, adapter.MAX_DEPTH)}.items():
             value = getattr(self, name)
-            if value is not None and not low <= value <= high:
+            if value not in (None, ALL_ROWS) and not low <= value <= high:
                 msg = f"`{name}` must be from {low:g} to {high:g}; got {value!r}."
                 raise ValueError(msg)
         _check_threads(self.n_jobs)
