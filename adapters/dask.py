@@ -8,7 +8,7 @@ its own people, inside XGBoost's communicator:
   workers grow the same trees, of the events and of the censoring;
 - the label set, the latest horizon, Kaplan-Meier, the event times that horizons follow, the
   constant to start from, the rows that the floor touches and the held-out loss are reduced
-  over workers (`survival_objectives.population`); a few megabytes once, a few bytes a refresh;
+  over workers (`survival_objectives._fit.population`); a few megabytes once, a few bytes a refresh;
 - nothing else leaves a worker, and no partition ever comes to the client.
 
 Trainings with one worker and an integer seed give the model of `SurvivalBoost`, bit for bit, if it
