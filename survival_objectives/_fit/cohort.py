@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.model_selection import train_test_split
 
 from survival_objectives._fit.population import Reduction
 from survival_objectives.censoring import time_feature
@@ -32,7 +33,17 @@ from survival_objectives.validation import (
     take_rows,
 )
 
-__all__ = ["Batches", "Cohort", "GivenPeople", "MemoryBatches", "Outcomes", "batch_slices"]
+__all__ = [
+    "Batches",
+    "Cohort",
+    "GivenPeople",
+    "MemoryBatches",
+    "Outcomes",
+    "batch_slices",
+    "checked_eval_set",
+    "joined_outcomes",
+    "split_cohort",
+]
 
 FloatArray = npt.NDArray[np.float64]
 Rows = slice | npt.NDArray[np.int64]
@@ -241,6 +252,55 @@ class Cohort:
         return self.with_outcomes(self.outcomes.with_relative_weights(reduction))
 
 
+def checked_eval_set(eval_set: Any, people: Cohort, *, keep_given: bool = False) -> Cohort:
+    """Held-out people with the columns and labels of the training people."""
+    if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
+        msg = f"`eval_set` must be a pair (X, y); got {type(eval_set).__name__}."
+        raise ValueError(msg)
+    X, y = eval_set
+    try:
+        return Cohort.checked(
+            X,
+            y,
+            like=people.features.schema,
+            event_ids=people.target.event_ids,
+            resolution="ignore",
+            keep_given=keep_given,
+        )
+    except (TypeError, ValueError) as error:
+        msg = f"`eval_set`: {error}"
+        raise type(error)(msg) from None
+
+
+def split_cohort(
+    cohort: Cohort, fraction: float, generator: np.random.Generator
+) -> tuple[Cohort, Cohort]:
+    """Training people and held-out people, a ``fraction`` of the cohort, stratified by event."""
+    event, n_samples = cohort.target.event, cohort.n_samples
+    counts = np.bincount(event, minlength=cohort.target.n_causes + 1)
+    # Every cause must stay in the training part; a cause seen once or twice cannot be split.
+    groups = np.where(counts[event] >= 3, event, 0)
+    n_groups = len(np.unique(groups))
+    n_held = round(fraction * n_samples)
+    can_stratify = np.bincount(groups)[np.unique(groups)].min() >= 2 and n_held >= n_groups
+    kept, held = train_test_split(
+        np.arange(n_samples),
+        test_size=fraction,
+        random_state=int(generator.integers(2**31 - 1)),
+        stratify=groups if can_stratify else None,
+    )
+    missing = np.setdiff1d(event[held], event[kept])
+    kept = np.concatenate([kept, held[np.isin(event[held], missing)]])
+    held = np.setdiff1d(held, kept)
+    if len(held) == 0:
+        msg = (
+            f"{n_samples} people are too few to hold some out for early stopping. "
+            "Pass `eval_set`, or set `early_stopping_rounds=None`."
+        )
+        raise ValueError(msg)
+    return cohort.take(kept), cohort.take(held)
+
+
 def joined_outcomes(parts: Sequence[Outcomes], event_ids: npt.NDArray[np.int64]) -> Outcomes:
     """Outcomes of all parts under one label set."""
     weights = [part.weight for part in parts if part.weight is not None]
@@ -270,6 +330,11 @@ class Batches(Protocol):
     @property
     def schema(self) -> Features:
         """Columns, without any person."""
+        ...
+
+    @property
+    def resident(self) -> Features:
+        """Features of people who are in memory all the time: of people on disk, none."""
         ...
 
     @property
@@ -309,6 +374,11 @@ class MemoryBatches:
     def schema(self) -> Features:
         """Columns, without any person."""
         return self.cohorts[0].features.schema
+
+    @property
+    def resident(self) -> Features:
+        """Features of the first batch."""
+        return self.cohorts[0].features
 
     @cached_property
     def slices(self) -> Sequence[slice]:
