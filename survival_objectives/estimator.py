@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from survival_objectives import persistence
 from survival_objectives._display import DisplayMixin
+from survival_objectives._progress import progress_hook
 from survival_objectives.boosting import (
     BoostingLoop,
     HeldOut,
@@ -621,7 +622,7 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             self._reduction,
         )
         with _Progress(n_rounds, "loss" if held_out is None else "held-out loss") as progress:
-            loop.on_chunk = progress.advance if self.verbose else None
+            loop.on_chunk = progress.advance if self.verbose else progress_hook(n_rounds)
             loop.run(
                 self._held_out_rows(
                     held_out, kaplan_meier, trained_until, self._reduction.stream(held_stream)
