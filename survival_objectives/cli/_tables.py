@@ -30,7 +30,7 @@ from survival_objectives.cli._csv import (
 )
 from survival_objectives.cli._errors import CommandError, counted, listed, suggestion
 
-__all__ = ["MISSING", "Numbers", "Table", "read_table"]
+__all__ = ["MISSING", "Numbers", "Table", "parquet_files", "read_table", "typed_table"]
 
 #: Cells that mean "not known". `None` is not among them: it is a level of many scales.
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "#N/A", "<NA>", "null", "NULL", "."})
@@ -231,6 +231,15 @@ def read_table(
     return _read_text(content, path, separator, decimal, tokens)
 
 
+def parquet_files(path: str) -> list[Path]:
+    """The Parquet files that a name stands for, in order; none where it is another format."""
+    file = Path(path)
+    if path == _STDIN or not file.exists():
+        return []
+    parts = sorted(file.iterdir()) if file.is_dir() else [file]
+    return [part for part in parts if part.suffix.lower() in _PARQUET]
+
+
 def _check_readable(file: Path) -> None:
     name = str(file)
     if not file.exists():
@@ -326,16 +335,23 @@ def _read_parquet(file: Path, missing: frozenset[str]) -> Table:
         raise CommandError(msg) from error
     if not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index()
-    frame.columns = pd.Index([str(name).strip() for name in frame.columns])
-    check_names(list(frame.columns), str(file))
+    check_rows(len(frame), str(file))
+    return typed_table(frame, str(file), np.arange(1, len(frame) + 1), missing)
+
+
+def typed_table(
+    frame: pd.DataFrame, source: str, rows: npt.NDArray[np.int64], missing: frozenset[str]
+) -> Table:
+    """The table of columns that have types; ``rows`` says where each row stands in the file."""
+    frame = frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
+    check_names(list(frame.columns), source)
+    frame = frame.reset_index(drop=True)
     for name in frame.columns:
         if frame[name].dtype == object or isinstance(
             frame[name].dtype, pd.CategoricalDtype | pd.StringDtype
         ):
             frame[name] = _stripped(frame[name])
-    check_rows(len(frame), str(file))
-    lines = np.arange(1, len(frame) + 1)
-    return Table(str(file), frame.reset_index(drop=True), lines, unit="row", missing=missing)
+    return Table(source, frame, rows, unit="row", missing=missing)
 
 
 def _stripped(column: pd.Series[Any]) -> pd.Series[Any]:
