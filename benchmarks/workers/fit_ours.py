@@ -6,9 +6,23 @@ from typing import Any
 
 from survival_objectives import SurvivalBoost
 
+# The default of version 0.1 imputed outcomes where more than this share was censored.
+FORMER_LIMIT = 2 / 3
 
-def fit(X: Any, event: Any, duration: Any, *, seed: int, n_threads: int, **options: Any) -> Any:
-    model = SurvivalBoost(random_state=seed, n_jobs=n_threads, **options)
+
+def fit(
+    X: Any,
+    event: Any,
+    duration: Any,
+    *,
+    seed: int,
+    n_threads: int,
+    censoring: str = "auto",
+    **options: Any,
+) -> Any:
+    if censoring == "former":
+        censoring = "imputed" if (event == 0).mean() > FORMER_LIMIT else "boosted"
+    model = SurvivalBoost(random_state=seed, n_jobs=n_threads, censoring=censoring, **options)
     model.fit(X, (event, duration))
     if model.engine_ != model.engine:
         msg = f"{model.engine} is not installed"
@@ -17,6 +31,7 @@ def fit(X: Any, event: Any, duration: Any, *, seed: int, n_threads: int, **optio
     def predict(X_test: Any, times: Any) -> Any:
         return model.predict_cumulative_incidence(X_test, times)
 
+    predict.notes = {"method": model.censoring_method_}  # type: ignore[attr-defined]
     return predict
 
 
