@@ -446,6 +446,8 @@ PLUGIN_ABLATIONS: dict[str, dict[str, Any]] = {
     "plugin, free": {"margins": "free"},
     "plugin, reference, no refresh": {"margins": "reference", "refresh": False},
 }
+#: What the variants of the estimator differ from.
+_ABLATED = {OURS_DEFAULT: {"censoring": "former"}}
 SCENARIOS = {
     "half censored": {**BASE, "n_samples": 8000},
     "80 % censored": {**BASE, "n_samples": 8000, "censoring_rate": 0.8},
@@ -510,7 +512,7 @@ def _ablation_job(
         group=group,
         kind="simulated",
         data=data,
-        options={**options, **(_smoke(name) if size == "smoke" else {})},
+        options={**_ABLATED.get(name, {}), **options, **(_smoke(name) if size == "smoke" else {})},
         variant=variant,
     )
 
