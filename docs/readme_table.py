@@ -33,7 +33,7 @@ def cell(page: str, section: str, row: str, column: str) -> str:
             [value.strip() for value in line.strip("|\n").split("|")] for line in table.splitlines()
         ]
         for line in lines:
-            if column in head and line[0] == row:
+            if column in head and line[0].removesuffix(" †") == row:
                 return line[head.index(column)].split("±")[0].strip("≈* ")
     return "–"
 
