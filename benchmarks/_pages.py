@@ -474,6 +474,48 @@ def burk_ranks(good: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     return pd.DataFrame(rows), len(quoted)
 
 
+def _survset(table: pd.DataFrame, _figures: Path, _root: Path) -> str:
+    good = ok(table)
+    parts = [
+        "Tables of SurvSet with one cause that neither Burk et al. nor the suite `survival` use; "
+        "splits of 70 % to 30 %, everybody at their defaults. Scores are shares of Kaplan-Meier's, "
+        "means over splits; the mean rank is among those who have all tables.",
+    ]
+    for column in ("ibs", "cen_log_simple"):
+        parts.append(f"### {METRICS[column].label}")
+        parts.append(share_table(good, column))
+    return _joined(parts)
+
+
+def share_table(good: pd.DataFrame, column: str) -> str:
+    """Tables by contenders: scores as shares of the marginal curve's, their mean, mean ranks."""
+    means = good.groupby(["case", "contender"])[column].mean().unstack()
+    if "marginal" not in means:
+        return ""
+    shares = means.div(means["marginal"], axis=0)
+    names = [name for name in CONTENDERS if name in shares]
+    cases = [case for case in dict.fromkeys(good["case"]) if case in shares.index]
+    rows = []
+    for case in cases:
+        best = shares.loc[case].min()
+        cells = [shares.loc[case, name] for name in names]
+        texts = ["–" if np.isnan(value) else f"{value:.3f}" for value in cells]
+        rows.append(
+            [
+                str(case),
+                *(
+                    f"**{text}**" if value == best else text
+                    for value, text in zip(cells, texts, strict=True)
+                ),
+            ]
+        )
+    full = shares[names].dropna(axis=1)
+    for label, summary in (("**mean**", full.mean()), ("**mean rank**", full.rank(axis=1).mean())):
+        rows.append([label, *(f"{summary[n]:.3f}" if n in summary else "–" for n in names)])
+    header = [name_of(name) + former_mark(good[good["contender"] == name]) for name in names]
+    return markdown(["", *header], rows)
+
+
 def _speed(table: pd.DataFrame, figures: Path, root: Path) -> str:
     parts = [
         "Simulated people with 10 features and 2 causes, one thread unless said otherwise; each "
@@ -625,6 +667,7 @@ PAGES: dict[str, Callable[[pd.DataFrame, Path, Path], str]] = {
     "truths": _truths,
     "burk": _burk,
     "survival": _survival,
+    "survset": _survset,
     "real": _real,
     "competing": _competing,
     "speed": _speed,

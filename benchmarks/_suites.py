@@ -611,6 +611,49 @@ def _burk_job(table: str, name: str, fold: int, options: dict[str, Any] | None =
     )
 
 
+# ---------------------------------------------------------------------------------------- survset
+#: One cause, 400 to 6000 people; none of those of Burk et al. or of the suite `survival`.
+SURVSET_TABLES = (
+    "Aids2",
+    "Framingham",
+    "LeukSurv",
+    "TRACE",
+    "UnempDur",
+    "actg",
+    "colon",
+    "cost",
+    "dataDIVAT2",
+    "dataOvarian1",
+    "divorce",
+    "prostate",
+    "scania",
+    "smarto",
+    "vlbw",
+    "zinc",
+)
+SURVSET_CONTENDERS = (*OURS, OURS_FORMER, "marginal", "cox", "discrete-time", "rsf-leaf15")
+
+
+def survset(size: str) -> Iterator[Job]:
+    """Tables of SurvSet, splits of 70 % to 30 %."""
+    is_small = size in ("quick", "smoke")
+    names = SURVSET_CONTENDERS if not is_small else (OURS_DEFAULT, "marginal", "cox")
+    tables = {"quick": SURVSET_TABLES[:4], "smoke": ("simulated",)}.get(size, SURVSET_TABLES)
+    for seed in range({"quick": 1, "smoke": 1, "extended": 5}.get(size, 3)):
+        for table in tables:
+            for name in names:
+                yield Job(
+                    suite="survset",
+                    case=table,
+                    contender=name,
+                    seed=seed,
+                    group=table,
+                    kind="survival",
+                    data={"table": f"survset/{table}" if size != "smoke" else table},
+                    options=_smoke(name) if size == "smoke" else {},
+                )
+
+
 SUITES = {
     suite.name: suite
     for suite in (
@@ -620,6 +663,7 @@ SUITES = {
         Suite("speed", "Time and memory", speed, memory_mib=14_336),
         Suite("truths", "Truths of several families", truths),
         Suite("burk", "The neutral benchmark of Burk et al.", burk),
+        Suite("survset", "Survival: tables of SurvSet", survset),
         Suite("ablations", "What each part is worth", ablations),
     )
 }

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 #: Where seeds are splits of one table, whose training people overlap.
-SPLIT_SUITES = ("survival", "real", "burk")
+SPLIT_SUITES = ("survival", "real", "burk", "survset")
 #: Whose results are compared with everybody else's.
 JUDGED_CONTENDERS = (*OURS, OURS_IMPUTED, f"{OURS_DEFAULT} tuned")
 
@@ -42,6 +42,7 @@ _JUDGED = {
     "speed": ("fit_cpu", "predict_cpu", "peak_mib"),
     "truths": ("ise_x1000", "fit_cpu"),
     "burk": ("isbs", "fit_cpu"),
+    "survset": ("ibs", "cen_log_simple", "c_index", "fit_cpu"),
 }
 _WORDS = {"win": "win", "tie": "tie", "lose": "**lose**", "one run": "one run"}
 
