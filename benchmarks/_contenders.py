@@ -8,12 +8,12 @@ from typing import Any
 
 __all__ = [
     "CONTENDERS",
+    "FORMER_LIMIT",
     "OURS",
     "OURS_BOOSTED",
     "OURS_DEFAULT",
     "OURS_FORMER",
     "OURS_IMPUTED",
-    "OURS_SETTINGS",
     "Contender",
     "contender",
 ]
@@ -31,8 +31,8 @@ OURS_IMPUTED = "ours-imputed"
 OURS_BOOSTED = "ours-boosted"
 #: The rule of version 0.1: imputed where more than two thirds are censored, else boosted.
 OURS_FORMER = "ours-former"
-#: Other settings of ours, on the default engine.
-OURS_SETTINGS = (OURS_BOOSTED, OURS_IMPUTED, OURS_FORMER)
+#: It imputed where more than this share was censored.
+FORMER_LIMIT = 2 / 3
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,12 @@ _ALL = [
             _ours(ENGINES[0]),
             name=name,
             label=f"SurvivalBoost, {_ENGINE_LABELS[ENGINES[0]]}, {label}",
-            options={"engine": ENGINES[0], "censoring": censoring},
+            options={"engine": ENGINES[0], **options},
         )
-        for name, label, censoring in (
-            (OURS_IMPUTED, "imputed", "imputed"),
-            (OURS_BOOSTED, "boosted weights", "boosted"),
-            (OURS_FORMER, "former default", "former"),
+        for name, label, options in (
+            (OURS_IMPUTED, "imputed", {"censoring": "imputed"}),
+            (OURS_BOOSTED, "boosted weights", {"censoring": "boosted"}),
+            (OURS_FORMER, "former default", {"impute_above": FORMER_LIMIT}),
         )
     ),
     Contender(

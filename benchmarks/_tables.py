@@ -61,7 +61,9 @@ def latest(suite: str, folder: Path) -> pd.DataFrame:
 def _is_former(record: Mapping[str, Any]) -> bool:
     """Whether ours at defaults ran before the default changed: methods are recorded since then."""
     name = record["contender"].removesuffix(" tuned")
-    is_default = name in OURS and "censoring" not in record["settings"]["options"]
+    is_default = name in OURS and not {"censoring", "impute_above"} & set(
+        record["settings"]["options"]
+    )
     return is_default and "method" not in (record.get("extra") or {})
 
 

@@ -236,3 +236,15 @@ def test_excluded_events_are_those_without_probability_in_their_interval() -> No
     assert found["n_excluded"] == 0
     flat = np.ones_like(survival)
     assert scored(problem, np.stack([flat, 1 - flat], axis=1))["n_excluded"] > 20
+
+
+def test_the_former_default_is_the_setting_of_its_rule() -> None:
+    rows = [
+        {"case": case, "contender": name, "seed": 0, "ise_x1000": error, "censored": share}
+        for case, share in (("few", 0.3), ("many", 0.7))
+        for name, error in (("ours-boosted", 1.0), ("ours-imputed", 2.0), ("cox", 3.0))
+    ]
+    found = _pages.with_former(pd.DataFrame(rows))
+    former = found[found["contender"] == "ours-former"].set_index("case")["ise_x1000"]
+    assert former.to_dict() == {"few": 1.0, "many": 2.0}
+    assert len(found) == len(rows) + 2

@@ -6,9 +6,6 @@ from typing import Any
 
 from survival_objectives import SurvivalBoost
 
-# The default of version 0.1 imputed outcomes where more than this share was censored.
-FORMER_LIMIT = 2 / 3
-
 
 def fit(
     X: Any,
@@ -17,12 +14,14 @@ def fit(
     *,
     seed: int,
     n_threads: int,
-    censoring: str = "auto",
+    impute_above: float | None = None,
     **options: Any,
 ) -> Any:
-    if censoring == "former":
-        censoring = "imputed" if (event == 0).mean() > FORMER_LIMIT else "boosted"
-    model = SurvivalBoost(random_state=seed, n_jobs=n_threads, censoring=censoring, **options)
+    if impute_above is not None:
+        # By the share of censored people: the default of version 0.1.
+        is_many = (event == 0).mean() > impute_above
+        options = {"censoring": "imputed" if is_many else "boosted", **options}
+    model = SurvivalBoost(random_state=seed, n_jobs=n_threads, **options)
     model.fit(X, (event, duration))
     if model.engine_ != model.engine:
         msg = f"{model.engine} is not installed"
