@@ -52,7 +52,7 @@ class Graph:
     def constant(self, values: npt.ArrayLike, dtype: type = np.float64) -> str:
         """The name of a constant array."""
         name = f"constant_{next(self._names)}"
-        array = np.asarray(values, dtype=dtype)
+        array: npt.NDArray[Any] = np.asarray(values, dtype=dtype)
         self._constants.append(self._onnx.numpy_helper.from_array(array, name))
         return name
 
