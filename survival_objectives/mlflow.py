@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from survival_objectives._version import __version__
 from survival_objectives.estimator import SurvivalBoost
@@ -37,8 +38,8 @@ def save_model(model: Any, path: Any, **options: Any) -> None:
     path : path
         The folder, which must not exist or be empty.
     **options
-        Of ``mlflow.pyfunc.save_model``, such as ``input_example`` or ``metadata``. ``signature``
-        and ``pip_requirements`` are made from the model where they are not given.
+        Of ``mlflow.pyfunc.save_model``, such as ``metadata``. ``signature``, ``pip_requirements``
+        and ``input_example`` (a made-up person) follow from the model where they are not given.
     """
     with tempfile.TemporaryDirectory() as folder:
         arguments = _arguments(model, Path(folder), options)
@@ -55,8 +56,9 @@ def log_model(model: Any, name: str = "model", **options: Any) -> Any:
     name : str, default="model"
         Its name in the run.
     **options
-        Of ``mlflow.pyfunc.log_model``, such as ``registered_model_name`` or ``input_example``.
-        ``signature`` and ``pip_requirements`` are made from the model where they are not given.
+        Of ``mlflow.pyfunc.log_model``, such as ``registered_model_name``. ``signature``,
+        ``pip_requirements`` and ``input_example`` (a made-up person) follow from the model where
+        they are not given.
 
     Returns
     -------
@@ -129,7 +131,11 @@ def _arguments(model: Any, folder: Path, options: dict[str, Any]) -> dict[str, A
             raise TypeError(msg)
     _mlflow()
     model.save(folder / _FOLDER)
-    made = {"signature": _signature(model), "pip_requirements": _requirements(model)}
+    made = {
+        "signature": _signature(model),
+        "pip_requirements": _requirements(model),
+        "input_example": _made_up_person(model),
+    }
     if any(name in options for name in ("conda_env", "extra_pip_requirements")):
         # MLflow takes one of these.
         del made["pip_requirements"]
@@ -139,6 +145,19 @@ def _arguments(model: Any, folder: Path, options: dict[str, Any]) -> dict[str, A
         "loader_module": _LOADER,
         "data_path": str(folder / _FOLDER),
     }
+
+
+def _made_up_person(model: Any) -> Any:
+    """One row with the columns of training, which nobody of training had to give."""
+    schema = model._schema
+    if schema.names is None:
+        return np.zeros((1, schema.n_features))
+    return pd.DataFrame(
+        {
+            name: [schema.categories[column][0] if column in schema.categories else 0.0]
+            for column, name in enumerate(schema.names)
+        }
+    )
 
 
 def _requirements(model: Any) -> list[str]:

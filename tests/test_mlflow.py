@@ -40,7 +40,7 @@ def files(folder):
 
 def test_pyfunc_predicts_the_curves(model, people, tmp_path):
     X, _ = people
-    survival_mlflow.save_model(model, tmp_path / "saved", input_example=X.head(2))
+    survival_mlflow.save_model(model, tmp_path / "saved")
     loaded = mlflow.pyfunc.load_model(str(tmp_path / "saved"))
     expected = model.predict_cumulative_incidence(X, TIMES)
     np.testing.assert_array_equal(loaded.predict(X, params={"times": TIMES}), expected)
@@ -100,6 +100,12 @@ def test_the_scikit_learn_flavour_takes_a_pickle(model, people, tmp_path):
     loaded = sklearn_flavour.load_model(str(tmp_path / "saved"))
     X, _ = people
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_an_example_of_the_user(model, people, tmp_path):
+    X, _ = people
+    survival_mlflow.save_model(model, tmp_path / "saved", input_example=X.head(2))
+    assert len(mlflow.pyfunc.load_model(str(tmp_path / "saved")).input_example) == 2
 
 
 def test_what_this_module_gives_mlflow_is_refused(model, tmp_path):
