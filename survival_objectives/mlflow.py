@@ -1,8 +1,8 @@
 """Models in MLflow: saved as this package saves them, loaded as a ``pyfunc`` or as they were.
 
-MLflow's scikit-learn flavour writes pickles, which hold whatever the engine's Python classes are at
-the time, or with skops a list of trusted types. Here MLflow keeps the folder of `SurvivalBoost.save`
-instead, and this module is the loader that MLflow calls.
+MLflow's scikit-learn flavour writes pickles, or with skops types that it must be told to trust.
+Here MLflow keeps the folder that `SurvivalBoost.save` writes, and this module is the loader that
+MLflow calls.
 """
 
 from __future__ import annotations
