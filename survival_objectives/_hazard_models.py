@@ -61,7 +61,7 @@ class HazardTrees:
     def margin(self, values: Float32Array, n_intervals: int) -> FloatArray:
         """What the trees add to the margins of all causes, (K, M, n_samples)."""
         n_people, intervals = len(values), np.arange(n_intervals)
-        forest = self._forest()
+        forest = self.forest()
         if forest.is_readable and n_people * n_intervals > _ENGINE_ROWS:
             margin = forest.step_margins(values)[:, forest.interval(intervals)]
         else:
@@ -78,7 +78,8 @@ class HazardTrees:
         margin = np.asarray(self.booster.contribution(rows, 0, self.n_rounds), np.float64).T
         return against_event_free(margin, reference=self.booster.reference)
 
-    def _forest(self) -> Forest:
+    def forest(self) -> Forest:
+        """The trees, read off the engine's model when first asked for."""
         if self._read is None:
             self._read = self.booster.forest()
         return self._read

@@ -39,6 +39,7 @@ from survival_objectives.estimator import (
 from survival_objectives.fitted import rounded_horizon
 from survival_objectives.limits import _check_threads
 from survival_objectives.metrics import integrated_brier_score
+from survival_objectives.onnx_export import Exportable, OnnxMixin
 from survival_objectives.outcomes import EVENT_FREE, named_outcomes
 from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
 from survival_objectives.trees import Forest
@@ -84,7 +85,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
 _NO_FOREST = Forest([], 1, 0, at_most=True)
 
 
-class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
+class HazardBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[misc]
     r"""A mixture of linear and boosted hazards for survival analysis and competing risks.
 
     Time is divided into intervals with about equally many events. Three models predict the
@@ -571,6 +572,18 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         """
         model: HazardBoost = _hazard_files.load(cls, path)
         return model
+
+    def _exportable(self) -> Exportable:
+        return Exportable(
+            self._schema,
+            tuple(self.event_ids_.tolist()),
+            self.event_names_,
+            self._axis,
+            self._shape,
+            self._mixture,
+            self._curves,
+            float(self.times_[-1]),
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "booster_")
