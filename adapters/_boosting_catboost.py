@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._model.forest import Forest, Tree
 from survival_objectives.adapters._boosting import OWNED, TreeSettings
 from survival_objectives.adapters._catboost_pool import pool_columns
 from survival_objectives.adapters._engine import import_engine, rising_in_time
 from survival_objectives.adapters._engine_params import Choice, EngineSettings, Number, Whole
-from survival_objectives.trees import Forest, Tree
 
 catboost = import_engine("catboost")
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._model.forest import Forest, Tree
 from survival_objectives.adapters._boosting import OWNED, TreeSettings
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.adapters._engine_params import Choice, EngineSettings, Flag, Number, Whole
 from survival_objectives.losses import gradient_hessian
-from survival_objectives.trees import Forest, Tree
 
 lgb = import_engine("lightgbm")
 

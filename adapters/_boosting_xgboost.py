@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._model.forest import Forest, Tree
 from survival_objectives.adapters._boosting import OWNED, TreeSettings
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.adapters._engine_params import (
@@ -22,7 +23,6 @@ from survival_objectives.adapters._engine_params import (
     n_cuda_devices,
 )
 from survival_objectives.losses import gradient_hessian
-from survival_objectives.trees import Forest, Tree
 
 xgb = import_engine("xgboost")
 

@@ -372,7 +372,7 @@ class _PartBoost(SurvivalBoost):
             raise ValueError(msg)
         return people, held_out
 
-    def _adapter(self) -> Any:
+    def _adapter(self, engine: str) -> Any:  # noqa: ARG002
         def booster(settings: Any, model: Any = None) -> Any:
             return _boosting_xgboost.Booster(settings, model, self._before_round)
 
@@ -392,7 +392,5 @@ class _PartBoost(SurvivalBoost):
     def whole(self, n_jobs: int | None) -> SurvivalBoost:
         """The fitted model without anything of this training."""
         model = SurvivalBoost(**{**self.get_params(), "n_jobs": n_jobs})
-        hand_over(self, model, {"_plan", "_together", "_reduction", "_before_round"})
-        model._remember_settings()
-        model._restore_models()
+        hand_over(self, model, own_parameters=True)
         return model

@@ -41,6 +41,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from survival_objectives._model.files import is_plain
 from survival_objectives.adapters._dask_checkpoint import Checkpoint, read_checkpoint
 from survival_objectives.adapters._dask_cluster import (
     Training,
@@ -63,7 +64,6 @@ from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters._fitted import hand_over
 from survival_objectives.boosting import LoopState
 from survival_objectives.estimator import SurvivalBoost
-from survival_objectives.persistence import _is_plain
 from survival_objectives.validation import (
     Features,
     KeptValues,
@@ -192,7 +192,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         if resume and self.checkpoint_folder is None:
             msg = "`resume=True` needs the `checkpoint_folder` of the interrupted training."
             raise ValueError(msg)
-        goes_on = bool(self.warm_start) and hasattr(self, "booster_")
+        goes_on = bool(self.warm_start) and self.__sklearn_is_fitted__()
         if goes_on:
             self._check_can_go_on()
         client = _connected(client)
@@ -238,8 +238,7 @@ class DaskSurvivalBoost(SurvivalBoost):
             groups = _regrouped(found[0], people.n_partitions, client)
         with people.loaded(client, groups) as parts:
             model = self._trained(client, groups, parts, people.schema, held_out, found, goes_on)
-        self._take(model)
-        self._remember_settings()
+        hand_over(model, self, own_parameters=True)
 
     def _trained(
         self,
@@ -339,7 +338,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         return {
             name: value
             for name, value in self._local_parameters().items()
-            if name not in _FREE and _is_plain(value)
+            if name not in _FREE and is_plain(value)
         }
 
     def _local_parameters(self) -> dict[str, Any]:
@@ -401,23 +400,20 @@ class DaskSurvivalBoost(SurvivalBoost):
     def _checkpoint_every(self) -> int:
         return _CHECKPOINT_EVERY if self.checkpoint_every is None else int(self.checkpoint_every)
 
-    def _take(self, model: SurvivalBoost) -> None:
-        hand_over(model, self, ())
-
     # --------------------------------------------------------------------------------- prediction
     def to_local(self) -> SurvivalBoost:
         """The fitted model as a plain SurvivalBoost, which needs no cluster."""
-        check_is_fitted(self, "booster_")
+        check_is_fitted(self)
         model = SurvivalBoost(**self._local_parameters())
-        hand_over(self, model, ())
+        hand_over(self, model)
         return model
 
     @classmethod
     def from_local(cls, model: SurvivalBoost) -> DaskSurvivalBoost:
         """A fitted XGBoost SurvivalBoost that predicts for Dask collections."""
-        check_is_fitted(model, "booster_")
+        check_is_fitted(model)
         copy = cls(**model.get_params())
-        copy._take(model)
+        hand_over(model, copy)
         return copy
 
     def save(self, path: Any) -> None:

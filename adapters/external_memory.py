@@ -215,9 +215,9 @@ def fit_external(
         trainer._source, trainer._cache = source, itertools.count()
         trainer._folder, trainer._n_turns = folder, -(-target.n_samples // limit)
         generator = check_random_state(model.random_state)
-        trainer._begin(source.schema, everybody)
-        trainer._train(people, everybody, held_out, generator, goes_on=False)
-        hand_over(trainer, model, {"_source", "_cache", "_folder", "_n_turns"})
+        frame = trainer._begin(source.schema, everybody)
+        trainer._train(people, everybody, held_out, generator, frame)
+        hand_over(trainer, model)
     return model
 
 
@@ -786,7 +786,7 @@ class _ExternalBoost(SurvivalBoost):
     _folder: str
     _n_turns: int
 
-    def _adapter(self) -> Any:
+    def _adapter(self, engine: str) -> Any:  # noqa: ARG002
         def prefix() -> str:
             return str(Path(self._folder) / f"rows-{next(self._cache)}")
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._hazard_models import (
+from survival_objectives._model.mixture import (
     LINEAR,
     ON_LINEAR,
     TREES,

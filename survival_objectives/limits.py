@@ -14,6 +14,8 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "refresh_every": (1, 10**6),
     "early_stopping_rounds": (1, 10**6),
     "n_horizons": (1, 10**4),
+    "n_folds": (2, 100),
+    "rows_per_person": (1, 10**4),
     "learning_rate": (1e-6, 1),
     "min_censoring_survival": (1e-6, 1),
     "min_leaf_people": (0, 1e9),

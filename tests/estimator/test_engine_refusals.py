@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from survival_objectives import SurvivalBoost
 from survival_objectives.adapters import _boosting_xgboost, _engine_params
 from survival_objectives.adapters._engine import column_names
-from survival_objectives.trees import Forest
+from survival_objectives._model.forest import Forest
 from survival_objectives.validation import Features
 
 REFUSED = [

@@ -15,10 +15,10 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import estimator
-from survival_objectives.curves import StepCurves
+from survival_objectives._model.curves import StepCurves
 from survival_objectives.losses import probabilities
 from survival_objectives.time_axis import time_unit
-from survival_objectives.trees import (
+from survival_objectives._model.forest import (
     Forest,
     Tree,
     averaged_incidence,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
-from survival_objectives.fitted import check_same_time_unit, rounded_horizon, two_digits
+from survival_objectives._model.rounding import check_same_time_unit, rounded_horizon, two_digits
 from survival_objectives.population import Population, counted
 from survival_objectives.validation import check_survival_target
 

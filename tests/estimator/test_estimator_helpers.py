@@ -11,7 +11,7 @@ import pytest
 from estimator_data import engine_margins
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives.curves import StepCurves
+from survival_objectives._model.curves import StepCurves
 from survival_objectives.metrics import concordance_index, integrated_brier_score
 
 
