@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -10,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._boosters import adapter, tree_settings
-from survival_objectives._hazard_training import HazardPeople, HazardSettings, HazardTraining
+from survival_objectives._hazard_people import HazardPeople, InMemory
+from survival_objectives._hazard_training import HazardSettings, HazardTraining
 from survival_objectives._model.checks import warn_if_constant
 from survival_objectives._model.curves import KnotCurves, marginal_hazard, time_knots
 from survival_objectives._model.fitted import ModelFrame, TrainingRecord
 from survival_objectives._model.mixture import HazardMixture
 from survival_objectives._parameters import HAZARDS, by_method
+from survival_objectives.boosting import RoundRecord
 from survival_objectives.population import Population
-from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features, SurvivalTarget
 
 __all__ = ["fitted_mixture"]
@@ -35,56 +37,65 @@ _CALLER = 4
 class _People(Protocol):
     """Checked people with their outcomes and weights."""
 
-    features: Features
-    target: SurvivalTarget
-    weight: FloatArray | None
+    @property
+    def features(self) -> Features: ...
+    @property
+    def target(self) -> SurvivalTarget: ...
+    @property
+    def weight(self) -> FloatArray | None: ...
 
 
 def fitted_mixture(
     frame: ModelFrame,
     people: _People,
-    held_out: _People | None,
+    judges: _People | None,
     generator: np.random.Generator,
     reason: str,
+    *,
+    previous: HazardMixture | None = None,
+    progress: Callable[[int, float], None] | None = None,
 ) -> HazardMixture:
     """The mixture of hazards that is trained on people.
 
     Parameters
     ----------
     frame : ModelFrame
-    people : people
-    held_out : people, optional
-        Who judge the rounds instead of the folds.
+    people, judges : people
+        Who are fitted to and, optionally, who choose rounds and weights in place of folds.
     generator : numpy Generator
     reason : str
         Why hazards are trained, in a sentence.
+    previous : HazardMixture, optional
+        The model to go on with.
+    progress : callable, optional
+        Gets the rounds since the last call and the loss of the held-out people.
     """
     given = by_method(frame.parameters, HAZARDS, frame.engine)
-    axis, target = frame.axis, _ended(people.target, frame)
-    _check_folds(target, given["n_folds"])
-    aligned = Population(axis.aligned(target), people.weight)
-    knots = _knots(axis, aligned, frame.t_max)
-    marginal = marginal_hazard(axis, knots, aligned.target, people.weight)
-    curves = KnotCurves.uncalibrated(axis, knots, marginal, frame.t_max)
+    target = _ended(people.target, frame)
+    if judges is None:
+        _check_folds(target, given["n_folds"])
+    curves = _curves(frame, target, people.weight) if previous is None else previous.curves
     training = HazardTraining(
-        HazardPeople(
-            people.features,
-            aligned.target.event,
-            _places(axis, aligned.target, knots),
-            people.weight,
-            knots,
-            target.n_causes,
-        ),
+        _on_axis(frame, people, curves.knots),
         HazardSettings(
-            given["n_estimators"], given["n_folds"], given["rows_per_person"], bool(given["linear"])
+            given["n_estimators"],
+            given["n_folds"],
+            given["rows_per_person"],
+            bool(given["linear"]),
+            given["early_stopping_rounds"],
         ),
         generator,
         _booster_maker(frame, given, int(generator.integers(2**30))),
+        judges=None if judges is None else _on_axis(frame, judges, curves.knots),
+        previous=None if previous is None else previous.mixture,
+        progress=progress,
     )
     mixture = training.mixture()
+    kind = mixture.heaviest_kind()
+    history = [RoundRecord(look.round, look.loss) for look in training.history if look.kind == kind]
     model = HazardMixture(
         frame,
-        TrainingRecord(HAZARDS, reason),
+        TrainingRecord(HAZARDS, reason, history=history),
         curves,
         mixture,
         np.zeros(frame.schema.n_features),
@@ -94,7 +105,7 @@ def fitted_mixture(
     model = model.with_importances(values[some])
     warn_if_constant(model.importance, values, _CALLER)
     weights = ", ".join(f"{kind} {weight:.2f}" for kind, weight in model.member_weights.items())
-    return model.with_record(reason=f"{reason} Held-out people gave the weights {weights}.")
+    return model.with_record(reason=f"{reason} Held-out people gave these weights: {weights}.")
 
 
 def _ended(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
@@ -110,25 +121,39 @@ def _ended(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
 
 
 def _check_folds(target: SurvivalTarget, n_folds: int) -> None:
-    counts = np.bincount(target.event, minlength=target.n_causes + 1)
-    if counts[1:].max() < n_folds:
+    most = int(np.bincount(target.event, minlength=target.n_causes + 1)[1:].max())
+    if most < n_folds:
         msg = (
-            f"No cause happens to more than {counts[1:].max()} people (n_samples = "
-            f"{target.n_samples}), too few for `n_folds={n_folds}`: each fold needs one. Give more "
-            "people, or lower `n_folds` (2 at least)."
+            f"No cause happens to more than {most} people (n_samples = {target.n_samples}), too "
+            f"few for `n_folds={n_folds}`: each fold needs one. Give more people, or lower "
+            '`n_folds` (2 at least), or use `censoring="boosted"`, which has no folds.'
         )
         raise ValueError(msg)
 
 
-def _knots(axis: TimeAxis, aligned: Population, t_max: float) -> FloatArray:
+def _curves(frame: ModelFrame, target: SurvivalTarget, weight: FloatArray | None) -> KnotCurves:
+    """Knots, with the hazards of the population between them."""
+    axis, t_max = frame.axis, frame.t_max
+    aligned = Population(axis.aligned(target), weight)
     knots = time_knots(axis, aligned.event_times(t_max), t_max, _N_INTERVALS)
-    # Others may have events before the first of training.
-    return np.concatenate([[0.0], knots]) if knots[0] > 0 else knots
+    if knots[0] > 0:
+        # Others may have events before the first of training.
+        knots = np.concatenate([[0.0], knots])
+    marginal = marginal_hazard(axis, knots, aligned.target, weight)
+    return KnotCurves.uncalibrated(axis, knots, marginal, t_max)
 
 
-def _places(axis: TimeAxis, target: SurvivalTarget, knots: FloatArray) -> FloatArray:
-    """Times of the outcomes on the axis of the knots."""
-    return np.minimum(axis.number(target.duration), knots[-1])
+def _on_axis(frame: ModelFrame, people: _People, knots: FloatArray) -> HazardPeople:
+    """People with their outcomes at their places between knots."""
+    target = frame.axis.aligned(_ended(people.target, frame))
+    return HazardPeople(
+        InMemory(people.features),
+        target.event,
+        np.minimum(frame.axis.number(target.duration), knots[-1]),
+        people.weight,
+        knots,
+        target.n_causes,
+    )
 
 
 def _booster_maker(frame: ModelFrame, given: dict[str, Any], seed: int) -> Any:

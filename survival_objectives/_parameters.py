@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from typing import Any
 
@@ -97,8 +98,9 @@ def _obstacle(
         return "hazards give monotone curves only and `monotone=False`"
     if previous not in (None, HAZARDS):
         return f'training goes on with a model of `censoring="{previous}"`'
-    if parameters["warm_start"]:
-        return "hazards are trained in one go and `warm_start=True`"
+    if parameters["warm_start"] and not isinstance(parameters["random_state"], numbers.Integral):
+        # Folds must be those of the former training: nobody may judge trees that know them.
+        return "`warm_start` with hazards needs an integer `random_state`, for the same folds"
     if not in_memory:
         return "hazards are trained in memory only"
     return None

@@ -28,6 +28,7 @@ from survival_objectives._boosters import (
 )
 from survival_objectives._display import DisplayMixin
 from survival_objectives._hazard_fit import fitted_mixture
+from survival_objectives._hazard_people import ALL_ROWS
 from survival_objectives._model import files
 from survival_objectives._model.checks import (
     check_prediction_paths,
@@ -265,7 +266,7 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         horizon_max: float | None = None,
         linear: bool = True,
         n_folds: int = 2,
-        rows_per_person: int = 8,
+        rows_per_person: int | str | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -372,7 +373,7 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         if eval_set is not None:
             held_out = self._checked_eval_set(eval_set, people)
         if method == HAZARDS:
-            self._fit_hazards(people, held_out, generator, reason)
+            self._fit_hazards(people, held_out, generator, reason, goes_on)
         else:
             if held_out is None and self.early_stopping_rounds is not None:
                 people, held_out = self._split(people, generator)
@@ -402,10 +403,29 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         held_out: _People | None,
         generator: np.random.Generator,
         reason: str,
+        goes_on: bool,
     ) -> None:
-        everybody = Population(people.target, people.weight)
-        frame = self._begin(people.features.schema, everybody)
-        self._set_model(fitted_mixture(frame, people, held_out, generator, reason))
+        everybody, previous = Population(people.target, people.weight), None
+        if goes_on:
+            assert isinstance(self._model, HazardMixture)
+            previous, frame = self._model, replace(self._model.frame, parameters=self._snapshot())
+            check_same_time_unit(everybody, frame.median_duration)
+        else:
+            frame = self._begin(people.features.schema, everybody)
+        # Two kinds of trees are boosted, each until the held-out people gain nothing more.
+        n_rounds = by_method(frame.parameters, HAZARDS, frame.engine)["n_estimators"]
+        with _Progress((1 + bool(self.linear)) * n_rounds, "held-out loss") as progress:
+            self._set_model(
+                fitted_mixture(
+                    frame,
+                    people,
+                    held_out,
+                    generator,
+                    reason,
+                    previous=previous,
+                    progress=progress.advance if self.verbose else None,
+                )
+            )
 
     def _set_model(self, model: FittedModel) -> None:
         """Take a trained model, and show what it is in public attributes."""
@@ -472,11 +492,13 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         check_choice(self.engine, "engine", ENGINES)
-        for name in ("max_depth", "n_horizons", "n_folds", "rows_per_person"):
+        for name in ("max_depth", "n_horizons", "n_folds"):
             check_positive_int(getattr(self, name), name)
         for name in ("n_estimators", "refresh_every", "early_stopping_rounds"):
             if getattr(self, name) is not None:
                 check_positive_int(getattr(self, name), name)
+        if self.rows_per_person not in (None, ALL_ROWS):
+            check_positive_int(self.rows_per_person, "rows_per_person")
         for name in ("learning_rate", "max_features"):
             if getattr(self, name) is not None:
                 check_fraction(getattr(self, name), name, zero=False)

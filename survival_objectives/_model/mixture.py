@@ -3,10 +3,10 @@ r"""Fitted hazard models, and the mixture of them that predicts.
 Contributions of features explain a mean log-odds per cause and horizon t, over the intervals up to
 it, where omega_km(t) is the share of the population's events of cause k by t in interval m:
 
-    f_k(x; t) = sum_m omega_km(t) f_km(x),                                                     (80)
+    f_k(x; t) = sum_m omega_km(t) f_km(x),                                                     (81)
 
 averaged over the models of the mixture with their shares. The weights omega are the same for all
-people, so that (80) is a sum of trees, a linear part and constants, and contributions of these add
+people, so that (81) is a sum of trees, a linear part and constants, and contributions of these add
 up exactly.
 """
 
@@ -92,8 +92,13 @@ class HazardTrees(EngineTrees):
             margin = self.contribution(rows).reshape(n_people, n_intervals, -1).transpose(2, 1, 0)
         return against_event_free(margin, reference=self.reference)
 
+    def row_margin(self, values: Float32Array, interval: npt.ArrayLike) -> FloatArray:
+        """What the trees add to the margins of people in one interval each, (K, n_rows)."""
+        margin = self.contribution(stacked_rows(values, interval)).T
+        return against_event_free(margin, reference=self.reference)
+
     def contributions(self, values: Float32Array, omega: FloatArray) -> FloatArray:
-        """TreeSHAP of (80), (n_samples, K, n_features + 2): features, interval and base.
+        """TreeSHAP of (81), (n_samples, K, n_features + 2): features, interval and base.
 
         Parameters
         ----------
@@ -145,7 +150,7 @@ class HazardModel:
     def contributions(
         self, values: Float32Array, linear: _LinearColumns | None, omega: FloatArray
     ) -> FloatArray:
-        """Contributions to (80), (n_samples, K, n_features + 2): features, interval and base."""
+        """Contributions to (81), (n_samples, K, n_features + 2): features, interval and base."""
         found = np.zeros((len(values), len(omega), values.shape[1] + 2))
         if self.trees is not None:
             found += self.trees.contributions(values, omega)
@@ -175,9 +180,9 @@ class Member:
     weight : float
         In the mixture.
     folds : tuple of HazardModel
-        Each fitted to everybody but the people of one fold.
+        Each fitted to everybody but the people of one fold; none where one part was held out once.
     refit : HazardModel
-        Fitted to everybody.
+        Fitted to everybody, or to everybody but the part that was held out.
     """
 
     weight: float
@@ -186,6 +191,9 @@ class Member:
 
     def shares(self) -> Iterator[tuple[float, HazardModel]]:
         """Models with their shares: half for everybody's, the other half for those of the folds."""
+        if not self.folds:
+            yield self.weight, self.refit
+            return
         yield self.weight / 2, self.refit
         for model in self.folds:
             yield self.weight / (2 * len(self.folds)), model
@@ -210,6 +218,11 @@ class Mixture:
         """Number of intervals between knots, M."""
         return int(next(iter(self.members.values())).refit.level.shape[1])
 
+    @property
+    def n_folds(self) -> int:
+        """Number of models per member that were fitted without a fold."""
+        return len(next(iter(self.members.values())).folds)
+
     def parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
         """People whose curves fit into memory together."""
         n_causes = len(next(iter(self.members.values())).refit.level)
@@ -227,16 +240,17 @@ class Mixture:
                 named[f"{_FILE_NAMES[kind]}_{fold}"] = model
         return named
 
-    def heaviest_trees(self) -> HazardModel | None:
-        """Of the members with trees, the one with the largest weight, fitted to all people."""
-        with_trees = {
-            kind: member
-            for kind, member in self.members.items()
-            if kind != LINEAR and member.refit.trees is not None
-        }
-        if not with_trees:
-            return None
-        return with_trees[max(with_trees, key=lambda kind: with_trees[kind].weight)].refit
+    def heaviest_kind(self) -> str | None:
+        """The kind of the member with the largest weight among those with trees."""
+        with_trees = [
+            kind for kind, member in self.members.items() if member.refit.trees is not None
+        ]
+        return max(with_trees, key=lambda kind: self.members[kind].weight, default=None)
+
+    def heaviest_trees(self) -> HazardTrees | None:
+        """Trees of that member, fitted to all people; None without trees."""
+        kind = self.heaviest_kind()
+        return None if kind is None else self.members[kind].refit.trees
 
     def linear_columns(self, values: Float32Array) -> _LinearColumns | None:
         """Columns of the linear parts, or None without any."""
@@ -276,14 +290,14 @@ class HazardMixture(FittedModel):
     @property
     def booster(self) -> Any:
         """The engine's model of the trees with the largest weight; None without trees."""
-        heaviest = self.mixture.heaviest_trees()
-        return None if heaviest is None else heaviest.model
+        kind = self.mixture.heaviest_kind()
+        return None if kind is None else self.mixture.members[kind].refit.model
 
     @property
     def n_rounds(self) -> int:
         """Rounds of `booster`; 0 without trees."""
-        heaviest = self.mixture.heaviest_trees()
-        return 0 if heaviest is None or heaviest.trees is None else heaviest.trees.n_rounds
+        trees = self.mixture.heaviest_trees()
+        return 0 if trees is None else trees.n_rounds
 
     @property
     def member_weights(self) -> dict[str, float]:
@@ -337,7 +351,7 @@ class HazardMixture(FittedModel):
 
     # -------------------------------------------------------------------------------- explanation
     def interval_shares(self, time: float) -> FloatArray:
-        """Shares omega of (80), (K, M): where the population's events of each cause by a time fall.
+        """Shares omega of (81), (K, M): where the population's events of each cause by a time fall.
 
         A cause without events by then has the shares of all events; without any, the first
         interval stands for all.
@@ -362,7 +376,7 @@ class HazardMixture(FittedModel):
         return events
 
     def shap_values(self, features: Features, time: float) -> FloatArray:
-        """Contributions to the mean log-odds (80), (n_samples, K, n_features + 2)."""
+        """Contributions to the mean log-odds (81), (n_samples, K, n_features + 2)."""
         omega = self.interval_shares(time)
         found = np.zeros((features.n_samples, self.frame.n_causes, features.n_features + 2))
         n_people = max(1, _PREDICTION_SIZE // (omega.size * (features.n_features + 2)))
@@ -377,7 +391,7 @@ class HazardMixture(FittedModel):
         return found
 
     def margin(self, features: Features, time: float) -> FloatArray:
-        """The mean log-odds (80) that `shap_values` explains, (n_samples, K)."""
+        """The mean log-odds (81) that `shap_values` explains, (n_samples, K)."""
         omega = self.interval_shares(time)
         total = np.zeros((features.n_samples, self.frame.n_causes))
         linear = self.mixture.linear_columns(features.values)
@@ -421,7 +435,7 @@ class HazardMixture(FittedModel):
             "importance": self.importance.tolist(),
             "design": None if design is None else _design_content(design),
             "weights": {_FILE_NAMES[kind]: member.weight for kind, member in members.items()},
-            "n_folds": len(next(iter(members.values())).folds),
+            "n_folds": mixture.n_folds,
             "models": {
                 name: {
                     "level": model.level.tolist(),
