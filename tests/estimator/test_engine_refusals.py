@@ -16,9 +16,9 @@ from estimator_data import ENGINES, boost, simulated
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
+from survival_objectives._model.forest import Forest
 from survival_objectives.adapters import _boosting_xgboost, _engine_params
 from survival_objectives.adapters._engine import column_names
-from survival_objectives.trees import Forest
 from survival_objectives.validation import Features
 
 REFUSED = [
@@ -139,7 +139,7 @@ def test_aliases_are_honoured(engine, alias, name, value, data):
 def test_catboost_bins_are_as_many_as_asked_for(data):
     model = boost("catboost", engine_params={"border_count": 3}).fit(data.X, data.y)
     # Each of the three stacks of rows has bins of its own.
-    assert 1 <= len(model._forest().breaks) <= 9
+    assert 1 <= len(model._model.trees.forest().breaks) <= 9
 
 
 def test_depth_of_the_engine_is_not_cut_by_leaves(data):

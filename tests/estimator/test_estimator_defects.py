@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from survival_objectives import SurvivalBoost, estimator
-from survival_objectives.boosting import BoostingLoop, coarse_censoring_curve
+from survival_objectives._fit.loop import BoostingLoop
+from survival_objectives._fit.plan import coarse_censoring_curve
 from survival_objectives.metrics import concordance_index
 from survival_objectives.validation import check_survival_target
 
@@ -52,7 +53,9 @@ def test_defect_02_training_scores_are_prediction_scores(engine, data, monkeypat
     model = boost(engine, n_estimators=30).fit(data.X, data.y)
     for stack in loops[0]._stacks:
         rows = stack.events.matrix(loops[0].features)
-        final = np.asarray(model._events.contribution(rows, 0, 30)) + model._start
+        final = (
+            np.asarray(model._model.trees.booster.contribution(rows, 0, 30)) + model._model.start
+        )
         assert_allclose(loops[0].events.margin(stack.event_key), final, atol=1e-5)
 
 
@@ -207,13 +210,13 @@ def test_defect_14_cost_grows_with_neither_times_nor_rounds_squared(engine, data
     assert passes == [300, 300]
     monkeypatch.setattr(estimator, "_ENGINE_ROWS", 0)
     contributions = []
-    contribution = model._events.__class__.contribution
+    contribution = model._model.trees.booster.__class__.contribution
 
     def count_rounds(self, values, first, last):
         contributions.append((last - first) * len(values))
         return contribution(self, values, first, last)
 
-    monkeypatch.setattr(model._events.__class__, "contribution", count_rounds)
+    monkeypatch.setattr(model._model.trees.booster.__class__, "contribution", count_rounds)
     # After training, predictions for a few people are compared, on more steps the more rounds.
     monkeypatch.setattr(estimator, "check_prediction_paths", lambda *_: None)
     work = {}
