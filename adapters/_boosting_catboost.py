@@ -16,19 +16,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._fit.engine import (
+    BatchJoiner,
+    Engine,
+    TreeSettings,
+    packed_state,
+    unpacked_state,
+)
+from survival_objectives._fit.engine_settings import OWNED, Choice, EngineSettings, Number, Whole
 from survival_objectives._model.forest import Forest, Tree
-from survival_objectives.adapters._boosting import OWNED, TreeSettings
 from survival_objectives.adapters._catboost_pool import pool_columns
 from survival_objectives.adapters._engine import import_engine, rising_in_time
-from survival_objectives.adapters._engine_params import Choice, EngineSettings, Number, Whole
 
 catboost = import_engine("catboost")
 
-__all__ = ["FILE_NAME", "MAX_DEPTH", "SETTINGS", "Booster"]
+__all__ = ["ENGINE", "SETTINGS", "Booster"]
 
-FILE_NAME = "{name}.cbm"
 
-MAX_DEPTH = 16
+_MAX_DEPTH = 16
 
 _L2_PEOPLE = 3.0
 
@@ -39,7 +44,7 @@ SETTINGS = EngineSettings(
     "catboost",
     {
         "learning_rate": Number(1e-6, 1),
-        "depth": Whole(1, MAX_DEPTH),
+        "depth": Whole(1, _MAX_DEPTH),
         "l2_leaf_reg": Number(0, 1e9),
         "rsm": Number(1e-6, 1),
         "border_count": Whole(1, 65535),
@@ -123,7 +128,7 @@ Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
 
 
-class Booster:
+class Booster(BatchJoiner):
     """Margins of all states (one cause: of that cause), boosted on several matrices in turn."""
 
     def __init__(self, settings: TreeSettings, model: Any = None) -> None:
@@ -248,6 +253,23 @@ class Booster:
             begin = end
         return total
 
+    def release(self) -> None:
+        for rows in (self._values, self._margins, self._pools, self._rows):
+            rows.clear()
+
+    def state(self) -> bytes:
+        if not self._chunks:
+            return b""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.cbm"
+            self.model(self.n_rounds).save_model(str(path))
+            return packed_state(path.read_bytes(), self._margins)
+
+    def restore(self, state: bytes) -> None:
+        if state:
+            trees, self._margins = unpacked_state(state)
+            self._chunks = [catboost.CatBoost().load_model(blob=trees)]
+
     def model(self, n_rounds: int) -> Any:
         """The native model of all chunks, cut to its first rounds."""
         if len(self._chunks) == 1:
@@ -295,14 +317,6 @@ class Booster:
         )
         return np.asarray(changes)
 
-    @staticmethod
-    def save(model: Any, path: str) -> None:
-        model.save_model(path)
-
-    @staticmethod
-    def load(path: str) -> Any:
-        return catboost.CatBoost().load_model(path)
-
 
 def _tree(oblivious: dict[str, Any], floats: list[dict[str, Any]], n_margins: int) -> Tree:
     """A symmetric tree as a binary one: all nodes of a level share a split, the last one first."""
@@ -333,3 +347,24 @@ def _tree(oblivious: dict[str, Any], floats: list[dict[str, Any]], n_margins: in
         value=value,
         first_margin=0,
     )
+
+
+def _save(model: Any, path: str) -> None:
+    model.save_model(path)
+
+
+def _load(path: str) -> Any:
+    return catboost.CatBoost().load_model(path)
+
+
+ENGINE = Engine(
+    name="catboost",
+    booster=Booster,
+    settings=SETTINGS,
+    max_depth=_MAX_DEPTH,
+    file_name="{name}.cbm",
+    # Every refresh begins a new model.
+    refresh_every=20,
+    save=_save,
+    load=_load,
+)

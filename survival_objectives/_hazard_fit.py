@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._boosters import adapter, tree_settings
+from survival_objectives._boosters import hazard_settings
+from survival_objectives._fit.checkpoint import RoundRecord
+from survival_objectives._fit.cohort import Cohort
+from survival_objectives._fit.engine import Engine
+from survival_objectives._fit.plan import TimePlan, coarse_censoring_curve
+from survival_objectives._fit.population import Population
+from survival_objectives._fit.progress import Progress
 from survival_objectives._hazard_people import HazardPeople, InMemory
 from survival_objectives._hazard_training import HazardSettings, HazardTraining
-from survival_objectives._model.checks import warn_if_constant
 from survival_objectives._model.curves import KnotCurves, marginal_hazard, time_knots
 from survival_objectives._model.fitted import ModelFrame, TrainingRecord
 from survival_objectives._model.mixture import HazardMixture
+from survival_objectives._model.rounding import check_same_time_unit
 from survival_objectives._parameters import HAZARDS, by_method
-from survival_objectives.boosting import RoundRecord
-from survival_objectives.population import Population
-from survival_objectives.validation import Features, SurvivalTarget
+from survival_objectives.validation import SurvivalTarget
 
 __all__ = ["fitted_mixture"]
 
@@ -30,82 +34,91 @@ FloatArray = npt.NDArray[np.float64]
 _N_INTERVALS = 31
 # People of the training on whom importances of features are taken.
 _IMPORTANCE_PEOPLE = 256
-# Calls from `fit` to where a constant model is warned of.
-_CALLER = 4
-
-
-class _People(Protocol):
-    """Checked people with their outcomes and weights."""
-
-    @property
-    def features(self) -> Features: ...
-    @property
-    def target(self) -> SurvivalTarget: ...
-    @property
-    def weight(self) -> FloatArray | None: ...
 
 
 def fitted_mixture(
-    frame: ModelFrame,
-    people: _People,
-    judges: _People | None,
+    engine: Engine,
+    parameters: Mapping[str, Any],
+    people: Cohort,
+    judges: Cohort | None,
     generator: np.random.Generator,
     reason: str,
-    *,
     previous: HazardMixture | None = None,
-    progress: Callable[[int, float], None] | None = None,
 ) -> HazardMixture:
     """The mixture of hazards that is trained on people.
 
     Parameters
     ----------
-    frame : ModelFrame
-    people, judges : people
+    engine : Engine
+    parameters : mapping
+        Constructor parameters of the estimator.
+    people, judges : Cohort
         Who are fitted to and, optionally, who choose rounds and weights in place of folds.
     generator : numpy Generator
     reason : str
         Why hazards are trained, in a sentence.
     previous : HazardMixture, optional
         The model to go on with.
-    progress : callable, optional
-        Gets the rounds since the last call and the loss of the held-out people.
     """
-    given = by_method(frame.parameters, HAZARDS, frame.engine)
+    given = by_method(parameters, HAZARDS, engine.name)
+    frame = _frame(engine, parameters, people, previous)
     target = _ended(people.target, frame)
     if judges is None:
         _check_folds(target, given["n_folds"])
     curves = _curves(frame, target, people.weight) if previous is None else previous.curves
-    training = HazardTraining(
-        _on_axis(frame, people, curves.knots),
-        HazardSettings(
-            given["n_estimators"],
-            given["n_folds"],
-            given["rows_per_person"],
-            bool(given["linear"]),
-            given["early_stopping_rounds"],
-        ),
-        generator,
-        _booster_maker(frame, given, int(generator.integers(2**30))),
-        judges=None if judges is None else _on_axis(frame, judges, curves.knots),
-        previous=None if previous is None else previous.mixture,
-        progress=progress,
+    settings = hazard_settings(
+        engine.name, parameters, frame.schema, frame.n_causes, int(generator.integers(2**30))
     )
-    mixture = training.mixture()
+    # Two kinds of trees are boosted, each until the held-out people gain nothing more.
+    n_rounds = (1 + bool(given["linear"])) * given["n_estimators"]
+    with Progress(n_rounds, "held-out loss") as progress:
+        training = HazardTraining(
+            _on_axis(frame, people, curves.knots),
+            HazardSettings(
+                given["n_estimators"],
+                given["n_folds"],
+                given["rows_per_person"],
+                bool(given["linear"]),
+                given["early_stopping_rounds"],
+            ),
+            generator,
+            partial(engine.new_booster, settings),
+            judges=None if judges is None else _on_axis(frame, judges, curves.knots),
+            previous=None if previous is None else previous.mixture,
+            progress=progress.advance if given["verbose"] else None,
+        )
+        mixture = training.mixture()
     kind = mixture.heaviest_kind()
     history = [RoundRecord(look.round, look.loss) for look in training.history if look.kind == kind]
-    model = HazardMixture(
-        frame,
-        TrainingRecord(HAZARDS, reason, history=history),
-        curves,
-        mixture,
-        np.zeros(frame.schema.n_features),
+    weights = ", ".join(f"{kind} {one.weight:.2f}" for kind, one in mixture.members.items())
+    record = TrainingRecord(
+        HAZARDS, f"{reason} Held-out people gave these weights: {weights}.", history=history
     )
+    model = HazardMixture(frame, record, curves, mixture, np.zeros(frame.schema.n_features))
     values = people.features.values
     some = np.unique(np.linspace(0, len(values) - 1, _IMPORTANCE_PEOPLE).astype(np.int64))
-    model = model.with_importances(values[some])
-    warn_if_constant(model.importance, values, _CALLER)
-    weights = ", ".join(f"{kind} {weight:.2f}" for kind, weight in model.member_weights.items())
-    return model.with_record(reason=f"{reason} Held-out people gave these weights: {weights}.")
+    return model.with_importances(values[some])
+
+
+def _frame(
+    engine: Engine, parameters: Mapping[str, Any], people: Cohort, previous: HazardMixture | None
+) -> ModelFrame:
+    population = Population(people.target, people.weight)
+    if previous is not None:
+        check_same_time_unit(population, previous.frame.median_duration)
+        return replace(previous.frame, parameters=dict(parameters))
+    plan = TimePlan.of(population, parameters["horizon_max"])
+    return ModelFrame(
+        engine=engine.name,
+        schema=people.features.schema,
+        event_ids=people.target.event_ids,
+        axis=plan.axis,
+        t_max=plan.t_max,
+        last_time=float(plan.times[-1]),
+        median_duration=plan.median_duration,
+        censoring_curve=coarse_censoring_curve(people.target, people.weight, plan.t_max),
+        parameters=dict(parameters),
+    )
 
 
 def _ended(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
@@ -143,7 +156,7 @@ def _curves(frame: ModelFrame, target: SurvivalTarget, weight: FloatArray | None
     return KnotCurves.uncalibrated(axis, knots, marginal, t_max)
 
 
-def _on_axis(frame: ModelFrame, people: _People, knots: FloatArray) -> HazardPeople:
+def _on_axis(frame: ModelFrame, people: Cohort, knots: FloatArray) -> HazardPeople:
     """People with their outcomes at their places between knots."""
     target = frame.axis.aligned(_ended(people.target, frame))
     return HazardPeople(
@@ -154,8 +167,3 @@ def _on_axis(frame: ModelFrame, people: _People, knots: FloatArray) -> HazardPeo
         knots,
         target.n_causes,
     )
-
-
-def _booster_maker(frame: ModelFrame, given: dict[str, Any], seed: int) -> Any:
-    settings = tree_settings(frame.engine, frame.schema, frame.n_causes, HAZARDS, given, seed)
-    return partial(adapter(frame.engine).Booster, settings)

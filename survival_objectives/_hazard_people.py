@@ -22,8 +22,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._fit.population import Reduction
 from survival_objectives.hazards import LOCAL
-from survival_objectives.population import Reduction
 from survival_objectives.validation import Features
 
 __all__ = [

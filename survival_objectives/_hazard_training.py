@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._fit.population import Reduction
 from survival_objectives._hazard_people import (
     CROSS_FITTED_PEOPLE,
     HazardPeople,
@@ -45,7 +46,6 @@ from survival_objectives.hazards import (
 )
 from survival_objectives.hazards_linear import LinearDesign, ridge_hazards
 from survival_objectives.losses import pointwise_log_loss
-from survival_objectives.population import Reduction
 
 __all__ = ["HazardSettings", "HazardTraining", "HeldOutLoss"]
 

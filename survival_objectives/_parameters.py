@@ -6,9 +6,11 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["HAZARDS", "METHODS", "by_method", "chosen_method"]
+__all__ = ["GIVEN", "HAZARDS", "METHODS", "by_method", "chosen_method"]
 
 HAZARDS = "hazards"
+#: The method of a censoring model of the user's own.
+GIVEN = "given"
 #: How people can count who were censored before a horizon.
 METHODS = (HAZARDS, "boosted", "kaplan-meier", "imputed")
 
@@ -69,6 +71,8 @@ def chosen_method(
         Whether one process holds all people.
     """
     wanted = parameters["censoring"]
+    if not isinstance(wanted, str):
+        return GIVEN, "The weights come from the model that was passed as `censoring`."
     obstacle = _obstacle(parameters, previous, in_memory=in_memory)
     if wanted == HAZARDS:
         if obstacle is not None:

@@ -4,102 +4,60 @@ from __future__ import annotations
 
 import logging
 import numbers
-import sys
-import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
-from survival_objectives import _boosters
-from survival_objectives._boosters import (
+from survival_objectives._boosters import finished_boosters
+from survival_objectives._display import DisplayMixin
+from survival_objectives._fit.cohort import (
+    Cohort,
+    MemoryBatches,
+    checked_eval_set,
+    split_cohort,
+)
+from survival_objectives._fit.engine import (
     ENGINES,
-    censoring_settings,
+    engine,
     engine_to_use,
     installed_engine,
     is_installed,
-    tree_settings,
 )
-from survival_objectives._display import DisplayMixin
+from survival_objectives._fit.population import LocalReduction, Population
+from survival_objectives._fit.stacked import StackedSettings, StackedTraining
 from survival_objectives._hazard_fit import fitted_mixture
 from survival_objectives._hazard_people import ALL_ROWS
 from survival_objectives._model import files
-from survival_objectives._model.checks import (
-    check_prediction_paths,
-    warn_if_constant,
-    warn_if_floored,
-)
-from survival_objectives._model.curves import (
-    CurveShape,
-    KnotCurves,
-    StepCurves,
-    marginal_hazard,
-    time_knots,
-)
+from survival_objectives._model.checks import warn_if_constant, warn_if_floored
 from survival_objectives._model.fitted import (
     FittedModel,
     MarginalCensoring,
-    ModelFrame,
     StackedModel,
-    TrainingRecord,
     snapshot,
 )
-from survival_objectives._model.forest import EngineTrees
 from survival_objectives._model.mixture import HazardMixture
-from survival_objectives._model.rounding import (
-    check_same_time_unit,
-    rounded_horizon,
-    two_digits,
-)
 from survival_objectives._parameters import HAZARDS, METHODS, by_method, chosen_method
-from survival_objectives.boosting import (
-    BoostingLoop,
-    HeldOut,
-    Imputation,
-    LoopSettings,
-    coarse_censoring_curve,
-    held_out_rows,
-)
-from survival_objectives.censoring import (
-    CensoringModel,
-    KaplanMeierCensoring,
-    censoring_log_odds,
-    time_feature,
-)
+from survival_objectives.censoring import CensoringModel
 from survival_objectives.horizon_view import view_at
 from survival_objectives.limits import check_limits
-from survival_objectives.marginal import aalen_johansen
 from survival_objectives.metrics import integrated_brier_score
 from survival_objectives.outcomes import EVENT_FREE, named_outcomes, survival_outcomes
-from survival_objectives.population import Alone, Population, Reduction
-from survival_objectives.stacking import (
-    HorizonSampler,
-    TimeStacker,
-    check_causes_seen,
-    event_role,
-    latest_weighted_horizon,
-)
-from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
+from survival_objectives.stacking import HorizonSampler, TimeStacker
 from survival_objectives.validation import (
     Features,
-    SurvivalTarget,
     check_choice,
     check_features,
     check_fraction,
     check_paired,
     check_positive_int,
     check_random_state,
-    check_sample_weight,
     check_survival_target,
-    check_time_resolution,
     check_times,
-    relative_weights,
     warn_about_outcomes,
 )
 
@@ -110,19 +68,10 @@ logger = logging.getLogger("survival_objectives")
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 
+# Times at which `score` compares curves with outcomes.
 _N_TIMES = 101
-_REFRESH_EVERY = {"lightgbm": 10, "xgboost": 10, "catboost": 20}
-# The share of people whose follow-up ends before nearly all horizons that are even in time.
-_BULK_QUANTILE = 0.99
-# People on whose hazards the calibration in time is estimated.
-_CALIBRATION_PEOPLE = 20_000
-# Draws of horizons that are boosted on in turn.
-_N_STACKS = 3
-# Rounds, times the learning rate, after which the model fills in for censored people: it has all
-# but exp(-5) of its way behind it.
-_MARGINAL_ROUNDS = 5.0
-# Calls from `fit` to where training warns.
-_CALLER = 4
+# Frames from the caller of `fit` to where it is warned.
+_CALLER = 3
 
 
 class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
@@ -254,7 +203,7 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         n_horizons: int = 5,
         horizon_sampler: str | HorizonSampler = "mixture",
         refresh_every: int | None = None,
-        censoring: str = "auto",
+        censoring: str | CensoringModel = "auto",
         monotone: bool = True,
         time_smoothing: float = 0.03,
         early_stopping_rounds: int | None = None,
@@ -304,8 +253,6 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     censoring_: CensoringModel
     censoring_method_: str
     _model: FittedModel
-    # How a part of the people learns about the others, where they train on several machines.
-    _reduction: Reduction = Alone()
 
     # ---------------------------------------------------------------------------------- training
     def fit(
@@ -351,81 +298,69 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         if names is not None and eval_set is not None and len(eval_set) == 2:
             eval_set = eval_set[0], named_outcomes(eval_set[1], names=names, censored=censored)[0]
         self._check_parameters()
-        goes_on = bool(self.warm_start) and self.__sklearn_is_fitted__()
-        if goes_on:
-            self._check_can_go_on()
-        people = _checked_people(
+        is_warm_start = bool(self.warm_start) and self.__sklearn_is_fitted__()
+        if is_warm_start:
+            self._check_warm_start()
+        keep_given = not isinstance(self.censoring, str)
+        people = Cohort.checked(
             X,
             y,
             sample_weight,
-            like=self._model.schema if goes_on else None,
-            event_ids=self.event_ids_ if goes_on else None,
+            like=self._model.schema if is_warm_start else None,
+            event_ids=self.event_ids_ if is_warm_start else None,
+            keep_given=keep_given,
         )
-        if not goes_on:
+        if not is_warm_start:
             warn_about_outcomes(people.target)
-        people = self._with_relative_weights(people)
+        people = people.with_relative_weights(LocalReduction())
         counts = np.bincount(people.target.event, minlength=people.target.n_causes + 1)
         generator = check_random_state(self.random_state)
-        method, reason = self._chosen_method(
-            Population(people.target, people.weight), goes_on=goes_on, in_memory=True
-        )
         held_out = None
         if eval_set is not None:
-            held_out = self._checked_eval_set(eval_set, people)
-        if method == HAZARDS:
-            self._fit_hazards(people, held_out, generator, reason, goes_on)
-        else:
-            if held_out is None and self.early_stopping_rounds is not None:
-                people, held_out = self._split(people, generator)
-            self._fit_people(people, held_out, generator, goes_on)
-        event_names = names and tuple(names[label] for label in self.event_ids_)
-        if names is None and goes_on:
-            event_names = self._model.frame.event_names
-        self._set_model(
-            self._model.with_frame(event_names=event_names).with_record(n_events=counts)
-        )
+            held_out = checked_eval_set(eval_set, people, keep_given=keep_given)
+        previous = self._model if is_warm_start else None
+        if previous is None:
+            # Whatever stops the training, no mixture of an old and a new model is left behind.
+            for name in ("_model", "booster_"):
+                self.__dict__.pop(name, None)
+        fitted = self._trained(people, held_out, generator, previous)
+        event_names = names and tuple(names[label] for label in fitted.frame.event_ids)
+        if names is None and previous is not None:
+            event_names = previous.frame.event_names
+        self._set_model(fitted.with_frame(event_names=event_names).with_record(n_events=counts))
+        self._warn_about_model(people.features.values)
         return self
 
-    def _chosen_method(
-        self, everybody: Population, *, goes_on: bool, in_memory: bool
-    ) -> tuple[str, str]:
-        """How censored people count, and why."""
-        return chosen_method(
-            self.get_params(deep=False),
-            everybody.censored_share,
-            previous=self.censoring_method_ if goes_on else None,
-            in_memory=in_memory,
-        )
-
-    def _fit_hazards(
+    def _trained(
         self,
-        people: _People,
-        held_out: _People | None,
+        people: Cohort,
+        held_out: Cohort | None,
         generator: np.random.Generator,
-        reason: str,
-        goes_on: bool,
-    ) -> None:
-        everybody, previous = Population(people.target, people.weight), None
-        if goes_on:
-            assert isinstance(self._model, HazardMixture)
-            previous, frame = self._model, replace(self._model.frame, parameters=self._snapshot())
-            check_same_time_unit(everybody, frame.median_duration)
-        else:
-            frame = self._begin(people.features.schema, everybody)
-        # Two kinds of trees are boosted, each until the held-out people gain nothing more.
-        n_rounds = by_method(frame.parameters, HAZARDS, frame.engine)["n_estimators"]
-        with _Progress((1 + bool(self.linear)) * n_rounds, "held-out loss") as progress:
-            self._set_model(
-                fitted_mixture(
-                    frame,
-                    people,
-                    held_out,
-                    generator,
-                    reason,
-                    previous=previous,
-                    progress=progress.advance if self.verbose else None,
-                )
+        previous: FittedModel | None,
+    ) -> FittedModel:
+        parameters = self._snapshot()
+        method, reason = chosen_method(
+            parameters,
+            Population(people.target, people.weight).censored_share,
+            previous=None if previous is None else previous.record.method,
+        )
+        used = installed_engine(self.engine) if previous is None else previous.frame.engine
+        if method == HAZARDS:
+            assert previous is None or isinstance(previous, HazardMixture)
+            return fitted_mixture(
+                engine(used), parameters, people, held_out, generator, reason, previous
             )
+        assert previous is None or isinstance(previous, StackedModel)
+        if held_out is None and self.early_stopping_rounds is not None:
+            people, held_out = split_cohort(people, self.validation_fraction, generator)
+        training = StackedTraining(
+            StackedSettings.of(parameters), engine(used), generator, previous=previous
+        )
+        return training.fit(MemoryBatches([people]), held_out, given=people.given)
+
+    def _snapshot(self) -> dict[str, Any]:
+        """Parameters that the model is fitted with: later ones do not change it."""
+        return snapshot({name: getattr(self, name) for name in SurvivalBoost._get_param_names()})
 
     def _set_model(self, model: FittedModel) -> None:
         """Take a trained model, and show what it is in public attributes."""
@@ -449,6 +384,28 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             if value is not None:
                 setattr(self, name, value)
 
+    def _take_model(self, model: FittedModel, *, own_parameters: bool) -> None:
+        """Take a model that was trained elsewhere, with boosters of this process.
+
+        With ``own_parameters`` it counts as fitted with the parameters of this estimator.
+        """
+        if own_parameters:
+            model = model.with_frame(parameters=self._snapshot())
+        self._set_model(model.wrapped(finished_boosters(model.frame, model.record.method)))
+
+    def _warn_about_model(self, values: Float32Array) -> None:
+        """Warn the caller of `fit` where probabilities are biased, or the same for everybody."""
+        record, floor = self._model.record, self.min_censoring_survival
+        is_known = warn_if_floored(record.n_floored, record.n_weighted_rows, floor, _CALLER)
+        if record.n_floored and not is_known:
+            logger.info(
+                "min_censoring_survival=%g limits the weight of %d of %d rows.",
+                floor,
+                record.n_floored,
+                record.n_weighted_rows,
+            )
+        warn_if_constant(self._model.importances(), values, _CALLER)
+
     @property
     def event_names_(self) -> tuple[str, ...]:
         """Names of the states, "event-free" first: those of text events, else "cause 1" etc."""
@@ -466,32 +423,8 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         check_choice(cause, "cause", self.event_ids_.tolist())
         return int(np.searchsorted(self.event_ids_, cause))
 
-    def _fit_people(
-        self,
-        people: _People,
-        held_out: _People | None,
-        generator: np.random.Generator,
-        goes_on: bool,
-    ) -> None:
-        everybody = self._reduction.population(people.target, people.weight)
-        previous = None
-        if goes_on:
-            assert isinstance(self._model, StackedModel)
-            previous, frame = self._model, replace(self._model.frame, parameters=self._snapshot())
-            check_same_time_unit(everybody, frame.median_duration)
-        else:
-            frame = self._begin(people.features.schema, everybody)
-        self._train(people, everybody, held_out, generator, frame, previous)
-
-    def _snapshot(self) -> dict[str, Any]:
-        """Parameters that the model is fitted with: later ones do not change it."""
-        return snapshot({name: getattr(self, name) for name in SurvivalBoost._get_param_names()})
-
-    def _with_relative_weights(self, people: _People) -> _People:
-        return replace(people, weight=relative_weights(people.weight, self._reduction.sum))
-
     def _check_parameters(self) -> None:
-        check_choice(self.engine, "engine", ENGINES)
+        check_choice(self.engine, "engine", tuple(ENGINES))
         for name in ("max_depth", "n_horizons", "n_folds"):
             check_positive_int(getattr(self, name), name)
         for name in ("n_estimators", "refresh_every", "early_stopping_rounds"):
@@ -505,7 +438,8 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         check_fraction(self.time_smoothing, "time_smoothing", one=False)
         check_fraction(self.validation_fraction, "validation_fraction", zero=False, one=False)
         check_fraction(self.min_censoring_survival, "min_censoring_survival", zero=False)
-        check_choice(self.censoring, "censoring", ("auto", *METHODS))
+        if not isinstance(self.censoring, CensoringModel):
+            check_choice(self.censoring, "censoring", ("auto", *METHODS))
         TimeStacker(self.n_horizons, self.horizon_sampler, horizon_max=self.horizon_max)
         for name, types, wanted in (
             ("monotone", (bool, np.bool_), "True or False"),
@@ -524,11 +458,11 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             if value is not None and not (np.isfinite(value) and value >= 0):
                 msg = f"`{name}` must be finite and >= 0; got {value!r}."
                 raise ValueError(msg)
-        adapter = _boosters.adapter(engine_to_use(self.engine))
-        check_limits(self, max_depth=adapter.MAX_DEPTH)
-        adapter.SETTINGS.resolved(self.engine_params or {})
+        used = engine(engine_to_use(self.engine))
+        check_limits(self, max_depth=used.max_depth)
+        used.settings.resolved(self.engine_params or {})
 
-    def _check_can_go_on(self) -> None:
+    def _check_warm_start(self) -> None:
         if self.engine_ != self.engine and is_installed(self.engine):
             msg = (
                 f"The model to go on with was trained by {self.engine_}, not {self.engine}. "
@@ -543,356 +477,13 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             )
             raise ValueError(msg)
 
-    @staticmethod
-    def _checked_eval_set(eval_set: Any, people: _People) -> _People:
-        if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
-            msg = f"`eval_set` must be a pair (X, y); got {type(eval_set).__name__}."
-            raise ValueError(msg)
-        X, y = eval_set
-        schema, event_ids = people.features.schema, people.target.event_ids
-        try:
-            return _checked_people(
-                X, y, None, like=schema, event_ids=event_ids, resolution="ignore"
-            )
-        except (TypeError, ValueError) as error:
-            msg = f"`eval_set`: {error}"
-            raise type(error)(msg) from None
-
-    def _split(self, people: _People, generator: np.random.Generator) -> tuple[_People, _People]:
-        target = people.target
-        counts = np.bincount(target.event, minlength=target.n_causes + 1)
-        # Every cause must stay in the training part; a cause seen once or twice cannot be split.
-        groups = np.where(counts[target.event] >= 3, target.event, 0)
-        n_groups = len(np.unique(groups))
-        n_held = round(self.validation_fraction * target.n_samples)
-        can_stratify = np.bincount(groups)[np.unique(groups)].min() >= 2 and n_held >= n_groups
-        kept, held = train_test_split(
-            np.arange(target.n_samples),
-            test_size=self.validation_fraction,
-            random_state=int(generator.integers(2**31 - 1)),
-            stratify=groups if can_stratify else None,
-        )
-        missing = np.setdiff1d(target.event[held], target.event[kept])
-        kept = np.concatenate([kept, held[np.isin(target.event[held], missing)]])
-        held = np.setdiff1d(held, kept)
-        if len(held) == 0:
-            msg = (
-                f"{target.n_samples} people are too few to hold some out for early stopping. "
-                "Pass `eval_set`, or set `early_stopping_rounds=None`."
-            )
-            raise ValueError(msg)
-        return people.take(kept), people.take(held)
-
-    def _begin(self, schema: Features, everybody: Population) -> ModelFrame:
-        """What is known before any model is fitted."""
-        engine, t_max = installed_engine(self.engine), self._latest_horizon(everybody)
-        if self.horizon_max is None:
-            t_max = rounded_horizon(t_max, everybody)
-        # Whatever stops the training, no mixture of an old and a new model is left behind.
-        for name in ("_model", "booster_"):
-            self.__dict__.pop(name, None)
-        # Hardly anybody is followed for longer than this.
-        last = float(rounded_up(everybody.quantile(_BULK_QUANTILE)))
-        given = self.horizon_max is not None or last == 0
-        return ModelFrame(
-            engine=engine,
-            schema=schema,
-            event_ids=everybody.target.event_ids,
-            axis=TimeAxis(event_unit(everybody.target, everybody.count)),
-            t_max=t_max,
-            last_time=t_max if given else min(last, t_max),
-            median_duration=two_digits(everybody.quantile(0.5)),
-            censoring_curve=coarse_censoring_curve(everybody.target, everybody.weight, t_max),
-            parameters=self._snapshot(),
-        )
-
-    def _latest_horizon(self, everybody: Population) -> float:
-        """The end of all curves."""
-        target = everybody.target
-        if self.horizon_max is not None:
-            check_causes_seen(target, float(self.horizon_max))
-            return float(self.horizon_max)
-        t_max = float(target.duration.max())
-        if t_max == 0:
-            msg = "All durations are 0, so there is no horizon to look at."
-            raise ValueError(msg)
-        return t_max
-
-    def _trained_until(
-        self,
-        everybody: Population,
-        kaplan_meier: KaplanMeierCensoring,
-        frame: ModelFrame,
-        method: str,
-    ) -> float:
-        """The latest horizon of training: weights of later ones would rest on a few people."""
-        if self.horizon_max is not None or method == "imputed":
-            return frame.t_max
-        last = latest_weighted_horizon(
-            everybody.target, kaplan_meier.curve_, frame.axis, self.min_censoring_survival
-        )
-        return min(float(rounded_up(last)), frame.t_max)
-
-    def _train(
-        self,
-        people: _People,
-        everybody: Population,
-        held_out: _People | None,
-        generator: np.random.Generator,
-        frame: ModelFrame,
-        previous: StackedModel | None = None,
-    ) -> None:
-        axis = frame.axis
-        method, reason = self._chosen_method(
-            everybody, goes_on=previous is not None, in_memory=False
-        )
-        given = by_method(self.get_params(deep=False), method, frame.engine)
-        people, everybody = people.aligned(axis), everybody.aligned(axis)
-        if held_out is not None:
-            held_out = held_out.aligned(axis)
-        features, target, weight = people.features, people.target, people.weight
-        train_stream, held_stream = generator.spawn(2)
-        seed = int(generator.integers(2**30))
-        if previous is not None:
-            # Later rounds look at other horizons, also where the seed is the same.
-            train_stream = np.random.default_rng([seed, previous.n_rounds])
-        kaplan_meier = KaplanMeierCensoring().fit(everybody.target, sample_weight=everybody.weight)
-        trained_until = self._trained_until(everybody, kaplan_meier, frame, method)
-        stacker = TimeStacker(
-            self.n_horizons,
-            self.horizon_sampler,
-            horizon_max=trained_until,
-            random_state=self._reduction.stream(train_stream),
-            event_times=everybody.event_times(trained_until),
-            time_unit=axis.unit,
-            bulk_end=everybody.quantile(_BULK_QUANTILE),
-        )
-        boosted = method == "boosted" and everybody.has_censored
-        imputation = None
-        if method == "imputed" and everybody.has_censored:
-            n_marginal = min(_MARGINAL_ROUNDS / given["learning_rate"], given["n_estimators"] / 2)
-            imputation = Imputation(
-                aalen_johansen(everybody.target, everybody.weight),
-                n_marginal_rounds=int(np.ceil(n_marginal)),
-                seed=int(stacker.generator.integers(2**62)),
-            )
-        adapter = self._adapter(frame.engine)
-        settings = tree_settings(frame.engine, frame.schema, target.n_causes, method, given, seed)
-        censoring = None
-        if boosted:
-            former = None if previous is None else previous.censoring_trees
-            censoring = adapter.Booster(
-                censoring_settings(settings), None if former is None else former.model
-            )
-        events = adapter.Booster(settings, None if previous is None else previous.booster)
-        if previous is not None:
-            start, censoring_start = previous.start, previous.censoring_start
-        else:
-            start = self._best_constant(
-                people, everybody, stacker, kaplan_meier, imputation, reference=events.reference
-            )
-            censoring_start = censoring_log_odds(
-                coarse_censoring_curve(everybody.target, everybody.weight, frame.t_max),
-                everybody.n_samples,
-            )
-        n_rounds = given["n_estimators"] - events.n_rounds
-        loop = self._new_loop(
-            features,
-            target,
-            weight,
-            stacker,
-            events,
-            censoring,
-            start,
-            censoring_start,
-            LoopSettings(
-                n_rounds=n_rounds,
-                refresh_every=self.refresh_every or _REFRESH_EVERY[frame.engine],
-                n_stacks=_N_STACKS,
-                min_censoring_survival=self.min_censoring_survival,
-                min_event_survival=self.min_censoring_survival,
-                early_stopping_rounds=self.early_stopping_rounds,
-            ),
-            kaplan_meier,
-            imputation,
-            self._reduction,
-        )
-        with _Progress(n_rounds, "loss" if held_out is None else "held-out loss") as progress:
-            loop.on_chunk = progress.advance if self.verbose else None
-            if held_out is not None and method == "imputed":
-                horizon = self._last_seen(kaplan_meier, trained_until)
-            else:
-                horizon = trained_until
-            loop.run(
-                self._held_out_rows(
-                    held_out, kaplan_meier, horizon, axis, self._reduction.stream(held_stream)
-                )
-            )
-        is_known = warn_if_floored(
-            loop.n_floored, loop.n_weighted_rows, self.min_censoring_survival, _CALLER
-        )
-        if loop.n_floored and not is_known:
-            logger.info(
-                "min_censoring_survival=%g limits the weight of %d of %d rows.",
-                self.min_censoring_survival,
-                loop.n_floored,
-                loop.n_weighted_rows,
-            )
-        native = events.model(events.n_rounds if loop.best_round is None else loop.best_round)
-        censoring_trees = None
-        if censoring is not None and censoring.n_rounds:
-            model = censoring.model(censoring.n_rounds)
-            censoring_trees = EngineTrees(
-                adapter.Booster(censoring_settings(settings), model), model
-            )
-        fitted = StackedModel(
-            frame,
-            TrainingRecord(
-                method,
-                reason,
-                history=loop.history,
-                refreshed_rounds=loop.refreshed_rounds,
-                n_floored=loop.n_floored,
-            ),
-            StepCurves(axis),
-            EngineTrees(adapter.Booster(settings, native), native),
-            censoring_trees,
-            start,
-            censoring_start,
-        )
-        check_prediction_paths(events, fitted, features.values, self.engine_params or {})
-        warn_if_constant(fitted.importances(), features.values, _CALLER)
-        curves = self._calibrated_curves(fitted, people, everybody, trained_until, seed)
-        self._set_model(replace(fitted, curves=curves))
-
-    def _calibrated_curves(
-        self,
-        fitted: StackedModel,
-        people: _People,
-        everybody: Population,
-        trained_until: float,
-        seed: int,
-    ) -> CurveShape:
-        """How curves follow from the trees: by knots, calibrated on people of the training."""
-        if not (self.monotone and self.time_smoothing > 0):
-            return fitted.curves
-        axis, t_max = fitted.frame.axis, fitted.frame.t_max
-        n_intervals = round(1 / self.time_smoothing)
-        knots = time_knots(axis, everybody.event_times(t_max), t_max, n_intervals)
-        marginal = marginal_hazard(axis, knots, everybody.target, everybody.weight)
-        shape = KnotCurves.uncalibrated(axis, knots, marginal, trained_until)
-        n_causes, n_intervals = everybody.target.n_causes, len(knots) - 1
-        crossed, at_risk = np.zeros((n_causes, n_intervals, n_intervals)), np.zeros(n_intervals)
-        breaks = fitted.trees.forest().breaks
-        for some in self._some_people(people, np.random.default_rng([seed, 1])):
-            for part in fitted.parts(some.features.n_samples):
-                rows = some.take(np.arange(part.start, part.stop))
-                # Each worker of a cluster has its own number of people: none may ask the engine,
-                # whose matrices are made by all workers together.
-                steps = fitted.step_probabilities(rows.features.values, engine_rows=0)[1:]
-                added = shape.crossed(shape.cells(steps, breaks), rows.target, rows.weight)
-                crossed += added[0]
-                at_risk += added[1]
-        crossed, at_risk = self._reduction.sum(crossed), self._reduction.sum(at_risk)
-        return shape.calibrated(marginal, crossed, at_risk)
-
-    def _some_people(self, people: _People, generator: np.random.Generator) -> Iterator[_People]:
-        """At most some ten thousands of people of the training, in parts that fit into memory."""
-        n_samples = people.target.n_samples
-        if n_samples > _CALIBRATION_PEOPLE:
-            chosen = generator.choice(n_samples, _CALIBRATION_PEOPLE, replace=False)
-            people = people.take(np.sort(chosen))
-        yield people
-
-    def _new_loop(self, *arguments: Any) -> BoostingLoop:
-        return BoostingLoop(*arguments)
-
-    def _adapter(self, engine: str) -> Any:
-        return _boosters.adapter(engine)
-
-    def _best_constant(
-        self,
-        people: _People,
-        everybody: Population,
-        stacker: TimeStacker,
-        kaplan_meier: KaplanMeierCensoring,
-        imputation: Imputation | None,
-        *,
-        reference: bool,
-    ) -> FloatArray:
-        """Margins of the constant with the lowest loss, from a stack of its own."""
-        weights = self._state_weights(people, stacker, kaplan_meier, imputation)
-        share = self._reduction.sum(weights)
-        log_share = np.log(np.maximum(share / share.sum(), 0.5 / everybody.n_samples))
-        margins: FloatArray = log_share[1:] - log_share[0] if reference else log_share
-        return margins
-
-    def _state_weights(
-        self,
-        people: _People,
-        stacker: TimeStacker,
-        kaplan_meier: KaplanMeierCensoring,
-        imputation: Imputation | None,
-    ) -> FloatArray:
-        """Total weight of the rows in each state, on a new stack."""
-        target, stack = people.target, stacker.draw(people.target)
-        if imputation is not None:
-            states = imputation.marginal(stack.horizon)
-            weight = np.ones(target.n_samples) if people.weight is None else people.weight
-            totals: FloatArray = weight[stack.person] @ states
-            return totals
-        role = event_role(target, stack)
-        weights, _ = role.weights(
-            kaplan_meier.survival(role.horizon[role.stayed]),
-            kaplan_meier.survival(target.duration[role.leaver], left=True),
-            floor=self.min_censoring_survival,
-            sample_weight=people.weight,
-        )
-        total = np.bincount(role.target, weights=weights, minlength=target.n_causes + 1)
-        return total.astype(np.float64, copy=False)
-
-    def _last_seen(self, kaplan_meier: KaplanMeierCensoring, t_max: float) -> float:
-        """Where hardly anybody is seen any more, a loss with weights would say little."""
-        curve = kaplan_meier.curve_
-        unseen = curve.times[(curve.values < self.min_censoring_survival) & (curve.times > 0)]
-        return min([t_max, *unseen[:1].tolist()])
-
-    def _held_out_rows(
-        self,
-        people: _People | None,
-        kaplan_meier: KaplanMeierCensoring,
-        t_max: float,
-        axis: TimeAxis,
-        stream: np.random.Generator,
-    ) -> HeldOut | None:
-        if people is None:
-            return None
-        stacker = TimeStacker(
-            8,
-            "mixture",
-            horizon_max=t_max,
-            random_state=stream,
-            time_unit=axis.unit,
-        )
-        rows = held_out_rows(
-            people.features,
-            people.target,
-            stacker,
-            kaplan_meier,
-            self.min_censoring_survival,
-            people.weight,
-        )
-        n_people, total = self._reduction.sum([people.target.n_samples, rows.weight.sum()])
-        if total == 0:
-            msg = (
-                f"None of the {n_people:.0f} held-out people counts: all were censored before "
-                f"every horizon up to {t_max:g}, so there is no loss to stop by. Pass an "
-                "`eval_set` of people who were followed for longer."
-            )
-            raise ValueError(msg)
-        return rows
-
     # --------------------------------------------------------------------------------- prediction
+    @property
+    def fitted_model(self) -> FittedModel:
+        """What was fitted, for code that saves, exports or moves models."""
+        check_is_fitted(self)
+        return self._model
+
     @property
     def _schema(self) -> Features:
         return self._model.schema
@@ -1199,10 +790,18 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         -------
         SurvivalBoost
         """
-        fitted = files.load(path, checked_parameters, isolated=isolated)
+        fitted = files.load(path, cls._checked_parameters, isolated=isolated)
         model = cls(**fitted.frame.parameters)
         model._set_model(fitted)
         return model
+
+    @classmethod
+    def _checked_parameters(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All parameters of an estimator with these, or an error for what it does not take."""
+        model = cls(**given)
+        model._check_parameters()
+        parameters: dict[str, Any] = model.get_params(deep=False)
+        return parameters
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
@@ -1217,92 +816,6 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         tags.target_tags.two_d_labels = True
         tags.target_tags.multi_output = True
         return tags
-
-
-def checked_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """All parameters of a SurvivalBoost with these, or an error for what it does not take."""
-    model = SurvivalBoost(**given)
-    model._check_parameters()
-    parameters: dict[str, Any] = model.get_params(deep=False)
-    return parameters
-
-
-class _Progress:
-    """Rounds, loss and time left on one line of standard error, once it advances."""
-
-    def __init__(self, n_rounds: int, loss_name: str) -> None:
-        self._n_rounds = n_rounds
-        self._loss_name = loss_name
-
-    def __enter__(self) -> _Progress:
-        self._begin = time.monotonic()
-        self._done = 0
-        return self
-
-    def advance(self, n_rounds: int, loss: float) -> None:
-        self._done += n_rounds
-        elapsed = time.monotonic() - self._begin
-        left = elapsed / self._done * (self._n_rounds - self._done)
-        rounds = f"{self._done:>5}/{self._n_rounds} rounds"
-        line = f"{rounds}  {self._loss_name} {loss:.4f}  {elapsed:.0f} s, {left:.0f} s left"
-        sys.stderr.write(f"\r{line:<78}")
-        sys.stderr.flush()
-
-    def __exit__(self, *exception: object) -> None:
-        if self._done:
-            sys.stderr.write("\n")
-
-
-@dataclass(frozen=True)
-class _People:
-    """Checked people with their outcomes and weights; durations are float32 values."""
-
-    features: Features
-    target: SurvivalTarget
-    weight: FloatArray | None
-
-    def aligned(self, axis: TimeAxis) -> _People:
-        """The people with durations at their places on the time axis."""
-        return replace(self, target=axis.aligned(self.target))
-
-    def take(self, rows: npt.NDArray[np.int64]) -> _People:
-        target = self.target
-        return _People(
-            _rows(self.features, rows),
-            replace(target, event=target.event[rows], duration=target.duration[rows]),
-            None if self.weight is None else self.weight[rows],
-        )
-
-
-def _checked_people(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    *,
-    like: Features | None,
-    event_ids: Any,
-    resolution: str = "check",
-) -> _People:
-    check_paired(X, y, sample_weight)
-    features = check_features(X, like=like, resolution=resolution)
-    target = check_survival_target(y, event_ids=event_ids)
-    if resolution == "check":
-        check_time_resolution(target.duration)
-    if features.n_samples != target.n_samples:
-        msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
-        raise ValueError(msg)
-    weight = check_sample_weight(sample_weight, features.n_samples)
-    target = replace(target, duration=time_feature(target.duration).astype(np.float64))
-    people = _People(features, target, weight)
-    if weight is None or weight.all():
-        return people
-    # Nobody of weight 0 may have a say in labels, horizons or bins.
-    people = people.take(np.flatnonzero(weight))
-    return replace(people, target=check_survival_target(people.target, event_ids=event_ids))
-
-
-def _rows(features: Features, rows: slice | npt.NDArray[np.int64]) -> Features:
-    return replace(features, values=features.values[rows])
 
 
 def _one_time(time: Any, name: str) -> float:

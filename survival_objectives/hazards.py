@@ -45,7 +45,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives.population import Alone, Reduction
+from survival_objectives._fit.population import LocalReduction, Reduction
 
 __all__ = [
     "LOCAL",
@@ -63,7 +63,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 #: The reduction of a process that has all people.
-LOCAL = Alone()
+LOCAL = LocalReduction()
 
 # Nobody's outcome speaks against a model more than this.
 _LEAST_LIKELIHOOD = 1e-7

@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from survival_objectives._fit.population import Reduction
 from survival_objectives.hazards import LOCAL, RiskRows
-from survival_objectives.population import Reduction
 from survival_objectives.validation import Features
 
 __all__ = ["LinearDesign", "ridge_hazards"]

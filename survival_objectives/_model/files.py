@@ -24,12 +24,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from survival_objectives import _boosters
+from survival_objectives._fit.engine import ENGINES, Engine, engine
 from survival_objectives._model.curves import CurveShape, KnotCurves, StepCurves
 from survival_objectives._model.fitted import FittedModel, ModelFrame, StackedModel, TrainingRecord
 from survival_objectives._model.mixture import HazardMixture
 from survival_objectives._model.windows import WindowCurves
-from survival_objectives._parameters import HAZARDS, METHODS
+from survival_objectives._parameters import GIVEN, HAZARDS, METHODS
 from survival_objectives._version import __version__
 from survival_objectives.marginal import StepFunction
 from survival_objectives.time_axis import TimeAxis
@@ -53,7 +53,7 @@ def save(model: FittedModel, path: Any) -> None:
     if path.exists():
         msg = f"{str(path)!r} exists already. Choose another folder, or remove it first."
         raise FileExistsError(msg)
-    adapter = _boosters.adapter(model.frame.engine)
+    adapter = engine(model.frame.engine)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
         draft = Path(folder) / "model"
@@ -61,8 +61,8 @@ def save(model: FittedModel, path: Any) -> None:
         described, boosters = model.to_plain()
         digests = {}
         for name, booster in boosters.items():
-            file = draft / adapter.FILE_NAME.format(name=name)
-            adapter.Booster.save(booster, str(file))
+            file = draft / adapter.file_name.format(name=name)
+            adapter.save(booster, str(file))
             digests[name] = _digest(file)
         content = {**_frame_content(model), **described, "files": digests}
         content["digest"] = _content_digest(content)
@@ -154,8 +154,8 @@ def _check_content(content: dict[str, Any]) -> None:
             raise ValueError(msg)
         if content["median_duration"] is not None:
             _finite(content["median_duration"], "median_duration", 0.0)
-    check_choice(content["engine"], "engine", _boosters.ENGINES)
-    check_choice(content["censoring_method"], "censoring_method", METHODS)
+    check_choice(content["engine"], "engine", tuple(ENGINES))
+    check_choice(content["censoring_method"], "censoring_method", (*METHODS, GIVEN))
     event_ids = _list(content["event_ids"], "event_ids", lambda value: _whole(value, "a label", 0))
     if event_ids[:1] != [0] or len(event_ids) < 2 or not _is_increasing(event_ids):
         msg = f"event_ids are {event_ids}, not 0 and increasing labels"
@@ -363,8 +363,8 @@ def _try_elsewhere(path: Path) -> None:
     raise ValueError(msg)
 
 
-def _file_name(engine: str, name: str) -> str:
-    return str(_boosters.adapter(engine).FILE_NAME.format(name=name))
+def _file_name(engine_name: str, name: str) -> str:
+    return engine(engine_name).file_name.format(name=name)
 
 
 def _digest(file: Path) -> str:
@@ -440,19 +440,19 @@ def _curves(content: Mapping[str, Any], frame: ModelFrame) -> CurveShape:
     return KnotCurves.from_plain(frame.axis, content["curves"])
 
 
-def _booster(adapter: Any, file: Path) -> Any:
+def _booster(adapter: Engine, file: Path) -> Any:
     try:
-        return adapter.Booster.load(str(file))
+        return adapter.load(str(file))
     except Exception as error:
         msg = f"the engine cannot read {file.name} ({error})"
         raise ValueError(msg) from error
 
 
 def _restore(path: Path, content: dict[str, Any], parameters: dict[str, Any]) -> FittedModel:
-    engine, names, event_names = content["engine"], content["names"], content.get("event_names")
+    names, event_names = content["names"], content.get("event_names")
     t_max = float(content["t_max"])
     frame = ModelFrame(
-        engine=engine,
+        engine=content["engine"],
         schema=Features(
             np.empty((0, content["n_features"]), np.float32),
             None if names is None else tuple(names),
@@ -475,9 +475,11 @@ def _restore(path: Path, content: dict[str, Any], parameters: dict[str, Any]) ->
         n_events=None if counts is None else np.array(counts, dtype=np.int64),
         n_floored=content["n_floored"],
     )
-    adapter = _boosters.adapter(engine)
-    models = {name: _booster(adapter, path / _file_name(engine, name)) for name in content["files"]}
-    new_booster = _boosters.finished_boosters(frame, method)
+    models = {
+        name: _booster(engine(frame.engine), path / _file_name(frame.engine, name))
+        for name in content["files"]
+    }
+    new_booster = finished_boosters(frame, method)
     curves = _curves(content, frame)
     if method == HAZARDS:
         assert isinstance(curves, KnotCurves)  # As was checked.

@@ -124,7 +124,8 @@ class TrainingRecord:
     history : list of RoundRecord
         Held-out losses.
     refreshed_rounds : list of int
-    n_floored : int
+    n_floored, n_weighted_rows : int
+        Rows whose weight the floor limits, of all that have a weight.
     """
 
     method: str
@@ -133,6 +134,7 @@ class TrainingRecord:
     history: list[Any] = field(default_factory=list)
     refreshed_rounds: list[int] = field(default_factory=list)
     n_floored: int = 0
+    n_weighted_rows: int = 0
 
 
 class MarginalCensoring:
@@ -337,11 +339,25 @@ class StackedModel(FittedModel):
 
     @property
     def censoring(self) -> CensoringModel:
-        """The boosted model of censoring or, where there is none, the marginal curve."""
+        """The user's or the boosted model of censoring; where there is none, the marginal curve."""
+        given = self.frame.parameters["censoring"]
+        if not isinstance(given, str):
+            found: CensoringModel = given
+            return found
         if self.censoring_trees is None:
             return MarginalCensoring(self.frame.censoring_curve)
         return BoostedCensoring(
             _Margin(self.censoring_trees), self.censoring_start, self.schema, self.frame.axis
+        )
+
+    @property
+    def portable(self) -> StackedModel:
+        """The model without boosters of this process; `wrapped` makes new ones."""
+        censoring = self.censoring_trees
+        return replace(
+            self,
+            trees=EngineTrees(None, self.booster),
+            censoring_trees=None if censoring is None else EngineTrees(None, censoring.model),
         )
 
     def wrapped(self, new_booster: BoosterMaker) -> StackedModel:

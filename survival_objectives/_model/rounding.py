@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from survival_objectives.population import MAX_TIMES, Population
+from survival_objectives._fit.population import MAX_TIMES, Population
 
 __all__ = ["check_same_time_unit", "rounded_horizon", "two_digits"]
 
