@@ -40,12 +40,13 @@ from survival_objectives._model.fitted import (
     StackedModel,
     snapshot,
 )
-from survival_objectives._model.mixture import HazardMixture
+from survival_objectives._model.mixture import HazardMixture, Mixture
 from survival_objectives._parameters import HAZARDS, METHODS, by_method, chosen_method
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.horizon_view import view_at
 from survival_objectives.limits import check_limits
 from survival_objectives.metrics import integrated_brier_score
+from survival_objectives.onnx_export import Exportable, OnnxMixin, StackedTrees
 from survival_objectives.outcomes import EVENT_FREE, named_outcomes, survival_outcomes
 from survival_objectives.stacking import HorizonSampler, TimeStacker
 from survival_objectives.validation import (
@@ -74,7 +75,7 @@ _N_TIMES = 101
 _CALLER = 3
 
 
-class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
+class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[misc]
     r"""Gradient boosted trees for survival analysis and competing risks.
 
     Predicts, for every person and time, the probability of being event-free and of having had each
@@ -802,6 +803,25 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         model._check_parameters()
         parameters: dict[str, Any] = model.get_params(deep=False)
         return parameters
+
+    def _exportable(self) -> Exportable:
+        model, frame = self._model, self._model.frame
+        if isinstance(model, HazardMixture):
+            trees: Mixture | StackedTrees = model.mixture
+        else:
+            assert isinstance(model, StackedModel)
+            forest = model.trees.forest()
+            trees = StackedTrees(forest, model.start, model.trees.reference, model.is_monotone)
+        return Exportable(
+            frame.schema,
+            tuple(frame.event_ids.tolist()),
+            self.event_names_,
+            frame.axis,
+            model.curves,
+            trees,
+            model.incidence,
+            frame.last_time,
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")

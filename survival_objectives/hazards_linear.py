@@ -36,8 +36,8 @@ Float32Array = npt.NDArray[np.float32]
 #: Kinds of columns besides the levels 0, 1, ... of a category.
 NUMBER, MISSING = -1, -2
 
-# Standardised values further out than this would pull at the coefficients.
-_FARTHEST = 4.0
+#: Standardised values further out than this would pull at the coefficients.
+FARTHEST = 4.0
 # Columns of a category: its most frequent levels.
 _MOST_LEVELS = 32
 # Columns with coefficients; with more, those with the steepest gradients at zero.
@@ -108,7 +108,7 @@ class LinearDesign:
         for number, (feature, kind) in enumerate(zip(self.feature, self.kind, strict=True)):
             column = _column(values[:, feature], kind)
             standardised = (column - self.mean[number]) / self.scale[number]
-            matrix[:, number] = np.clip(standardised, -_FARTHEST, _FARTHEST)
+            matrix[:, number] = np.clip(standardised, -FARTHEST, FARTHEST)
         return np.nan_to_num(matrix, copy=False, nan=0.0)
 
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from survival_objectives._boosters import finished_boosters
 from survival_objectives._fit.engine import ENGINES, Engine, engine
 from survival_objectives._model.curves import CurveShape, KnotCurves, StepCurves
 from survival_objectives._model.fitted import FittedModel, ModelFrame, StackedModel, TrainingRecord
