@@ -6,8 +6,7 @@ import sys
 
 import numpy as np
 
-from survival_objectives._model.files import load
-from survival_objectives.estimator import checked_parameters
+from survival_objectives.estimator import SurvivalBoost
 from survival_objectives.validation import Features
 
 __all__: list[str] = []
@@ -15,7 +14,7 @@ __all__: list[str] = []
 
 def main(path: str) -> None:
     """Read all files of a model in every way in which predictions read them."""
-    model = load(path, checked_parameters)
+    model = SurvivalBoost.load(path).fitted_model
     schema, times = model.schema, model.frame.times
     # Few people go through the engine, many through trees that were read out of it.
     for n_people in (2, model.n_walked + 1):

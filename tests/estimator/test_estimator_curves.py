@@ -154,9 +154,7 @@ def test_training_margins_are_prediction_margins(engine, monkeypatch):
             model.set_params(n_estimators=n_estimators).fit(X, y)
         loop = loops[-1]
         stack = loop._stacks[0]
-        final = model._model.trees.booster.contribution(
-            stack.events.matrix(loop.features), 0, n_estimators
-        )
+        final = model._model.trees.booster.contribution(stack.events.matrix(loop.features), 0, n_estimators)
         assert_allclose(
             np.asarray(final) + model._model.start, loop.events.margin(stack.event_key), atol=1e-5
         )
@@ -194,9 +192,7 @@ def test_the_answer_at_a_time_depends_on_nothing_else(engine, fitted, data):
 
 def test_curves_are_flat_beyond_the_latest_horizon(engine, fitted, data):
     model = fitted(engine)
-    end, later = model.predict_cumulative_incidence(
-        data.X, [model._model.frame.t_max, 1e12]
-    ).transpose(2, 0, 1)
+    end, later = model.predict_cumulative_incidence(data.X, [model._model.frame.t_max, 1e12]).transpose(2, 0, 1)
     assert_array_equal(end, later)
 
 

@@ -13,10 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from survival_objectives.boosting import BoostingLoop, coarse_censoring_curve
 
 from survival_objectives import SurvivalBoost, estimator
-from survival_objectives._fit.loop import BoostingLoop
-from survival_objectives._fit.plan import coarse_censoring_curve
 from survival_objectives.metrics import concordance_index
 from survival_objectives.validation import check_survival_target
 
@@ -53,9 +52,7 @@ def test_defect_02_training_scores_are_prediction_scores(engine, data, monkeypat
     model = boost(engine, n_estimators=30).fit(data.X, data.y)
     for stack in loops[0]._stacks:
         rows = stack.events.matrix(loops[0].features)
-        final = (
-            np.asarray(model._model.trees.booster.contribution(rows, 0, 30)) + model._model.start
-        )
+        final = np.asarray(model._model.trees.booster.contribution(rows, 0, 30)) + model._model.start
         assert_allclose(loops[0].events.margin(stack.event_key), final, atol=1e-5)
 
 

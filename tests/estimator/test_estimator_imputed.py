@@ -9,9 +9,9 @@ from estimator_data import boost, same_booster, simulated
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from survival_objectives.boosting import BoostingLoop
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._fit.loop import BoostingLoop
 from survival_objectives.adapters.external_memory import fit_external
 from survival_objectives.datasets import integrated_squared_error
 from survival_objectives.losses import probabilities

@@ -195,9 +195,7 @@ def test_warm_start_goes_on(engine):
     again = adapter.Booster(model._tree_settings(2, 0), half)
     assert again.n_rounds == 20
     assert_allclose(
-        model._model.trees.booster.contribution(rows, 0, 20),
-        again.contribution(rows, 0, 20),
-        atol=1e-6,
+        model._model.trees.booster.contribution(rows, 0, 20), again.contribution(rows, 0, 20), atol=1e-6
     )
     assert not np.array_equal(model.predict(people.X), first)
     # As good as forty rounds at once, and better than twenty.
