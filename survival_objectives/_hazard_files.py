@@ -202,7 +202,7 @@ def _check(content: dict[str, Any]) -> None:
         raise ValueError(msg)
     for weight in weights.values():
         _finite(weight, "a weight", 0.0, 1.0)
-    _whole(content["n_folds"], "n_folds", 2)
+    _whole(content["n_folds"], "n_folds", 0)
 
 
 def _check_files(path: Path, content: dict[str, Any]) -> None:

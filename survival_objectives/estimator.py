@@ -49,6 +49,7 @@ from survival_objectives.horizon_view import view_at
 from survival_objectives.limits import check_limits
 from survival_objectives.marginal import StepFunction
 from survival_objectives.metrics import integrated_brier_score
+from survival_objectives.onnx_export import Exportable, OnnxMixin, StackedTrees
 from survival_objectives.outcomes import EVENT_FREE, named_outcomes, survival_outcomes
 from survival_objectives.stacking import HorizonSampler, TimeStacker, stacked_matrix
 from survival_objectives.time_axis import TimeAxis
@@ -79,7 +80,7 @@ _N_TIMES = 101
 _CALLER = 3
 
 
-class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
+class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[misc]
     r"""Gradient boosted trees for survival analysis and competing risks.
 
     Predicts, for every person and time, the probability of being event-free and of having had each
@@ -875,6 +876,20 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         """
         model: SurvivalBoost = persistence.load(cls, path, isolated=isolated)
         return model
+
+    def _exportable(self) -> Exportable:
+        return Exportable(
+            self._schema,
+            tuple(self.event_ids_.tolist()),
+            self.event_names_,
+            self._axis,
+            self._shape,
+            StackedTrees(
+                self._forest(), self._start, self._events.reference, self._fitted.monotone
+            ),
+            self._curves,
+            float(self.times_[-1]),
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "booster_")

@@ -27,7 +27,8 @@ from survival_objectives._fit.engine import (
 from survival_objectives._fit.plan import coarse_censoring_curve
 from survival_objectives._fit.population import LocalReduction, Population
 from survival_objectives._hazard_models import LINEAR, Mixture
-from survival_objectives._hazard_training import HazardPeople, HazardSettings, HazardTraining
+from survival_objectives._hazard_people import ALL_ROWS, HazardPeople, InMemory
+from survival_objectives._hazard_training import HazardSettings, HazardTraining
 from survival_objectives.curves import KnotCurves, marginal_hazard, time_knots
 from survival_objectives.estimator import (
     _Curve,
@@ -38,6 +39,7 @@ from survival_objectives.estimator import (
 from survival_objectives.fitted import rounded_horizon
 from survival_objectives.limits import _check_threads
 from survival_objectives.metrics import integrated_brier_score
+from survival_objectives.onnx_export import Exportable, OnnxMixin
 from survival_objectives.outcomes import EVENT_FREE, named_outcomes
 from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
 from survival_objectives.trees import Forest
@@ -83,7 +85,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
 _NO_FOREST = Forest([], 1, 0, at_most=True)
 
 
-class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
+class HazardBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[misc]
     r"""A mixture of linear and boosted hazards for survival analysis and competing risks.
 
     Time is divided into intervals with about equally many events. Three models predict the
@@ -106,9 +108,10 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         Depth of the trees.
     linear : bool, default=True
         Whether to mix in linear hazards, and trees that start from them.
-    n_rows_per_person : int, default=8
+    n_rows_per_person : int, "all" or None, default=None
         Most intervals in which a person is seen before the last one. People who live through more
-        of them are seen in a random part that stands for all.
+        of them are seen in a random part that stands for all. None: 8, and fewer above 50 000
+        people, of whom then only a part may be used.
     n_folds : int, default=2
         Parts of the people. Each is held out once.
     min_leaf_people : float, default=15.0
@@ -163,7 +166,7 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         learning_rate: float = 0.15,
         max_depth: int = 4,
         linear: bool = True,
-        n_rows_per_person: int = 8,
+        n_rows_per_person: int | str | None = None,
         n_folds: int = 2,
         min_leaf_people: float = 15.0,
         min_split_gain: float | None = None,
@@ -222,7 +225,7 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         aligned = people.aligned(self._axis)
         training = HazardTraining(
             HazardPeople(
-                people.features,
+                InMemory(people.features),
                 aligned.target.event,
                 self._axis.number(aligned.target.duration),
                 people.weight,
@@ -240,8 +243,10 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         check_choice(self.engine, "engine", tuple(ENGINES))
-        for name in ("n_estimators", "max_depth", "n_rows_per_person", "n_folds"):
+        for name in ("n_estimators", "max_depth", "n_folds"):
             check_positive_int(getattr(self, name), name)
+        if self.n_rows_per_person not in (None, ALL_ROWS):
+            check_positive_int(self.n_rows_per_person, "n_rows_per_person")
         check_fraction(self.learning_rate, "learning_rate", zero=False)
         for name, types, wanted in (
             ("linear", (bool, np.bool_), "True or False"),
@@ -257,7 +262,7 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         adapter = engine(engine_to_use(self.engine))
         for name, (low, high) in {**_LIMITS, "max_depth": (1, adapter.max_depth)}.items():
             value = getattr(self, name)
-            if value is not None and not low <= value <= high:
+            if value not in (None, ALL_ROWS) and not low <= value <= high:
                 msg = f"`{name}` must be from {low:g} to {high:g}; got {value!r}."
                 raise ValueError(msg)
         _check_threads(self.n_jobs)
@@ -567,6 +572,18 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         """
         model: HazardBoost = _hazard_files.load(cls, path)
         return model
+
+    def _exportable(self) -> Exportable:
+        return Exportable(
+            self._schema,
+            tuple(self.event_ids_.tolist()),
+            self.event_names_,
+            self._axis,
+            self._shape,
+            self._mixture,
+            self._curves,
+            float(self.times_[-1]),
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "booster_")

@@ -269,10 +269,7 @@ def engine_to_use(wanted: str) -> str:
     for name in (wanted, *ENGINES):
         if is_installed(name):
             return name
-    msg = (
-        f"No engine is installed ({', '.join(ENGINES)}). "
-        f'Use: pip install "survival-objectives[{wanted}]"'
-    )
+    msg = f"No engine is installed ({', '.join(ENGINES)}). Use: pip install {wanted}"
     raise ImportError(msg)
 
 
@@ -287,9 +284,8 @@ def installed_engine(wanted: str) -> str:
 def packed_state(trees: bytes, margins: list[FloatArray]) -> bytes:
     """Trees and the margins of all registered rows as bytes, for `Booster.state`."""
     stream = io.BytesIO()
-    np.savez(
-        stream, trees=np.frombuffer(trees, np.uint8), **{str(i): m for i, m in enumerate(margins)}
-    )
+    arrays: dict[str, Any] = {str(number): margin for number, margin in enumerate(margins)}
+    np.savez(stream, trees=np.frombuffer(trees, np.uint8), **arrays)
     return stream.getvalue()
 
 

@@ -41,6 +41,7 @@ from survival_objectives._fit.schemes import (
     KaplanMeierScheme,
     WeightSettings,
 )
+from survival_objectives._progress import progress_hook
 from survival_objectives.censoring import (
     CensoringModel,
     KaplanMeierCensoring,
@@ -265,7 +266,9 @@ class StackedTraining:
         with Progress(
             loop.settings.n_rounds, "loss" if held_rows is None else "held-out loss"
         ) as progress:
-            loop.on_chunk = progress.advance if self.settings.verbose else None
+            loop.on_chunk = (
+                progress.advance if self.settings.verbose else progress_hook(loop.settings.n_rounds)
+            )
             loop.run(held_rows)
         return self._result(loop, batches, prepared)
 
