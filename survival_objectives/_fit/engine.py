@@ -287,9 +287,8 @@ def installed_engine(wanted: str) -> str:
 def packed_state(trees: bytes, margins: list[FloatArray]) -> bytes:
     """Trees and the margins of all registered rows as bytes, for `Booster.state`."""
     stream = io.BytesIO()
-    np.savez(
-        stream, trees=np.frombuffer(trees, np.uint8), **{str(i): m for i, m in enumerate(margins)}
-    )
+    arrays: dict[str, Any] = {str(number): margin for number, margin in enumerate(margins)}
+    np.savez(stream, trees=np.frombuffer(trees, np.uint8), **arrays)
     return stream.getvalue()
 
 

@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import estimator
+from survival_objectives._fit.loop import BoostingLoop
 from survival_objectives._model.curves import StepCurves
 from survival_objectives._model.forest import (
     Forest,
@@ -141,23 +142,22 @@ def test_training_margins_are_prediction_margins(engine, monkeypatch):
     # Without much else to split on, categories are split on again and again.
     X = X[["city", "sex"]]
     loops = []
-    run = estimator.BoostingLoop.run
+    run = BoostingLoop.run
 
     def remember(loop, held_out=None):
         loops.append(loop)
         run(loop, held_out)
 
-    monkeypatch.setattr(estimator.BoostingLoop, "run", remember)
+    monkeypatch.setattr(BoostingLoop, "run", remember)
     model = boost(engine, n_estimators=30, learning_rate=0.2, warm_start=True).fit(X, y)
     for n_estimators in (30, 60):
         if n_estimators > 30:
             model.set_params(n_estimators=n_estimators).fit(X, y)
         loop = loops[-1]
-        stack = loop._stacks[0]
-        final = model._model.trees.booster.contribution(stack.events.matrix(loop.features), 0, n_estimators)
-        assert_allclose(
-            np.asarray(final) + model._model.start, loop.events.margin(stack.event_key), atol=1e-5
-        )
+        draw, key = loop._draws[0]
+        rows, start = next(loop.people.event_matrices(draw.number, model._model.start))
+        final = model._model.trees.booster.contribution(rows, 0, n_estimators)
+        assert_allclose(np.asarray(final) + start, loop.events.margin(key), atol=1e-5)
 
 
 # ------------------------------------------------------------------------------------ monotone
@@ -192,7 +192,9 @@ def test_the_answer_at_a_time_depends_on_nothing_else(engine, fitted, data):
 
 def test_curves_are_flat_beyond_the_latest_horizon(engine, fitted, data):
     model = fitted(engine)
-    end, later = model.predict_cumulative_incidence(data.X, [model._model.frame.t_max, 1e12]).transpose(2, 0, 1)
+    end, later = model.predict_cumulative_incidence(
+        data.X, [model._model.frame.t_max, 1e12]
+    ).transpose(2, 0, 1)
     assert_array_equal(end, later)
 
 
