@@ -29,6 +29,7 @@ from survival_objectives._hazard_people import (
     CROSS_FITTED_PEOPLE,
     HazardPeople,
     RowBudget,
+    most_rounds,
     one_held_out_part,
     stratified_folds,
 )
@@ -58,6 +59,8 @@ _PENALTIES = (100.0, 10.0, 1.0)
 _ROUNDS_PER_LOOK = 10
 # Rounds go on while two looks gain this share of what all rounds have gained, or this much.
 _LEAST_GAIN_SHARE, _LEAST_GAIN = 0.01, 1.0
+# The same where one part of many people is held out: their gains are less noisy.
+_LEAST_GAIN_SHARE_OF_MANY = 0.001
 # Where one part is held out, the better of two kinds of trees after so many rounds goes on.
 _RACE_ROUNDS = 30
 # People on whose held-out curves levels are calibrated and weights are estimated.
@@ -75,8 +78,8 @@ class HazardSettings:
 
     Attributes
     ----------
-    n_rounds : int
-        Most rounds of boosting.
+    n_rounds : int or None
+        Most rounds of boosting; None follows the number of people.
     n_folds : int
         Parts that are held out in turn, up to 50 000 people.
     rows_per_person : int, "all" or None
@@ -88,7 +91,7 @@ class HazardSettings:
         held-out people, 10 rounds apart, gain next to nothing.
     """
 
-    n_rounds: int
+    n_rounds: int | None
     n_folds: int
     rows_per_person: int | str | None
     linear: bool
@@ -178,6 +181,8 @@ class HazardTraining:
         """Who is fitted to, who is held out, and the rows of both."""
         settings, reduction = self.settings, self.reduction
         n_people = float(reduction.sum(people.n_samples))
+        #: Most rounds of boosting.
+        self.n_rounds = settings.n_rounds or most_rounds(n_people)
         budget = RowBudget.of(n_people, settings.rows_per_person)
         chosen = budget.chosen(people.n_samples, stream)
         if chosen is not None:
@@ -438,7 +443,7 @@ class _Candidate:
     def fit(self) -> None:
         """Fit the models without the held-out people."""
         if self.kind != LINEAR:
-            self.boost(self._training.settings.n_rounds)
+            self.boost(self._training.n_rounds)
         else:
             self._levels = self._start_levels()
         trained: Sequence[Any] = [None] * len(self._levels)
@@ -526,7 +531,7 @@ class _Candidate:
         if self._boosters is None:
             self._begin()
         boosters = self._boosters or []
-        n_rounds = min(n_rounds, training.settings.n_rounds)
+        n_rounds = min(n_rounds, training.n_rounds)
         while self.rounds[-1] < n_rounds and not self._is_flat():
             n_more = min(_ROUNDS_PER_LOOK, n_rounds - self.rounds[-1])
             for booster, key, rows in zip(boosters, self._keys, training.kept, strict=True):
@@ -581,12 +586,14 @@ class _Candidate:
 
     def _is_flat(self) -> bool:
         """Whether the last looks have gained next to nothing."""
-        patience = self._training.settings.patience
+        training = self._training
+        patience = training.settings.patience
         if patience is not None:
             return self.rounds[-1] - self.n_rounds >= patience
         if len(self.gained) < 3:
             return False
-        least = max(_LEAST_GAIN, _LEAST_GAIN_SHARE * (max(self.gained) - self.gained[0]))
+        share = _LEAST_GAIN_SHARE if training.n_folds else _LEAST_GAIN_SHARE_OF_MANY
+        least = max(_LEAST_GAIN, share * (max(self.gained) - self.gained[0]))
         return self.gained[-1] - self.gained[-3] < least
 
     # ------------------------------------------------------------------------------------- models
