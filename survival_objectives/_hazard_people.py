@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -127,7 +127,7 @@ class HazardPeople:
         """Weights of some people."""
         return None if self.weight is None else self.weight[chosen]
 
-    def features(self, chosen: IntArray) -> Features:
+    def features(self, chosen: npt.NDArray[np.integer[Any]]) -> Features:
         """Features of some people, whose numbers rise, in memory."""
         if isinstance(self.batches, InMemory) and len(chosen) == self.n_samples:
             return self.batches.features

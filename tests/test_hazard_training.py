@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import _hazard_people, _hazard_training
+from survival_objectives import _hazard_people, _hazard_problem
 from survival_objectives._hazard_models import LINEAR, ON_LINEAR, TREES, Mixture
 from survival_objectives._hazard_people import (
     HazardPeople,
@@ -288,7 +288,7 @@ def test_two_processes_train_the_mixture_of_one(monkeypatch: pytest.MonkeyPatch)
     def alternating(event: Any, *_: Any) -> Any:
         return np.arange(len(event)) % 2
 
-    monkeypatch.setattr(_hazard_training, "stratified_folds", alternating)
+    monkeypatch.setattr(_hazard_problem, "stratified_folds", alternating)
     people = simulated(600, weighted=True)
     values = next(iter(people.batches))[1].values
     alone, _ = trained(people)
@@ -311,7 +311,7 @@ def test_two_processes_train_the_mixture_of_one(monkeypatch: pytest.MonkeyPatch)
 def test_processes_agree_though_one_has_no_events(
     n_cross_fitted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (_hazard_people, _hazard_training):
+    for module in (_hazard_people, _hazard_problem):
         monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", n_cross_fitted)
     people = simulated(700)
     censored = np.flatnonzero(people.event == 0)[:20]
@@ -380,13 +380,13 @@ def test_many_people_have_one_held_out_part(monkeypatch: pytest.MonkeyPatch) -> 
     values = next(iter(test.batches))[1].values
     booster = xgboost_booster(people)
     folds, _ = trained(people, replace(SETTINGS, rows_per_person=None), booster)
-    for module in (_hazard_people, _hazard_training):
+    for module in (_hazard_people, _hazard_problem):
         monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", 500)
-    monkeypatch.setattr(_hazard_training, "_LINEAR_PEOPLE", 1500)
-    monkeypatch.setattr(_hazard_training, "_CALIBRATION_ROWS", 3000)
+    monkeypatch.setattr(_hazard_problem, "_LINEAR_PEOPLE", 1500)
+    monkeypatch.setattr(_hazard_problem, "_CALIBRATION_ROWS", 3000)
     once, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
     # 3.18 rows per person: two, besides the last one.
-    assert len(training.rows.person) <= 4000 * 3
+    assert len(training.problem.rows.person) <= 4000 * 3
     assert once.n_folds == 0
     assert len(once.members) <= 2
     assert not {TREES, ON_LINEAR} <= set(once.members)
@@ -400,7 +400,7 @@ def test_many_people_have_one_held_out_part(monkeypatch: pytest.MonkeyPatch) -> 
     # Half of the people, where that is the share.
     monkeypatch.setattr(RowBudget, "of", classmethod(lambda cls, *_: cls(2, 0.5)))
     part, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
-    assert training.people.n_samples == 2000
+    assert training.problem.people.n_samples == 2000
     assert np.sqrt(np.mean((part.incidence(values) - folds.incidence(values)) ** 2)) < 0.07
 
 
@@ -410,9 +410,9 @@ def test_given_judges_choose_rounds_and_weights() -> None:
     booster = xgboost_booster(people)
     mixture, training = trained(people, booster=booster, judges=others)
     assert mixture.n_folds == 0
-    assert training.people.n_samples == 1200
-    assert set(training.kept[0].person) <= set(range(800))
-    assert set(training.judges) == set(range(800, 1200))
+    assert training.problem.people.n_samples == 1200
+    assert set(training.problem.kept[0].person) <= set(range(800))
+    assert set(training.problem.judges) == set(range(800, 1200))
     assert max(look.round for look in training.history) > 0
     # Judges with the outcomes of other people gain nothing by any tree or coefficient.
     order = np.random.default_rng(0).permutation(400)
@@ -434,8 +434,9 @@ def test_history_progress_and_patience() -> None:
     assert rounds == list(range(0, rounds[-1] + 1, 10))
     best = rounds[int(np.argmin(losses))]
     assert rounds[-1] == best + 30
-    assert mixture.members[TREES].refit.trees is not None
-    assert mixture.members[TREES].refit.trees.n_rounds == best
+    trees = mixture.members[TREES].refit.trees
+    assert trees is not None
+    assert trees.n_rounds == best
     assert calls == [(10, loss) for loss in losses[1:]]
     assert 0.5 < losses[0] < 5  # Per person.
 
@@ -445,7 +446,7 @@ def test_history_progress_and_patience() -> None:
 def test_resumed_mixtures_are_the_same(
     n_cross_fitted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (_hazard_people, _hazard_training):
+    for module in (_hazard_people, _hazard_problem):
         monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", n_cross_fitted)
     people = simulated(500)
     values = next(iter(people.batches))[1].values
