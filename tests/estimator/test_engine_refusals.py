@@ -18,6 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from survival_objectives import SurvivalBoost
 from survival_objectives._fit import engine_settings
 from survival_objectives._fit.stacked import StackedTraining
+from survival_objectives._model.forest import Forest
 from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import column_names
 from survival_objectives.validation import Features
