@@ -206,8 +206,12 @@ def run_info(options: argparse.Namespace, console: Console) -> int:
     if options.json:
         console.result(json.dumps(content, indent=1, ensure_ascii=False))
         return 0
-    for name in ("model", "engine", "rounds", "censoring"):
-        console.result(f"{name}: {content[name]}")
+    for name in ("model", "engine", "rounds", "censoring", "censoring_reason"):
+        if name in content:
+            console.result(f"{name.replace('_', ' ')}: {content[name]}")
+    if "parts" in content:
+        shown = {name: f"{weight:.0%}" for name, weight in content["parts"].items()}
+        console.result("parts of the mixture: " + _pairs(shown))
     console.result(f"latest time: {content['latest_time']:g}")
     console.result("versions: " + _pairs(content["versions"]))
     console.result("settings: " + _pairs(content["settings"]))
@@ -249,6 +253,10 @@ def _info(path: str, model: SurvivalBoost, schema: Schema | None) -> dict[str, A
             name: value for name, value in model.get_params().items() if value is not None
         },
     }
+    if getattr(model, "censoring_reason_", None):
+        content["censoring_reason"] = model.censoring_reason_
+    if getattr(model, "member_weights_", None):
+        content["parts"] = {name: float(part) for name, part in model.member_weights_.items()}
     if schema is None:
         content["versions"] = {}
         names = getattr(model, "feature_names_in_", range(model.n_features_in_))
