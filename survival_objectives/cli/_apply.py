@@ -90,7 +90,7 @@ def _predicted(
     batches = parallel(
         delayed(_batch)(model, schema, X.iloc[start : start + _BATCH], options) for start in starts
     )
-    parts = []
+    parts: list[pd.DataFrame] = []
     with console.bar("predicting", len(X), "people") as bar:
         for part in batches:
             parts.append(part)
