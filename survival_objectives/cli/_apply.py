@@ -95,7 +95,8 @@ def _predicted(
         for part in batches:
             parts.append(part)
             bar.at(sum(map(len, parts)))
-    return pd.concat(parts, ignore_index=True)
+    joined: pd.DataFrame = pd.concat(parts, ignore_index=True)
+    return joined
 
 
 def _batch(
