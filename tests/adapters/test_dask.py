@@ -18,7 +18,6 @@ import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
 from sklearn.base import clone
-from survival_objectives.adapters._dask_checkpoint import read_checkpoint
 
 from survival_objectives import SurvivalBoost
 from survival_objectives._fit.checkpoint import read_checkpoint
