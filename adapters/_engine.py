@@ -6,6 +6,7 @@ import re
 from importlib import import_module
 from types import ModuleType
 
+from survival_objectives._threads import passive_wait
 from survival_objectives.validation import Features
 
 __all__ = ["column_names", "import_engine", "rising_in_time"]
@@ -15,7 +16,8 @@ def import_engine(name: str, *, extra: str | None = None) -> ModuleType:
     """The engine's module, or an ImportError that names the extra to install."""
     extra = extra or name
     try:
-        return import_module(name)
+        with passive_wait():
+            return import_module(name)
     except ImportError as error:
         msg = (
             f'{name} is not installed. Install it with: pip install "survival-objectives[{extra}]"'

@@ -120,7 +120,7 @@ class HazardBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[misc]
     random_state : int, Generator, RandomState or None
         Seed. The same seed and number of threads give the same model, bit for bit.
     n_jobs : int, optional
-        Threads. Default: the engine's.
+        Threads; -1 for all that the process may use. Default: as many of them as there is work for.
     engine_params : dict, optional
         Settings in the engine's own terms; they win over those above.
 
