@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from survival_objectives.assessment import Assessment
+from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.estimator import SurvivalBoost
 from survival_objectives.marginal import aalen_johansen, kaplan_meier_censoring
 from survival_objectives.metrics import (
@@ -87,9 +88,16 @@ class Study:
     @property
     def axis(self) -> str:
         """Name of the axis of time."""
-        if self.time_unit and self.time_unit not in self.duration_name:
-            return f"{self.duration_name} ({self.time_unit})"
-        return self.duration_name
+        if self.time_unit is None or self.time_unit in self.duration_name:
+            return self.duration_name
+        if self.duration_name in self.time_unit:
+            return self.time_unit  # "day" and "days" need not both be said.
+        return f"{self.duration_name} ({self.time_unit})"
+
+    @property
+    def trains_without_weights(self) -> bool:
+        """Whether no row of training was weighted for censoring."""
+        return self.model.censoring_method_ in ("imputed", "hazards")
 
     @property
     def horizons(self) -> FloatArray:
@@ -138,7 +146,7 @@ class Column:
 
 
 def columns(features: Features, *, n_levels: int = 4) -> list[Column]:
-    """One `Column` a feature: its range, or its most frequent levels."""
+    """One `Column` per feature: its range, or its most frequent levels."""
     return [_column(features, position, n_levels) for position in range(features.n_features)]
 
 
@@ -575,13 +583,19 @@ class Weighing:
 
 
 def weighing(study: Study, *, n_times: int = 24) -> Weighing:
-    """Weights (20) of the metrics with the model's own censoring probabilities and floor."""
+    """Weights (20) of the metrics with the model's own censoring probabilities and floor.
+
+    A model that was trained without weights has no such probabilities; those of Kaplan-Meier, which
+    the scores use, stand in for them.
+    """
     rows = study.sample(_N_WEIGHED)
     people, floor = take_rows(study.X, rows), float(study.model.min_censoring_survival)
     duration, event = study.target.duration[rows], study.target.event[rows]
     times = np.unique(np.append(np.linspace(0, study.last, n_times + 1)[1:], study.horizons))
     shape = (len(rows), len(times))
-    censoring = study.model.censoring_
+    censoring = getattr(study.model, "censoring_", None)
+    if censoring is None:
+        censoring = KaplanMeierCensoring().fit(study.target)
     at_time = censoring.survival(np.broadcast_to(times, shape), people)
     at_exit = censoring.survival(duration, people, left=True)
     stayed = duration[:, None] > times
