@@ -16,19 +16,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives.adapters._boosting import OWNED, TreeSettings
+from survival_objectives._fit.engine import (
+    BatchJoiner,
+    Engine,
+    TreeSettings,
+    packed_state,
+    unpacked_state,
+)
+from survival_objectives._fit.engine_settings import OWNED, Choice, EngineSettings, Number, Whole
 from survival_objectives.adapters._catboost_pool import pool_columns
 from survival_objectives.adapters._engine import import_engine, rising_in_time
-from survival_objectives.adapters._engine_params import Choice, EngineSettings, Number, Whole
 from survival_objectives.trees import Forest, Tree
+from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
 
-__all__ = ["FILE_NAME", "MAX_DEPTH", "SETTINGS", "Booster"]
+__all__ = ["ENGINE", "SETTINGS", "Booster"]
 
-FILE_NAME = "{name}.cbm"
 
-MAX_DEPTH = 16
+_MAX_DEPTH = 16
 
 _L2_PEOPLE = 3.0
 
@@ -39,7 +45,7 @@ SETTINGS = EngineSettings(
     "catboost",
     {
         "learning_rate": Number(1e-6, 1),
-        "depth": Whole(1, MAX_DEPTH),
+        "depth": Whole(1, _MAX_DEPTH),
         "l2_leaf_reg": Number(0, 1e9),
         "rsm": Number(1e-6, 1),
         "border_count": Whole(1, 65535),
@@ -123,7 +129,7 @@ Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
 
 
-class Booster:
+class Booster(BatchJoiner):
     """Margins of all states (one cause: of that cause), boosted on several matrices in turn."""
 
     def __init__(self, settings: TreeSettings, model: Any = None) -> None:
@@ -248,6 +254,23 @@ class Booster:
             begin = end
         return total
 
+    def release(self) -> None:
+        for rows in (self._values, self._margins, self._pools, self._rows):
+            rows.clear()
+
+    def state(self) -> bytes:
+        if not self._chunks:
+            return b""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.cbm"
+            self.model(self.n_rounds).save_model(str(path))
+            return packed_state(path.read_bytes(), self._margins)
+
+    def restore(self, state: bytes) -> None:
+        if state:
+            trees, self._margins = unpacked_state(state)
+            self._chunks = [catboost.CatBoost().load_model(blob=trees)]
+
     def model(self, n_rounds: int) -> Any:
         """The native model of all chunks, cut to its first rounds."""
         if len(self._chunks) == 1:
@@ -259,26 +282,27 @@ class Booster:
         return joined
 
     def forest(self) -> Forest:
+        schema = self._settings.schema
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.json"
-            self._chunks[0].save_model(str(path), format="json")
+            # CatBoost knows categories by hashes, and lists those of the pool it is given.
+            pool = catboost.Pool(**self._columns(_all_codes(schema))) if schema.categories else None
+            self._chunks[0].save_model(str(path), format="json", pool=pool)
             content = json.loads(path.read_text())
-        floats = content["features_info"].get("float_features", [])
+        columns = _SplitColumns(content["features_info"])
         oblivious = content.get("oblivious_trees")  # None with another `grow_policy`.
-        time_column = self._settings.schema.n_features
         trees: list[Tree] = []
         breaks = None
         if oblivious is not None and all(
-            split["split_type"] == "FloatFeature"
+            split["split_type"] in ("FloatFeature", "OneHotFeature")
             for tree in oblivious
             for split in tree["splits"] or []
         ):
-            trees = [_tree(tree, floats, self._n_margins) for tree in oblivious]
+            trees = [_tree(tree, columns, self._n_margins) for tree in oblivious]
         else:
-            # CatBoost knows categories by their hashes only; it evaluates such trees itself.
-            time = next(info for info in floats if info["flat_feature_index"] == time_column)
-            breaks = np.asarray(time["borders"] or [], dtype=np.float32)
-        return Forest(trees, self._n_margins, time_column, at_most=True, breaks=breaks)
+            # Encodings of many categories are known to CatBoost only; it evaluates such trees.
+            breaks = columns.borders(schema.n_features)
+        return Forest(trees, self._n_margins, schema.n_features, at_most=True, breaks=breaks)
 
     def shap_values(self, values: Float32Array) -> npt.ArrayLike:
         """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
@@ -295,16 +319,44 @@ class Booster:
         )
         return np.asarray(changes)
 
-    @staticmethod
-    def save(model: Any, path: str) -> None:
-        model.save_model(path)
 
-    @staticmethod
-    def load(path: str) -> Any:
-        return catboost.CatBoost().load_model(path)
+def _all_codes(schema: Features) -> Float32Array:
+    """Rows that hold every level of every categorical column, and the missing one."""
+    n_levels = max(len(levels) for levels in schema.categories.values())
+    values = np.zeros((n_levels + 1, schema.n_features + 1), np.float32)
+    values[:, sorted(schema.categories)] = np.append(np.arange(n_levels), np.nan)[:, None]
+    return values
 
 
-def _tree(oblivious: dict[str, Any], floats: list[dict[str, Any]], n_margins: int) -> Tree:
+class _SplitColumns:
+    """Columns and conditions of splits, from CatBoost's description of its features."""
+
+    def __init__(self, info: dict[str, Any]) -> None:
+        self._floats = info.get("float_features", [])
+        self._categories = info.get("categorical_features", [])
+        # A missing category is -1.
+        self._code = {
+            entry["hash"]: int(entry["value"]) for entry in info.get("cat_features_hash", [])
+        }
+
+    def borders(self, column: int) -> npt.NDArray[np.float32]:
+        """Borders of a numeric column."""
+        info = next(info for info in self._floats if info["flat_feature_index"] == column)
+        return np.asarray(info["borders"] or [], dtype=np.float32)
+
+    def condition(self, split: dict[str, Any]) -> tuple[int, float, bool, int | None]:
+        """Column, threshold, whether a missing value fails the split, and the code asked for."""
+        if split["split_type"] == "OneHotFeature":
+            info = self._categories[split["cat_feature_index"]]
+            # Written as a signed number in splits, as an unsigned one in the list of hashes.
+            code = self._code[split["value"] % 2**32]
+            return info["flat_feature_index"], 0.0, code != -1, code
+        info = self._floats[split["float_feature_index"]]
+        fails = info.get("nan_value_treatment", "AsIs") != "AsTrue"
+        return info["flat_feature_index"], float(np.float32(split["border"])), fails, None
+
+
+def _tree(oblivious: dict[str, Any], columns: _SplitColumns, n_margins: int) -> Tree:
     """A symmetric tree as a binary one: all nodes of a level share a split, the last one first."""
     splits = oblivious["splits"] or []
     depth = len(splits)
@@ -312,24 +364,51 @@ def _tree(oblivious: dict[str, Any], floats: list[dict[str, Any]], n_margins: in
     values = np.reshape(oblivious["leaf_values"], (2**depth, n_margins))
     feature, threshold, nan_left = [-1] * n_nodes, [0.0] * n_nodes, [False] * n_nodes
     value: list[Any] = [()] * n_nodes
+    left = [2 * node + 1 for node in range(n_nodes)]
+    right = [2 * node + 2 for node in range(n_nodes)]
+    categories: dict[int, frozenset[int]] = {}
+    conditions = [columns.condition(split) for split in splits]
     for node in range(n_nodes):
         level = (node + 1).bit_length() - 1
-        if node < n_inner:
-            # Heap order: the split of the highest bit of the leaf number is the root.
-            split = splits[depth - 1 - level]
-            info = floats[split["float_feature_index"]]
-            feature[node] = info["flat_feature_index"]
-            threshold[node] = float(np.float32(split["border"]))
-            nan_left[node] = info.get("nan_value_treatment", "AsIs") != "AsTrue"
-        else:
+        if node >= n_inner:
             value[node] = values[node - n_inner].tolist()
+            continue
+        # Heap order: the split of the highest bit of the leaf number is the root.
+        feature[node], threshold[node], fails, code = conditions[depth - 1 - level]
+        nan_left[node] = fails
+        if code is not None:
+            # The category that CatBoost asks for goes right; trees list those that go left.
+            categories[node] = frozenset([code])
+            left[node], right[node] = right[node], left[node]
+            nan_left[node] = not fails
     return Tree(
         feature=feature,
         threshold=threshold,
-        left=[2 * node + 1 for node in range(n_nodes)],
-        right=[2 * node + 2 for node in range(n_nodes)],
+        left=left,
+        right=right,
         nan_left=nan_left,
-        categories={},
+        categories=categories,
         value=value,
         first_margin=0,
     )
+
+
+def _save(model: Any, path: str) -> None:
+    model.save_model(path)
+
+
+def _load(path: str) -> Any:
+    return catboost.CatBoost().load_model(path)
+
+
+ENGINE = Engine(
+    name="catboost",
+    booster=Booster,
+    settings=SETTINGS,
+    max_depth=_MAX_DEPTH,
+    file_name="{name}.cbm",
+    # Every refresh begins a new model.
+    refresh_every=20,
+    save=_save,
+    load=_load,
+)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._fit.engine import ENGINES
 from survival_objectives._hazard_models import (
     LINEAR,
     ON_LINEAR,
@@ -23,7 +24,6 @@ from survival_objectives._hazard_models import (
 from survival_objectives._version import __version__
 from survival_objectives.hazards_linear import MISSING, LinearDesign
 from survival_objectives.persistence import (
-    ENGINES,
     _booster,
     _check_columns,
     _check_curve,
@@ -73,8 +73,8 @@ def save(model: Any, path: Any) -> None:
         digests = {}
         for name, hazard in _named_models(model._mixture).items():
             if hazard.model is not None:
-                file = draft / adapter.FILE_NAME.format(name=name)
-                adapter.Booster.save(hazard.model, str(file))
+                file = draft / adapter.file_name.format(name=name)
+                adapter.save(hazard.model, str(file))
                 digests[name] = _digest(file)
         content = {**_metadata(model), "files": digests}
         content["digest"] = _content_digest(content)
@@ -180,7 +180,7 @@ def _check(content: dict[str, Any]) -> None:
     if content["digest"] != _content_digest(content):
         msg = f"{_METADATA} is not as it was saved"
         raise ValueError(msg)
-    check_choice(content["engine"], "engine", ENGINES)
+    check_choice(content["engine"], "engine", tuple(ENGINES))
     event_ids = _list(content["event_ids"], "event_ids", lambda value: _whole(value, "a label", 0))
     if event_ids[:1] != [0] or len(event_ids) < 2 or not _is_increasing(event_ids):
         msg = f"event_ids are {event_ids}, not 0 and increasing labels"
@@ -202,7 +202,7 @@ def _check(content: dict[str, Any]) -> None:
         raise ValueError(msg)
     for weight in weights.values():
         _finite(weight, "a weight", 0.0, 1.0)
-    _whole(content["n_folds"], "n_folds", 2)
+    _whole(content["n_folds"], "n_folds", 0)
 
 
 def _check_files(path: Path, content: dict[str, Any]) -> None:

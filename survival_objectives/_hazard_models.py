@@ -61,7 +61,7 @@ class HazardTrees:
     def margin(self, values: Float32Array, n_intervals: int) -> FloatArray:
         """What the trees add to the margins of all causes, (K, M, n_samples)."""
         n_people, intervals = len(values), np.arange(n_intervals)
-        forest = self._forest()
+        forest = self.forest()
         if forest.is_readable and n_people * n_intervals > _ENGINE_ROWS:
             margin = forest.step_margins(values)[:, forest.interval(intervals)]
         else:
@@ -72,7 +72,14 @@ class HazardTrees:
             margin = flat.reshape(n_people, n_intervals, -1).transpose(2, 1, 0)
         return against_event_free(margin, reference=self.booster.reference)
 
-    def _forest(self) -> Forest:
+    def row_margin(self, values: Float32Array, interval: npt.ArrayLike) -> FloatArray:
+        """What the trees add to the margins of people in one interval each, (K, n_rows)."""
+        rows = stacked_rows(values, interval)
+        margin = np.asarray(self.booster.contribution(rows, 0, self.n_rounds), np.float64).T
+        return against_event_free(margin, reference=self.booster.reference)
+
+    def forest(self) -> Forest:
+        """The trees, read off the engine's model when first asked for."""
         if self._read is None:
             self._read = self.booster.forest()
         return self._read
@@ -120,9 +127,9 @@ class Member:
     weight : float
         In the mixture.
     folds : tuple of HazardModel
-        Each fitted to everybody but the people of one fold.
+        Each fitted to everybody but the people of one fold; none where one part was held out once.
     refit : HazardModel
-        Fitted to everybody.
+        Fitted to everybody, or to everybody but the part that was held out.
     """
 
     weight: float
@@ -131,6 +138,9 @@ class Member:
 
     def shares(self) -> Iterator[tuple[float, HazardModel]]:
         """Models with their shares: half for everybody's, the other half for those of the folds."""
+        if not self.folds:
+            yield self.weight, self.refit
+            return
         yield self.weight / 2, self.refit
         for model in self.folds:
             yield self.weight / (2 * len(self.folds)), model
@@ -154,6 +164,11 @@ class Mixture:
     def n_intervals(self) -> int:
         """Number of intervals between knots, M."""
         return int(next(iter(self.members.values())).refit.level.shape[1])
+
+    @property
+    def n_folds(self) -> int:
+        """Number of models per member that were fitted without a fold."""
+        return len(next(iter(self.members.values())).folds)
 
     def parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
         """People whose curves fit into memory together."""

@@ -369,21 +369,30 @@ class KnotCurves:
             Non-decreasing values between breaks.
         breaks : array of shape (n_steps - 1,)
         """
-        centre, radius = self._cells()
+        centre, radius = self.cell_windows()
         cells = averaged_incidence(incidence, breaks, centre, radius)
-        ends = self._feature(self.knots[1:])
-        n_trained = len(centre)
-        # The last cell lies before its knot: go on as steeply from its centre to the knot.
-        if n_trained >= 2 and ends[n_trained - 1] > centre[-1]:
-            before = ends[n_trained - 2]
-            stretch = (ends[n_trained - 1] - before) / (centre[-1] - before)
+        stretch = self.last_stretch()
+        if stretch != 1:
             last = cells[:, -2] + (cells[:, -1] - cells[:, -2]) * stretch
             cells[:, -1] = last / np.maximum(last.sum(axis=0), 1.0)
         return cells
 
+    def last_stretch(self) -> float:
+        """How much further the last rise goes, to the knot instead of the centre of its cell.
+
+        The last cell lies before its knot: curves go on as steeply from its centre to the knot.
+        """
+        centre, _ = self.cell_windows()
+        ends = self._feature(self.knots[1:])
+        n_trained = len(centre)
+        if n_trained < 2 or ends[n_trained - 1] <= centre[-1]:
+            return 1.0
+        before = ends[n_trained - 2]
+        return float((ends[n_trained - 1] - before) / (centre[-1] - before))
+
     def at_knots(self, cells: FloatArray) -> FloatArray:
         """Calibrated incidences at all knots, (K, M + 1, n_samples), from those at trained ones."""
-        hazard = self._mixed(self._hazards(cells)) * self.factor[:, :, None]
+        hazard = self.mixed(self._hazards(cells)) * self.factor[:, :, None]
         total = hazard.sum(axis=0)
         hazard /= np.maximum(total, 1.0)
         survival = np.cumprod(1 - np.minimum(total, 1.0), axis=0)
@@ -425,7 +434,7 @@ class KnotCurves:
         share: FloatArray = course / np.bincount(block, weights=course)[block]
         return share
 
-    def _mixed(self, hazard: FloatArray) -> FloatArray:
+    def mixed(self, hazard: FloatArray) -> FloatArray:
         """What r multiplies in (18), and in untrained intervals the marginal hazard."""
         mixed = np.repeat(self.hazard[:, :, None], hazard.shape[2], axis=2)
         n_trained = len(self.trained_knots)
@@ -442,7 +451,7 @@ class KnotCurves:
     def _feature(self, numbers: FloatArray) -> FloatArray:
         return self.axis.answering(numbers * self.axis.unit) if self.axis.unit else numbers
 
-    def _cells(self) -> tuple[FloatArray, FloatArray]:
+    def cell_windows(self) -> tuple[FloatArray, FloatArray]:
         """Centres and radii of the cells around the knots that training reached."""
         knots = self.knots
         middle = (knots[:-1] + knots[1:]) / 2

@@ -2,90 +2,68 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import logging
 import numbers
-import sys
-import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from survival_objectives import persistence
 from survival_objectives._display import DisplayMixin
-from survival_objectives.boosting import (
-    BoostingLoop,
-    HeldOut,
-    Imputation,
-    LoopSettings,
-    coarse_censoring_curve,
-    held_out_rows,
+from survival_objectives._fit.calibration import ENGINE_ROWS, PREDICTION_SIZE, TrainedTrees
+from survival_objectives._fit.cohort import (
+    Cohort,
+    MemoryBatches,
+    checked_eval_set,
+    split_cohort,
 )
-from survival_objectives.censoring import (
-    BoostedCensoring,
-    CensoringModel,
-    KaplanMeierCensoring,
-    censoring_log_odds,
-    time_feature,
+from survival_objectives._fit.engine import (
+    ENGINES,
+    Engine,
+    TreeSettings,
+    engine,
+    engine_to_use,
+    installed_engine,
+    is_installed,
 )
-from survival_objectives.curves import (
-    CurveShape,
-    KnotCurves,
-    StepCurves,
-    marginal_hazard,
-    time_knots,
+from survival_objectives._fit.plan import TimePlan
+from survival_objectives._fit.population import LocalReduction
+from survival_objectives._fit.stacked import (
+    METHODS,
+    StackedFit,
+    StackedSettings,
+    StackedTraining,
+    censoring_settings,
 )
-from survival_objectives.fitted import (
-    FittedSettings,
-    check_same_time_unit,
-    rounded_horizon,
-    two_digits,
-)
-from survival_objectives.fitted_checks import (
-    check_prediction_paths,
-    warn_if_constant,
-    warn_if_floored,
-)
+from survival_objectives.censoring import BoostedCensoring, CensoringModel
+from survival_objectives.curves import CurveShape
+from survival_objectives.fitted import FittedSettings
+from survival_objectives.fitted_checks import warn_if_constant, warn_if_floored
 from survival_objectives.horizon_view import view_at
 from survival_objectives.limits import check_limits
-from survival_objectives.losses import probabilities
-from survival_objectives.marginal import StepFunction, aalen_johansen
+from survival_objectives.marginal import StepFunction
 from survival_objectives.metrics import integrated_brier_score
+from survival_objectives.onnx_export import Exportable, OnnxMixin, StackedTrees
 from survival_objectives.outcomes import EVENT_FREE, named_outcomes, survival_outcomes
-from survival_objectives.persistence import ENGINES
-from survival_objectives.population import Alone, Population, Reduction
-from survival_objectives.stacking import (
-    HorizonSampler,
-    TimeStacker,
-    check_causes_seen,
-    event_role,
-    latest_weighted_horizon,
-    stacked_matrix,
-)
-from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
-from survival_objectives.trees import Forest, monotone_incidence
+from survival_objectives.stacking import HorizonSampler, TimeStacker, stacked_matrix
+from survival_objectives.time_axis import TimeAxis
+from survival_objectives.trees import Forest
 from survival_objectives.validation import (
     Features,
-    SurvivalTarget,
     check_choice,
     check_features,
     check_fraction,
     check_paired,
     check_positive_int,
     check_random_state,
-    check_sample_weight,
     check_survival_target,
-    check_time_resolution,
     check_times,
-    relative_weights,
     warn_about_outcomes,
 )
 
@@ -96,29 +74,13 @@ logger = logging.getLogger("survival_objectives")
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 
-# Numbers of curve values held at a time in prediction: 2^24 doubles are 128 MB.
-_PREDICTION_SIZE = 2**24
-# Up to here the engine's own prediction of every step costs less than walking all trees ourselves.
-_ENGINE_ROWS = 2**15
+_PREDICTION_SIZE, _ENGINE_ROWS = PREDICTION_SIZE, ENGINE_ROWS
 _N_TIMES = 101
-_REFRESH_EVERY = {"lightgbm": 10, "xgboost": 10, "catboost": 20}
-# The share of people whose follow-up ends before nearly all horizons that are even in time.
-_BULK_QUANTILE = 0.99
-# People on whose hazards the calibration in time is estimated.
-_CALIBRATION_PEOPLE = 20_000
-# Draws of horizons that are boosted on in turn.
-_N_STACKS = 3
-_METHODS = ("boosted", "kaplan-meier", "imputed")
-# The share of censored people above which they are imputed (benchmarks/imputation_study.py).
-_MANY_CENSORED = 2 / 3
-# Rounds, times the learning rate, after which the model fills in for censored people: it has all
-# but exp(-5) of its way behind it.
-_MARGINAL_ROUNDS = 5.0
-# Calls from `fit` to where training warns.
-_CALLER = 4
+# Frames from the caller of `fit` to where it is warned.
+_CALLER = 3
 
 
-class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
+class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[misc]
     r"""Gradient boosted trees for survival analysis and competing risks.
 
     Predicts, for every person and time, the probability of being event-free and of having had each
@@ -247,7 +209,7 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         n_horizons: int = 5,
         horizon_sampler: str | HorizonSampler = "mixture",
         refresh_every: int | None = None,
-        censoring: str = "auto",
+        censoring: str | CensoringModel = "auto",
         monotone: bool = True,
         time_smoothing: float = 0.03,
         early_stopping_rounds: int | None = None,
@@ -294,8 +256,8 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     # Two digits of the median duration; None in a model that was saved without it.
     _median_duration: float | None
     _fitted: FittedSettings
-    # How a part of the people learns about the others, where they train on several machines.
-    _reduction: Reduction = Alone()
+    _shape: CurveShape
+    _axis: TimeAxis
 
     # ---------------------------------------------------------------------------------- training
     def fit(
@@ -341,29 +303,43 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         if names is not None and eval_set is not None and len(eval_set) == 2:
             eval_set = eval_set[0], named_outcomes(eval_set[1], names=names, censored=censored)[0]
         self._check_parameters()
-        goes_on = bool(self.warm_start) and hasattr(self, "booster_")
-        if goes_on:
-            self._check_can_go_on()
-        people = _checked_people(
+        is_warm_start = bool(self.warm_start) and hasattr(self, "booster_")
+        if is_warm_start:
+            self._check_warm_start()
+        settings = StackedSettings.of(self.get_params(deep=False))
+        keep_given = settings.censoring_model is not None
+        people = Cohort.checked(
             X,
             y,
             sample_weight,
-            like=self._schema if goes_on else None,
-            event_ids=self.event_ids_ if goes_on else None,
+            like=self._schema if is_warm_start else None,
+            event_ids=self.event_ids_ if is_warm_start else None,
+            keep_given=keep_given,
         )
-        if not goes_on:
+        if not is_warm_start:
             warn_about_outcomes(people.target)
-        people = self._with_relative_weights(people)
+        people = people.with_relative_weights(LocalReduction())
         counts = np.bincount(people.target.event, minlength=people.target.n_causes + 1)
         generator = check_random_state(self.random_state)
         held_out = None
         if eval_set is not None:
-            held_out = self._checked_eval_set(eval_set, people)
+            held_out = checked_eval_set(eval_set, people, keep_given=keep_given)
         elif self.early_stopping_rounds is not None:
-            people, held_out = self._split(people, generator)
-        self._fit_people(people, held_out, generator, goes_on)
+            people, held_out = split_cohort(people, self.validation_fraction, generator)
+        training = StackedTraining(
+            settings,
+            engine(self.engine_ if is_warm_start else installed_engine(self.engine)),
+            generator,
+            previous=self._as_fit() if is_warm_start else None,
+        )
+        if not is_warm_start:
+            # Whatever stops the training, no mixture of an old and a new model is left behind.
+            self.__dict__.pop("booster_", None)
+        result = training.fit(MemoryBatches([people]), held_out, given=people.given)
+        self._take_result(result)
+        self._warn_about_result(result, people.features.values)
         self.n_events_ = counts
-        if names is not None or not goes_on:
+        if names is not None or not is_warm_start:
             self._event_names = names and tuple(names[label] for label in self.event_ids_)
         return self
 
@@ -384,25 +360,8 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         check_choice(cause, "cause", self.event_ids_.tolist())
         return int(np.searchsorted(self.event_ids_, cause))
 
-    def _fit_people(
-        self,
-        people: _People,
-        held_out: _People | None,
-        generator: np.random.Generator,
-        goes_on: bool,
-    ) -> None:
-        everybody = self._reduction.population(people.target, people.weight)
-        if goes_on:
-            check_same_time_unit(everybody, self._median_duration)
-        else:
-            self._begin(people.features.schema, everybody)
-        self._train(people, everybody, held_out, generator, goes_on)
-
-    def _with_relative_weights(self, people: _People) -> _People:
-        return replace(people, weight=relative_weights(people.weight, self._reduction.sum))
-
     def _check_parameters(self) -> None:
-        check_choice(self.engine, "engine", ENGINES)
+        check_choice(self.engine, "engine", tuple(ENGINES))
         for name in ("n_estimators", "max_depth", "n_horizons"):
             check_positive_int(getattr(self, name), name)
         for name in ("refresh_every", "early_stopping_rounds"):
@@ -413,7 +372,8 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         check_fraction(self.time_smoothing, "time_smoothing", one=False)
         check_fraction(self.validation_fraction, "validation_fraction", zero=False, one=False)
         check_fraction(self.min_censoring_survival, "min_censoring_survival", zero=False)
-        check_choice(self.censoring, "censoring", ("auto", *_METHODS))
+        if not isinstance(self.censoring, CensoringModel):
+            check_choice(self.censoring, "censoring", ("auto", *METHODS))
         TimeStacker(self.n_horizons, self.horizon_sampler, horizon_max=self.horizon_max)
         for name, types, wanted in (
             ("monotone", (bool, np.bool_), "True or False"),
@@ -431,12 +391,12 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             if not (np.isfinite(value) and value >= 0):
                 msg = f"`{name}` must be finite and >= 0; got {value!r}."
                 raise ValueError(msg)
-        adapter = _adapter(_engine_to_use(self.engine))
-        check_limits(self, max_depth=adapter.MAX_DEPTH)
-        adapter.SETTINGS.resolved(self.engine_params or {})
+        used = engine(engine_to_use(self.engine))
+        check_limits(self, max_depth=used.max_depth)
+        used.settings.resolved(self.engine_params or {})
 
-    def _check_can_go_on(self) -> None:
-        if self.engine_ != self.engine and _is_installed(self.engine):
+    def _check_warm_start(self) -> None:
+        if self.engine_ != self.engine and is_installed(self.engine):
             msg = (
                 f"The model to go on with was trained by {self.engine_}, not {self.engine}. "
                 f'Use `engine="{self.engine_}"`, or set `warm_start=False`.'
@@ -449,401 +409,114 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             )
             raise ValueError(msg)
 
-    @staticmethod
-    def _checked_eval_set(eval_set: Any, people: _People) -> _People:
-        if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
-            msg = f"`eval_set` must be a pair (X, y); got {type(eval_set).__name__}."
-            raise ValueError(msg)
-        X, y = eval_set
-        schema, event_ids = people.features.schema, people.target.event_ids
-        try:
-            return _checked_people(
-                X, y, None, like=schema, event_ids=event_ids, resolution="ignore"
-            )
-        except (TypeError, ValueError) as error:
-            msg = f"`eval_set`: {error}"
-            raise type(error)(msg) from None
-
-    def _split(self, people: _People, generator: np.random.Generator) -> tuple[_People, _People]:
-        target = people.target
-        counts = np.bincount(target.event, minlength=target.n_causes + 1)
-        # Every cause must stay in the training part; a cause seen once or twice cannot be split.
-        groups = np.where(counts[target.event] >= 3, target.event, 0)
-        n_groups = len(np.unique(groups))
-        n_held = round(self.validation_fraction * target.n_samples)
-        can_stratify = np.bincount(groups)[np.unique(groups)].min() >= 2 and n_held >= n_groups
-        kept, held = train_test_split(
-            np.arange(target.n_samples),
-            test_size=self.validation_fraction,
-            random_state=int(generator.integers(2**31 - 1)),
-            stratify=groups if can_stratify else None,
+    def _as_fit(self) -> StackedFit:
+        """What a warm start continues from."""
+        return StackedFit(
+            engine=self.engine_,
+            schema=self._schema,
+            event_ids=self.event_ids_,
+            plan=TimePlan(self._t_max, self.times_, self._axis, self._median_duration),
+            method=self.censoring_method_,
+            model=self.booster_,
+            censoring_model=self._censoring_booster,
+            n_estimators=self.n_estimators_,
+            start=self._start,
+            censoring_curve=self._censoring_curve,
+            censoring_start=self._censoring_start,
+            shape=self._shape,
         )
-        missing = np.setdiff1d(target.event[held], target.event[kept])
-        kept = np.concatenate([kept, held[np.isin(target.event[held], missing)]])
-        held = np.setdiff1d(held, kept)
-        if len(held) == 0:
-            msg = (
-                f"{target.n_samples} people are too few to hold some out for early stopping. "
-                "Pass `eval_set`, or set `early_stopping_rounds=None`."
-            )
-            raise ValueError(msg)
-        return people.take(kept), people.take(held)
 
-    def _begin(self, schema: Features, everybody: Population) -> None:
-        engine, t_max = _installed_engine(self.engine), self._latest_horizon(everybody)
-        if self.horizon_max is None:
-            t_max = rounded_horizon(t_max, everybody)
-        # Whatever stops the training, no mixture of an old and a new model is left behind.
-        self.__dict__.pop("booster_", None)
-        self.engine_, self._t_max = engine, t_max
-        self._median_duration = two_digits(everybody.quantile(0.5))
-        self._schema = schema
-        self.event_ids_ = everybody.target.event_ids
-        self.n_features_in_ = schema.n_features
-        if schema.names is not None:
-            self.feature_names_in_ = np.array(schema.names, dtype=object)
+    def _take_result(self, result: StackedFit) -> None:
+        """Set all fitted attributes."""
+        self.engine_, self.censoring_method_ = result.engine, result.method
+        self._schema, self.event_ids_ = result.schema, result.event_ids
+        self.n_features_in_ = result.schema.n_features
+        if result.schema.names is not None:
+            self.feature_names_in_ = np.array(result.schema.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        # Hardly anybody is followed for longer than this.
-        last = float(rounded_up(everybody.quantile(_BULK_QUANTILE)))
-        given = self.horizon_max is not None or last == 0
-        self.times_ = self._time_grid(t_max if given else min(last, t_max))
-        self._axis = TimeAxis(event_unit(everybody.target, everybody.count))
+        plan = result.plan
+        self._t_max, self.times_, self._axis = plan.t_max, plan.times, plan.axis
+        self._median_duration = plan.median_duration
+        self._start, self._shape = result.start, result.shape
+        self._censoring_curve = result.censoring_curve
+        self._censoring_start = result.censoring_start
+        self.history_, self.refreshed_rounds_ = result.history, result.refreshed_rounds
+        self.n_floored_, self.n_estimators_ = result.n_floored, result.n_estimators
+        self.booster_, self._censoring_booster = result.model, result.censoring_model
+        self._remember_settings()
+        if result.events is None:
+            self._restore_models()
+        else:
+            self._set_events(result.events, result.forest)
+            self._set_censoring(self._adapter())
 
-    def _latest_horizon(self, everybody: Population) -> float:
-        """The end of all curves."""
-        target = everybody.target
-        if self.horizon_max is not None:
-            check_causes_seen(target, float(self.horizon_max))
-            return float(self.horizon_max)
-        t_max = float(target.duration.max())
-        if t_max == 0:
-            msg = "All durations are 0, so there is no horizon to look at."
-            raise ValueError(msg)
-        return t_max
+    def _take_fitted(self, other: SurvivalBoost) -> None:
+        """Take over all fitted attributes of another estimator."""
+        settings = {*other.get_params(), *self.get_params()}
+        for name in [name for name in vars(self) if name not in settings]:
+            delattr(self, name)
+        learnt = {name: value for name, value in vars(other).items() if name not in settings}
+        self.__dict__.update(learnt)
+        self._restore_models()
 
-    def _trained_until(self, everybody: Population, kaplan_meier: KaplanMeierCensoring) -> float:
-        """The latest horizon of training: weights of later ones would rest on a few people."""
-        if self.horizon_max is not None or self.censoring_method_ == "imputed":
-            return self._t_max
-        last = latest_weighted_horizon(
-            everybody.target, kaplan_meier.curve_, self._axis, self.min_censoring_survival
-        )
-        return min(float(rounded_up(last)), self._t_max)
-
-    @staticmethod
-    def _time_grid(t_max: float) -> FloatArray:
-        # An even grid, as quantiles of the durations would be outcomes of people.
-        return np.linspace(0, t_max, _N_TIMES)
-
-    def _train(
-        self,
-        people: _People,
-        everybody: Population,
-        held_out: _People | None,
-        generator: np.random.Generator,
-        goes_on: bool,
-    ) -> None:
-        raw_population = everybody
-        people, everybody = people.aligned(self._axis), everybody.aligned(self._axis)
-        if held_out is not None:
-            held_out = held_out.aligned(self._axis)
-        features, target, weight = people.features, people.target, people.weight
-        self.censoring_method_ = self.censoring
-        if self.censoring == "auto":
-            is_many = everybody.censored_share > _MANY_CENSORED
-            self.censoring_method_ = "imputed" if is_many else "boosted"
-        train_stream, held_stream = generator.spawn(2)
-        seed = int(generator.integers(2**30))
-        if goes_on:
-            # Later rounds look at other horizons, also where the seed is the same.
-            train_stream = np.random.default_rng([seed, self.n_estimators_])
-        kaplan_meier = KaplanMeierCensoring().fit(everybody.target, sample_weight=everybody.weight)
-        trained_until = self._trained_until(everybody, kaplan_meier)
-        stacker = TimeStacker(
-            self.n_horizons,
-            self.horizon_sampler,
-            horizon_max=trained_until,
-            random_state=self._reduction.stream(train_stream),
-            event_times=everybody.event_times(trained_until),
-            time_unit=self._axis.unit,
-            bulk_end=everybody.quantile(_BULK_QUANTILE),
-        )
-        if not goes_on:
-            self._censoring_curve = coarse_censoring_curve(
-                raw_population.target, raw_population.weight, self._t_max
-            )
-            self._censoring_start = censoring_log_odds(
-                coarse_censoring_curve(everybody.target, everybody.weight, self._t_max),
-                everybody.n_samples,
-            )
-        boosted = self.censoring_method_ == "boosted" and everybody.has_censored
-        imputation = None
-        if self.censoring_method_ == "imputed" and everybody.has_censored:
-            n_marginal = min(_MARGINAL_ROUNDS / self.learning_rate, self.n_estimators / 2)
-            imputation = Imputation(
-                aalen_johansen(everybody.target, everybody.weight),
-                n_marginal_rounds=int(np.ceil(n_marginal)),
-                seed=int(stacker.generator.integers(2**62)),
-            )
-        adapter = self._adapter()
-        censoring = None
-        if boosted:
-            model = self._censoring_booster if goes_on else None
-            censoring = adapter.Booster(self._censoring_settings(seed), model)
-        settings = self._tree_settings(target.n_causes, seed)
-        events = adapter.Booster(settings, self.booster_ if goes_on else None)
-        if not goes_on:
-            self._start = self._best_constant(
-                people, everybody, stacker, kaplan_meier, imputation, reference=events.reference
-            )
-        n_rounds = self.n_estimators - events.n_rounds
-        refresh_every = self.refresh_every or _REFRESH_EVERY[self.engine_]
-        loop = self._new_loop(
-            features,
-            target,
-            weight,
-            stacker,
-            events,
-            censoring,
-            self._start,
-            self._censoring_start,
-            LoopSettings(
-                n_rounds=n_rounds,
-                refresh_every=refresh_every,
-                n_stacks=_N_STACKS,
-                min_censoring_survival=self.min_censoring_survival,
-                min_event_survival=self.min_censoring_survival,
-                early_stopping_rounds=self.early_stopping_rounds,
-            ),
-            kaplan_meier,
-            imputation,
-            self._reduction,
-        )
-        with _Progress(n_rounds, "loss" if held_out is None else "held-out loss") as progress:
-            loop.on_chunk = progress.advance if self.verbose else None
-            loop.run(
-                self._held_out_rows(
-                    held_out, kaplan_meier, trained_until, self._reduction.stream(held_stream)
-                )
-            )
-        self.history_ = loop.history
-        self.refreshed_rounds_ = loop.refreshed_rounds
-        self.n_floored_ = loop.n_floored
-        is_known = warn_if_floored(
-            loop.n_floored, loop.n_weighted_rows, self.min_censoring_survival, _CALLER
-        )
-        if loop.n_floored and not is_known:
+    def _warn_about_result(self, result: StackedFit, values: Float32Array) -> None:
+        """Warn the caller of `fit` where probabilities are biased, or the same for everybody."""
+        floor, n_rows = self.min_censoring_survival, result.n_weighted_rows
+        is_known = warn_if_floored(result.n_floored, n_rows, floor, _CALLER)
+        if result.n_floored and not is_known:
             logger.info(
                 "min_censoring_survival=%g limits the weight of %d of %d rows.",
-                self.min_censoring_survival,
-                loop.n_floored,
-                loop.n_weighted_rows,
+                floor,
+                result.n_floored,
+                n_rows,
             )
-        self.n_estimators_ = events.n_rounds if loop.best_round is None else loop.best_round
-        self._remember_settings()
-        self.booster_ = events.model(self.n_estimators_)
-        self._set_events(adapter.Booster(settings, self.booster_))
-        self._censoring_booster = None
-        if censoring is not None and censoring.n_rounds:
-            self._censoring_booster = censoring.model(censoring.n_rounds)
-        self._set_censoring(adapter)
-        self._check_fitted(events, features.values)
-        self._set_curves(people, everybody, trained_until, seed)
-
-    def _set_curves(
-        self, people: _People, everybody: Population, trained_until: float, seed: int
-    ) -> None:
-        """How curves follow from the trees: by knots, calibrated on people of the training."""
-        if not (self.monotone and self.time_smoothing > 0):
-            self._shape: CurveShape = StepCurves(self._axis)
-            return
-        axis, event_times = self._axis, everybody.event_times(self._t_max)
-        n_intervals = round(1 / self.time_smoothing)
-        knots = time_knots(axis, event_times, self._t_max, n_intervals)
-        marginal = marginal_hazard(axis, knots, everybody.target, everybody.weight)
-        shape = KnotCurves.uncalibrated(axis, knots, marginal, trained_until)
-        n_causes, n_intervals = everybody.target.n_causes, len(knots) - 1
-        crossed, at_risk = np.zeros((n_causes, n_intervals, n_intervals)), np.zeros(n_intervals)
-        for some in self._some_people(people, np.random.default_rng([seed, 1])):
-            for part in self._parts(some.features.n_samples):
-                rows = some.take(np.arange(part.start, part.stop))
-                # Each worker of a cluster has its own number of people: none may ask the engine,
-                # whose matrices are made by all workers together.
-                steps = self._step_probabilities(
-                    rows.features.values, self._forest(), engine_rows=0
-                )[1:]
-                cells = shape.cells(steps, self._forest().breaks)
-                added = shape.crossed(cells, rows.target, rows.weight)
-                crossed += added[0]
-                at_risk += added[1]
-        crossed, at_risk = self._reduction.sum(crossed), self._reduction.sum(at_risk)
-        self._shape = shape.calibrated(marginal, crossed, at_risk)
-
-    def _some_people(self, people: _People, generator: np.random.Generator) -> Iterator[_People]:
-        """At most some ten thousands of people of the training, in parts that fit into memory."""
-        n_samples = people.target.n_samples
-        if n_samples > _CALIBRATION_PEOPLE:
-            chosen = generator.choice(n_samples, _CALIBRATION_PEOPLE, replace=False)
-            people = people.take(np.sort(chosen))
-        yield people
+        warn_if_constant(self._events.importances()[:-1], values, _CALLER)
 
     def _remember_settings(self) -> None:
         """Keep the parameters that the model is fitted with: later ones do not change it."""
         names = SurvivalBoost._get_param_names()
         self._fitted = FittedSettings.of({name: getattr(self, name) for name in names})
 
-    def _check_fitted(self, trained: Any, values: Float32Array) -> None:
-        try:
-            check_prediction_paths(
-                trained,
-                self._events,
-                self._forest(),
-                self._start,
-                values,
-                self.n_estimators_,
-                self.engine_params or {},
-            )
-        except RuntimeError:
-            del self.booster_
-            raise
-        warn_if_constant(self._events.importances()[:-1], values, _CALLER + 1)
-
-    def _new_loop(self, *arguments: Any) -> BoostingLoop:
-        return BoostingLoop(*arguments)
-
-    def _set_events(self, events: Any) -> None:
+    def _set_events(self, events: Any, forest: Forest | None = None) -> None:
         self._events = events
-        self._forest = _Forest(events)
+        self._forest = _Forest(events, forest)
 
-    def _set_censoring(self, adapter: Any) -> None:
+    def _set_censoring(self, adapter: Engine) -> None:
+        given = self._fitted.parameters["censoring"]
+        if not isinstance(given, str):
+            self.censoring_ = given
+            return
         if self._censoring_booster is None:
             self.censoring_ = _Curve(self._censoring_curve)
             return
         settings = self._censoring_settings(0, self._fitted.parameters)
-        booster = adapter.Booster(settings, self._censoring_booster)
+        booster = adapter.new_booster(settings, self._censoring_booster)
         self.censoring_ = BoostedCensoring(
             _Margin(booster), self._censoring_start, self._schema, self._axis
         )
 
-    def _adapter(self) -> Any:
-        return _adapter(self.engine_)
+    def _adapter(self) -> Engine:
+        return engine(self.engine_)
 
     def _tree_settings(
         self, n_causes: int, seed: int, parameters: Mapping[str, Any] | None = None
-    ) -> Any:
+    ) -> TreeSettings:
         """Settings of the trees from ``parameters``; without them, from those of a training."""
         given = self.get_params(deep=False) if parameters is None else parameters
-        settings = importlib.import_module("survival_objectives.adapters._boosting")
-        return settings.TreeSettings(
-            schema=self._schema,
-            n_causes=n_causes,
-            learning_rate=float(given["learning_rate"]),
-            max_depth=int(given["max_depth"]),
-            min_leaf_people=float(given["min_leaf_people"]),
-            min_split_gain=float(given["min_split_gain"]),
-            max_features=float(given["max_features"]),
-            n_horizons=int(given["n_horizons"]),
-            monotone=bool(given["monotone"]),
-            seed=seed,
-            n_jobs=given["n_jobs"],
-            engine_params=given["engine_params"] or {},
-        )
+        return TreeSettings.of(given, self._schema, n_causes, seed)
 
     def _restore_models(self) -> None:
         """Wrap the engine's own models, with the settings that they were fitted with."""
         adapter = self._adapter()
         settings = self._tree_settings(len(self.event_ids_) - 1, 0, self._fitted.parameters)
-        self._set_events(adapter.Booster(settings, self.booster_))
+        self._set_events(adapter.new_booster(settings, self.booster_))
         self._set_censoring(adapter)
 
-    def _censoring_settings(self, seed: int, parameters: Mapping[str, Any] | None = None) -> Any:
-        """Trees of the censoring model: shallower, as its errors multiply those of the events.
-
-        It is monotone whatever the events are: a probability of staying falls in time.
-        """
-        settings = self._tree_settings(1, seed, parameters)
-        return replace(settings, max_depth=max(1, settings.max_depth - 1), monotone=True)
-
-    def _best_constant(
-        self,
-        people: _People,
-        everybody: Population,
-        stacker: TimeStacker,
-        kaplan_meier: KaplanMeierCensoring,
-        imputation: Imputation | None,
-        *,
-        reference: bool,
-    ) -> FloatArray:
-        """Margins of the constant with the lowest loss, from a stack of its own."""
-        weights = self._state_weights(people, stacker, kaplan_meier, imputation)
-        share = self._reduction.sum(weights)
-        log_share = np.log(np.maximum(share / share.sum(), 0.5 / everybody.n_samples))
-        margins: FloatArray = log_share[1:] - log_share[0] if reference else log_share
-        return margins
-
-    def _state_weights(
-        self,
-        people: _People,
-        stacker: TimeStacker,
-        kaplan_meier: KaplanMeierCensoring,
-        imputation: Imputation | None,
-    ) -> FloatArray:
-        """Total weight of the rows in each state, on a new stack."""
-        target, stack = people.target, stacker.draw(people.target)
-        if imputation is not None:
-            states = imputation.marginal(stack.horizon)
-            weight = np.ones(target.n_samples) if people.weight is None else people.weight
-            totals: FloatArray = weight[stack.person] @ states
-            return totals
-        role = event_role(target, stack)
-        weights, _ = role.weights(
-            kaplan_meier.survival(role.horizon[role.stayed]),
-            kaplan_meier.survival(target.duration[role.leaver], left=True),
-            floor=self.min_censoring_survival,
-            sample_weight=people.weight,
-        )
-        total = np.bincount(role.target, weights=weights, minlength=target.n_causes + 1)
-        return total.astype(np.float64, copy=False)
-
-    def _held_out_rows(
-        self,
-        people: _People | None,
-        kaplan_meier: KaplanMeierCensoring,
-        t_max: float,
-        stream: np.random.Generator,
-    ) -> HeldOut | None:
-        if people is None:
-            return None
-        if self.censoring_method_ == "imputed":
-            # Where hardly anybody is seen any more, a loss with weights would say little.
-            curve = kaplan_meier.curve_
-            unseen = curve.times[(curve.values < self.min_censoring_survival) & (curve.times > 0)]
-            t_max = min([t_max, *unseen[:1].tolist()])
-        stacker = TimeStacker(
-            8,
-            "mixture",
-            horizon_max=t_max,
-            random_state=stream,
-            time_unit=self._axis.unit,
-        )
-        rows = held_out_rows(
-            people.features,
-            people.target,
-            stacker,
-            kaplan_meier,
-            self.min_censoring_survival,
-            people.weight,
-        )
-        n_people, total = self._reduction.sum([people.target.n_samples, rows.weight.sum()])
-        if total == 0:
-            msg = (
-                f"None of the {n_people:.0f} held-out people counts: all were censored before "
-                f"every horizon up to {t_max:g}, so there is no loss to stop by. Pass an "
-                "`eval_set` of people who were followed for longer."
-            )
-            raise ValueError(msg)
-        return rows
+    def _censoring_settings(
+        self, seed: int, parameters: Mapping[str, Any] | None = None
+    ) -> TreeSettings:
+        return censoring_settings(self._tree_settings(1, seed, parameters))
 
     # --------------------------------------------------------------------------------- prediction
     def _curves(self, features: Features, times: FloatArray) -> FloatArray:
@@ -851,7 +524,7 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         forest = self._forest()
         curves = np.empty((features.n_samples, len(self.event_ids_), len(times)))
         for people in self._parts(features.n_samples, len(times)):
-            proba = self._step_probabilities(features.values[people], forest)
+            proba = self._step_probabilities(features.values[people])
             if self._fitted.monotone:
                 incidence = self._shape.incidence(proba[1:], forest, times)
                 curves[people, 1:] = incidence.transpose(2, 0, 1)
@@ -867,38 +540,22 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
 
     def _parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
         """People whose curves fit into memory together."""
-        forest = self._forest()
-        size = _PREDICTION_SIZE if forest.is_readable else _ENGINE_ROWS
-        n_people = max(1, size // (max(forest.n_steps, n_times) * len(self.event_ids_)))
-        for first in range(0, n_samples, n_people):
-            yield slice(first, min(first + n_people, n_samples))
+        yield from self._trees().parts(n_samples, n_times, _PREDICTION_SIZE)
+
+    def _trees(self) -> TrainedTrees:
+        return TrainedTrees(
+            self._events, self._forest(), self._start, self.n_estimators_, self._fitted.monotone
+        )
 
     def _step_probabilities(
-        self, values: Float32Array, forest: Forest, engine_rows: int | None = None
+        self, values: Float32Array, engine_rows: int | None = None
     ) -> FloatArray:
         """Probabilities of all states on every step, (K + 1, n_steps, n_samples).
 
         Up to ``engine_rows`` rows the engine evaluates the trees, if these can be read at all.
         """
-        n_people = len(values)
         limit = _ENGINE_ROWS if engine_rows is None else engine_rows
-        if forest.is_readable and n_people * forest.n_steps > limit:
-            margins = forest.step_margins(values)
-        else:
-            rows = np.empty((n_people * forest.n_steps, values.shape[1] + 1), np.float32)
-            rows[:, :-1] = np.repeat(values, forest.n_steps, axis=0)
-            rows[:, -1] = np.tile(forest.representatives(), n_people)
-            margin = np.asarray(self._events.contribution(rows, 0, self.n_estimators_), np.float64)
-            margins = margin.reshape(n_people, forest.n_steps, -1).transpose(2, 1, 0)
-        margins = margins + self._start[:, None, None]
-        flat = margins.reshape(len(margins), -1).T
-        proba = probabilities(flat, reference=self._events.reference).T
-        proba = np.ascontiguousarray(proba).reshape(-1, forest.n_steps, n_people)
-        if self._fitted.monotone:
-            proba[1:] = monotone_incidence(proba[1:])
-            # Rounding may take the sum of all causes just above 1.
-            proba[0] = np.maximum(1 - proba[1:].sum(axis=0), 0)
-        return proba
+        return self._trees().step_probabilities(values, engine_rows=limit)
 
     def predict_cumulative_incidence(
         self,
@@ -1220,6 +877,20 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         model: SurvivalBoost = persistence.load(cls, path, isolated=isolated)
         return model
 
+    def _exportable(self) -> Exportable:
+        return Exportable(
+            self._schema,
+            tuple(self.event_ids_.tolist()),
+            self.event_names_,
+            self._axis,
+            self._shape,
+            StackedTrees(
+                self._forest(), self._start, self._events.reference, self._fitted.monotone
+            ),
+            self._curves,
+            float(self.times_[-1]),
+        )
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "booster_")
 
@@ -1238,9 +909,9 @@ class SurvivalBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
 class _Forest:
     """Trees of a booster, read when first asked for; a pickle leaves them out."""
 
-    def __init__(self, booster: Any) -> None:
+    def __init__(self, booster: Any, trees: Forest | None = None) -> None:
         self._booster = booster
-        self._trees: Forest | None = None
+        self._trees = trees
 
     def __call__(self) -> Forest:
         if self._trees is None:
@@ -1270,106 +941,6 @@ class _Margin:
     def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
         trees = self.booster.contribution(matrix, 0, self.booster.n_rounds)
         return np.asarray(trees, dtype=np.float64)[:, 0] + start
-
-
-class _Progress:
-    """Rounds, loss and time left on one line of standard error, once it advances."""
-
-    def __init__(self, n_rounds: int, loss_name: str) -> None:
-        self._n_rounds = n_rounds
-        self._loss_name = loss_name
-
-    def __enter__(self) -> _Progress:
-        self._begin = time.monotonic()
-        self._done = 0
-        return self
-
-    def advance(self, n_rounds: int, loss: float) -> None:
-        self._done += n_rounds
-        elapsed = time.monotonic() - self._begin
-        left = elapsed / self._done * (self._n_rounds - self._done)
-        rounds = f"{self._done:>5}/{self._n_rounds} rounds"
-        line = f"{rounds}  {self._loss_name} {loss:.4f}  {elapsed:.0f} s, {left:.0f} s left"
-        sys.stderr.write(f"\r{line:<78}")
-        sys.stderr.flush()
-
-    def __exit__(self, *exception: object) -> None:
-        if self._done:
-            sys.stderr.write("\n")
-
-
-def _adapter(engine: str) -> Any:
-    return importlib.import_module(f"survival_objectives.adapters._boosting_{engine}")
-
-
-def _installed_engine(wanted: str) -> str:
-    engine = _engine_to_use(wanted)
-    if engine != wanted:
-        logger.warning("%s is not installed; training with %s instead.", wanted, engine)
-    return engine
-
-
-def _engine_to_use(wanted: str) -> str:
-    for engine in (wanted, *ENGINES):
-        if _is_installed(engine):
-            return engine
-    msg = (
-        f"No engine is installed ({', '.join(ENGINES)}). "
-        f'Use: pip install "survival-objectives[{wanted}]"'
-    )
-    raise ImportError(msg)
-
-
-def _is_installed(engine: str) -> bool:
-    return importlib.util.find_spec(engine) is not None
-
-
-@dataclass(frozen=True)
-class _People:
-    """Checked people with their outcomes and weights; durations are float32 values."""
-
-    features: Features
-    target: SurvivalTarget
-    weight: FloatArray | None
-
-    def aligned(self, axis: TimeAxis) -> _People:
-        """The people with durations at their places on the time axis."""
-        return replace(self, target=axis.aligned(self.target))
-
-    def take(self, rows: npt.NDArray[np.int64]) -> _People:
-        target = self.target
-        return _People(
-            _rows(self.features, rows),
-            replace(target, event=target.event[rows], duration=target.duration[rows]),
-            None if self.weight is None else self.weight[rows],
-        )
-
-
-def _checked_people(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    *,
-    like: Features | None,
-    event_ids: Any,
-    resolution: str = "check",
-) -> _People:
-    check_paired(X, y, sample_weight)
-    features = check_features(X, like=like, resolution=resolution)
-    target = check_survival_target(y, event_ids=event_ids)
-    if resolution == "check":
-        check_time_resolution(target.duration)
-    if features.n_samples != target.n_samples:
-        msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
-        raise ValueError(msg)
-    weight = check_sample_weight(sample_weight, features.n_samples)
-    target = replace(target, duration=time_feature(target.duration).astype(np.float64))
-    people = _People(features, target, weight)
-    if weight is None or weight.all():
-        return people
-    # Nobody of weight 0 may have a say in labels, horizons or bins.
-    people = people.take(np.flatnonzero(weight))
-    return replace(people, target=check_survival_target(people.target, event_ids=event_ids))
 
 
 def _rows(features: Features, rows: slice | npt.NDArray[np.int64]) -> Features:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from survival_objectives.population import MAX_TIMES, Population
+from survival_objectives._fit.population import MAX_TIMES, Population
 
 __all__ = ["FittedSettings", "check_same_time_unit", "rounded_horizon", "two_digits"]
 

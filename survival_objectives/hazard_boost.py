@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import numbers
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,27 +15,32 @@ from sklearn.utils.validation import check_is_fitted
 
 from survival_objectives import _hazard_files
 from survival_objectives._display import DisplayMixin
+from survival_objectives._fit.cohort import Cohort
+from survival_objectives._fit.engine import (
+    ENGINES,
+    Engine,
+    TreeSettings,
+    engine,
+    engine_to_use,
+    installed_engine,
+)
+from survival_objectives._fit.plan import coarse_censoring_curve
+from survival_objectives._fit.population import LocalReduction, Population
 from survival_objectives._hazard_models import LINEAR, Mixture
-from survival_objectives._hazard_training import HazardPeople, HazardSettings, HazardTraining
-from survival_objectives.boosting import coarse_censoring_curve
+from survival_objectives._hazard_people import ALL_ROWS, HazardPeople, InMemory
+from survival_objectives._hazard_training import HazardSettings, HazardTraining
 from survival_objectives.curves import KnotCurves, marginal_hazard, time_knots
 from survival_objectives.estimator import (
-    _adapter,
-    _checked_people,
     _Curve,
-    _engine_to_use,
     _given_event_free,
-    _installed_engine,
     _one_time,
-    _People,
     _rows,
 )
 from survival_objectives.fitted import rounded_horizon
 from survival_objectives.limits import _check_threads
 from survival_objectives.metrics import integrated_brier_score
+from survival_objectives.onnx_export import Exportable, OnnxMixin
 from survival_objectives.outcomes import EVENT_FREE, named_outcomes
-from survival_objectives.persistence import ENGINES
-from survival_objectives.population import Population
 from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
 from survival_objectives.trees import Forest
 from survival_objectives.validation import (
@@ -50,7 +53,6 @@ from survival_objectives.validation import (
     check_random_state,
     check_survival_target,
     check_times,
-    relative_weights,
     warn_about_outcomes,
 )
 
@@ -83,7 +85,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
 _NO_FOREST = Forest([], 1, 0, at_most=True)
 
 
-class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
+class HazardBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[misc]
     r"""A mixture of linear and boosted hazards for survival analysis and competing risks.
 
     Time is divided into intervals with about equally many events. Three models predict the
@@ -106,9 +108,10 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         Depth of the trees.
     linear : bool, default=True
         Whether to mix in linear hazards, and trees that start from them.
-    n_rows_per_person : int, default=8
+    n_rows_per_person : int, "all" or None, default=None
         Most intervals in which a person is seen before the last one. People who live through more
-        of them are seen in a random part that stands for all.
+        of them are seen in a random part that stands for all. None: 8, and fewer above 50 000
+        people, of whom then only a part may be used.
     n_folds : int, default=2
         Parts of the people. Each is held out once.
     min_leaf_people : float, default=15.0
@@ -163,7 +166,7 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         learning_rate: float = 0.15,
         max_depth: int = 4,
         linear: bool = True,
-        n_rows_per_person: int = 8,
+        n_rows_per_person: int | str | None = None,
         n_folds: int = 2,
         min_leaf_people: float = 15.0,
         min_split_gain: float | None = None,
@@ -208,9 +211,9 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         """
         y, names = named_outcomes(y)
         self._check_parameters()
-        people = _checked_people(X, y, sample_weight, like=None, event_ids=None)
+        people = Cohort.checked(X, y, sample_weight)
         warn_about_outcomes(people.target)
-        people = replace(people, weight=relative_weights(people.weight))
+        people = people.with_relative_weights(LocalReduction())
         counts = np.bincount(people.target.event, minlength=people.target.n_causes + 1)
         self._check_people(people, counts)
         generator = check_random_state(self.random_state)
@@ -222,7 +225,7 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         aligned = people.aligned(self._axis)
         training = HazardTraining(
             HazardPeople(
-                people.features,
+                InMemory(people.features),
                 aligned.target.event,
                 self._axis.number(aligned.target.duration),
                 people.weight,
@@ -239,9 +242,11 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_parameters(self) -> None:
-        check_choice(self.engine, "engine", ENGINES)
-        for name in ("n_estimators", "max_depth", "n_rows_per_person", "n_folds"):
+        check_choice(self.engine, "engine", tuple(ENGINES))
+        for name in ("n_estimators", "max_depth", "n_folds"):
             check_positive_int(getattr(self, name), name)
+        if self.n_rows_per_person not in (None, ALL_ROWS):
+            check_positive_int(self.n_rows_per_person, "n_rows_per_person")
         check_fraction(self.learning_rate, "learning_rate", zero=False)
         for name, types, wanted in (
             ("linear", (bool, np.bool_), "True or False"),
@@ -254,16 +259,16 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             if not isinstance(value, types):
                 msg = f"`{name}` must be {wanted}; got {value!r}."
                 raise TypeError(msg)
-        adapter = _adapter(_engine_to_use(self.engine))
-        for name, (low, high) in {**_LIMITS, "max_depth": (1, adapter.MAX_DEPTH)}.items():
+        adapter = engine(engine_to_use(self.engine))
+        for name, (low, high) in {**_LIMITS, "max_depth": (1, adapter.max_depth)}.items():
             value = getattr(self, name)
-            if value is not None and not low <= value <= high:
+            if value not in (None, ALL_ROWS) and not low <= value <= high:
                 msg = f"`{name}` must be from {low:g} to {high:g}; got {value!r}."
                 raise ValueError(msg)
         _check_threads(self.n_jobs)
-        adapter.SETTINGS.resolved(self.engine_params or {})
+        adapter.settings.resolved(self.engine_params or {})
 
-    def _check_people(self, people: _People, counts: npt.NDArray[np.int64]) -> None:
+    def _check_people(self, people: Cohort, counts: npt.NDArray[np.int64]) -> None:
         if counts[1:].max() < self.n_folds:
             msg = (
                 f"No cause happens to more than {counts[1:].max()} people (n_samples = "
@@ -275,11 +280,11 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             msg = "All durations are 0, so there is no time in which to look for events."
             raise ValueError(msg)
 
-    def _begin(self, people: _People) -> None:
+    def _begin(self, people: Cohort) -> None:
         """What is known before any model is fitted: columns, labels, and the time axis."""
         schema, target = people.features.schema, people.target
         everybody = Population(target, people.weight)
-        self.engine_ = _installed_engine(self.engine)
+        self.engine_ = installed_engine(self.engine)
         # A fitted model answers from these, whatever becomes of the parameters later.
         self._fitted_parameters = {
             **self.get_params(deep=False),
@@ -312,16 +317,16 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         # An even grid, as quantiles of the durations would be outcomes of people.
         return np.linspace(0, last, _N_TIMES)
 
-    def _adapter(self) -> Any:
-        return _adapter(self.engine_)
+    def _adapter(self) -> Engine:
+        return engine(self.engine_)
 
     def _booster_maker(self, seed: int) -> Any:
         """Makes boosters of the engine, with the parameters that the model is fitted with."""
         given = self._fitted_parameters
         adapter = self._adapter()
         gain = given["min_split_gain"]
-        own = adapter.SETTINGS.resolved(given["engine_params"] or {})
-        settings = importlib.import_module("survival_objectives.adapters._boosting").TreeSettings(
+        own = adapter.settings.resolved(given["engine_params"] or {})
+        settings = TreeSettings(
             schema=self._schema,
             n_causes=len(self.event_ids_) - 1,
             learning_rate=float(given["learning_rate"]),
@@ -335,7 +340,7 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             n_jobs=given["n_jobs"],
             engine_params={**_BINS[self.engine_], **own},
         )
-        return partial(adapter.Booster, settings)
+        return partial(adapter.new_booster, settings)
 
     def _set_mixture(self, mixture: Mixture) -> None:
         self._mixture = mixture
@@ -567,6 +572,18 @@ class HazardBoost(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         """
         model: HazardBoost = _hazard_files.load(cls, path)
         return model
+
+    def _exportable(self) -> Exportable:
+        return Exportable(
+            self._schema,
+            tuple(self.event_ids_.tolist()),
+            self.event_names_,
+            self._axis,
+            self._shape,
+            self._mixture,
+            self._curves,
+            float(self.times_[-1]),
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "booster_")

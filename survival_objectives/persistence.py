@@ -9,7 +9,6 @@ noticed. Digests do not show who wrote a file: model files are trusted input.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import itertools
 import json
 import math
@@ -25,6 +24,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from survival_objectives._fit.engine import ENGINES, Engine, engine
+from survival_objectives._fit.plan import time_grid
 from survival_objectives._version import __version__
 from survival_objectives.curves import CurveShape, KnotCurves, StepCurves
 from survival_objectives.marginal import StepFunction
@@ -32,11 +33,7 @@ from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features, check_choice
 from survival_objectives.windows import WindowCurves
 
-__all__ = ["ENGINES", "FORMAT", "load", "save"]
-
-#: In the order in which a missing engine is replaced.
-ENGINES = ("xgboost", "lightgbm", "catboost")
-
+__all__ = ["FORMAT", "load", "save"]
 
 #: Raised when an older version could not read what this one writes, or must not: it would not
 #: check the digest. Format 1, of version 0.1.0, had none.
@@ -63,8 +60,8 @@ def save(model: Any, path: Any) -> None:
         digests = {}
         for name, booster in boosters.items():
             if booster is not None:
-                file = draft / adapter.FILE_NAME.format(name=name)
-                adapter.Booster.save(booster, str(file))
+                file = draft / adapter.file_name.format(name=name)
+                adapter.save(booster, str(file))
                 digests[name] = _digest(file)
         content = {**_metadata(model), "files": digests}
         content["digest"] = _content_digest(content)
@@ -144,9 +141,11 @@ def _check_content(content: dict[str, Any]) -> None:
             raise ValueError(msg)
         if content["median_duration"] is not None:
             _finite(content["median_duration"], "median_duration", 0.0)
-    check_choice(content["engine"], "engine", ENGINES)
+    check_choice(content["engine"], "engine", tuple(ENGINES))
     check_choice(
-        content["censoring_method"], "censoring_method", ("boosted", "kaplan-meier", "imputed")
+        content["censoring_method"],
+        "censoring_method",
+        ("boosted", "kaplan-meier", "imputed", "given"),
     )
     event_ids = _list(content["event_ids"], "event_ids", lambda value: _whole(value, "a label", 0))
     if event_ids[:1] != [0] or len(event_ids) < 2 or not _is_increasing(event_ids):
@@ -322,9 +321,8 @@ def _try_elsewhere(path: Path) -> None:
     raise ValueError(msg)
 
 
-def _file_name(engine: str, name: str) -> str:
-    adapter = importlib.import_module(f"survival_objectives.adapters._boosting_{engine}")
-    return str(adapter.FILE_NAME.format(name=name))
+def _file_name(engine_name: str, name: str) -> str:
+    return engine(engine_name).file_name.format(name=name)
 
 
 def _digest(file: Path) -> str:
@@ -437,9 +435,9 @@ def _shape(content: dict[str, Any], model: Any) -> CurveShape:
     return KnotCurves(axis, knots, hazard, block, factor, float(curves["trained_until"]))
 
 
-def _booster(adapter: Any, file: Path) -> Any:
+def _booster(adapter: Engine, file: Path) -> Any:
     try:
-        return adapter.Booster.load(str(file))
+        return adapter.load(str(file))
     except Exception as error:
         msg = f"the engine cannot read {file.name} ({error})"
         raise ValueError(msg) from error
@@ -466,7 +464,7 @@ def _restore(cls: Any, path: Path, content: dict[str, Any]) -> Any:
     # Models of format 1 have their unit in the windows of their curves, and only there.
     model._axis = TimeAxis(float(content["time_unit"]) if "curves" in content else 0.0)
     model._shape = _shape(content, model)
-    model.times_ = cls._time_grid(content.get("last_time", model._t_max))
+    model.times_ = time_grid(content.get("last_time", model._t_max))
     model._median_duration = content.get("median_duration")
     model._start = np.array(content["start"], dtype=np.float64)
     model.censoring_method_ = content["censoring_method"]

@@ -5,7 +5,7 @@ curves, times and names and therefore work with any package's predictions; nothi
 scored here. The one computation, `group_incidence`, is apart from its picture.
 
 Colours are those of Okabe and Ito, which people with any colour vision can tell apart. Needs
-matplotlib: ``pip install survival-objectives[plots]``.
+matplotlib: ``pip install matplotlib``.
 """
 
 from __future__ import annotations

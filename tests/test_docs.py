@@ -230,16 +230,19 @@ def test_results_are_taken_over_with_their_pictures(
     assert "Title" not in text
     assert "raw (`benchmarks/results/a.json`), [site](https://example.org), b (`README.md`)" in text
     assert outside.results_pictures() == ["results/p.png"]
-    long = "".join(f"- line {number}\n" for number in range(100))
     outside.RESULTS.write_text(
-        f"# Title\n\nBegin.\n\n## A\n\nSee [B](#b).\n\n### Short\n\n- one\n\n### Long\n\n{long}\n"
-        "## B\n\n![p](figures/p.svg)\n"
+        "# Title\n\nBegin.\n\n## Pages\n\n- [B](results/b.md)\n- [A](results/a.md): why\n\n"
+        "## More\n\nEnd.\n"
     )
+    (tmp_path / "benchmarks" / "results").mkdir()
+    (tmp_path / "benchmarks" / "results" / "a.md").write_text("# A\n\nSee [it](../RESULTS.md).\n")
+    (tmp_path / "benchmarks" / "results" / "b.md").write_text("# B\n\n![p](../figures/p.svg)\n")
     pages = outside.results_pages()
-    assert list(pages) == ["opening.md", "part01.md", "part02.md", "part03.md"]
-    assert pages["part01.md"].startswith("# A\n\nSee B.\n\n## Short")
-    assert pages["part02.md"].startswith("# Long")
-    assert "![p](../figures/p.svg)" in pages["part03.md"]
+    assert list(pages) == ["opening.md", "part01.md", "part02.md"]
+    assert pages["opening.md"].strip() == "Begin.\n\n## More\n\nEnd."
+    assert pages["part01.md"] == "# B\n\n![p](../figures/p.svg)\n"
+    assert pages["part02.md"] == "# A\n\nSee it (`benchmarks/RESULTS.md`).\n"
+    assert outside.results_pictures() == ["figures/p.svg"]
 
 
 # ------------------------------------------------------------------------------------------ build

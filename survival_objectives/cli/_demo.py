@@ -47,7 +47,7 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         nonlocal begin
         seconds[name] = time.perf_counter() - begin
         begin = time.perf_counter()
-        console.step(f"{done} of {total} models trained: {name}")
+        console.progress(f"{done} of {total} models trained: {name}")
 
     assessment = assess(
         model,

@@ -1,10 +1,11 @@
-"""Everybody's outcomes in little, for a training that holds only a part of the people.
+"""Outcomes of the whole population, also where each process holds only a part of the people.
 
-Where one process has all people, their outcomes are the population. Where it has some, it knows the
-others through a `Reduction`: sums over all parts, and a `Population` that counts outcomes on a grid
-of times. The grid is every time that anybody left at, if these are few; else it has `MAX_TIMES`
-steps with equally many people, and a time is rounded up to the end of its step. A share of people
-that is read off it (a quantile, a Kaplan-Meier curve) is then off by at most 1 / MAX_TIMES.
+Where one process has all people, their outcomes are the population. Where it has some, it learns
+about the others through a `Reduction`: sums over all parts, and a `Population` of outcome counts on
+a grid of times. The grid has every observed duration, if there are few; otherwise it has
+`MAX_TIMES` steps with equally many people each, and a duration is rounded up to the end of its
+step. Shares of people that are computed from it (quantiles, a Kaplan-Meier curve) are then off by
+at most 1 / MAX_TIMES.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from survival_objectives.validation import SurvivalTarget
 
 __all__ = [
     "MAX_TIMES",
-    "Alone",
+    "LocalReduction",
     "Population",
     "Reduction",
-    "cell_counts",
-    "counted",
-    "tabulated",
-    "thinned",
+    "grid_population",
+    "merged_times",
+    "outcome_counts",
+    "population_of_counts",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -37,16 +38,16 @@ MAX_TIMES = 2**14
 
 @dataclass(frozen=True)
 class Population:
-    """Outcomes of everybody who is trained on.
+    """Outcomes of all people in a training.
 
     Attributes
     ----------
     target : SurvivalTarget
-        One row a person, or one row a kind of outcome (event and time).
+        One row per person, or one row per distinct outcome (event and time).
     weight : float64 array, or None
         Total sample weight of each row; None where each is one person of weight 1.
     count : float64 array, or None
-        Number of people of each row; None for one.
+        Number of people in each row; None where each row is one person.
     """
 
     target: SurvivalTarget
@@ -73,7 +74,7 @@ class Population:
         return float(np.average(self.target.event == 0, weights=self.weight))
 
     def quantile(self, share: float) -> float:
-        """Time by which this share of people has left, as `numpy.quantile` defines it.
+        """Quantile of the durations, as `numpy.quantile` defines it.
 
         >>> target = SurvivalTarget(np.array([1, 0], np.int32), np.array([1.0, 3.0]), np.arange(2))
         >>> Population(target, None).quantile(0.5)
@@ -92,9 +93,9 @@ class Population:
         return float(low + (high - low) * (place - np.floor(place)))
 
     def event_times(self, t_max: float) -> FloatArray:
-        """Times of observed events up to ``t_max``, sorted, each as often as it was seen.
+        """Sorted times of observed events up to ``t_max``, one per event.
 
-        Where outcomes are counted, at most `MAX_TIMES` times that are evenly spread over them.
+        Where outcomes are counted, at most `MAX_TIMES` times, spread evenly over the events.
         """
         rows = (self.target.event > 0) & (self.target.duration <= t_max)
         times = self.target.duration[rows]
@@ -111,9 +112,9 @@ class Population:
 
 
 class Reduction(Protocol):
-    """What one part of the people learns about the others while all train together.
+    """Sums over all parts of the people, where several processes train one model together.
 
-    Every part must make the same calls in the same order.
+    Every process must make the same calls in the same order.
     """
 
     def sum(self, values: npt.ArrayLike) -> FloatArray:
@@ -121,16 +122,16 @@ class Reduction(Protocol):
         ...
 
     def population(self, target: SurvivalTarget, weight: FloatArray | None) -> Population:
-        """Outcomes of everybody."""
+        """Outcomes of the people of all parts."""
         ...
 
     def stream(self, generator: np.random.Generator) -> np.random.Generator:
-        """A random stream of this part, from one that is the same in all of them."""
+        """A random stream of this part's own, from one that is the same in all parts."""
         ...
 
 
-class Alone:
-    """The reduction of a process that has all people."""
+class LocalReduction:
+    """The reduction of a process that holds all people."""
 
     def sum(self, values: npt.ArrayLike) -> FloatArray:
         """The values themselves."""
@@ -145,14 +146,16 @@ class Alone:
         return generator
 
 
-def thinned(times: FloatArray, count: FloatArray, n_times: int) -> tuple[FloatArray, FloatArray]:
-    """Distinct ``times`` with their counts, joined into at most ``n_times`` steps.
+def merged_times(
+    times: FloatArray, count: FloatArray, n_times: int
+) -> tuple[FloatArray, FloatArray]:
+    """Distinct ``times`` with their counts, merged into at most ``n_times`` steps.
 
     The first and the last time are kept; a time in between joins the step that ends after it.
 
-    >>> thinned(np.array([1.0, 2.0, 3.0, 2.0]), np.ones(4), 3)
+    >>> merged_times(np.array([1.0, 2.0, 3.0, 2.0]), np.ones(4), 3)
     (array([1., 2., 3.]), array([1., 2., 1.]))
-    >>> thinned(np.arange(9.0), np.ones(9), 3)
+    >>> merged_times(np.arange(9.0), np.ones(9), 3)
     (array([0., 4., 8.]), array([1., 4., 4.]))
     """
     distinct, position = np.unique(times, return_inverse=True)
@@ -170,8 +173,10 @@ def _sums(cell: npt.NDArray[np.int64], values: FloatArray, n_cells: int) -> Floa
     return np.bincount(cell, weights=values, minlength=n_cells).astype(np.float64, copy=False)
 
 
-def cell_counts(target: SurvivalTarget, weight: FloatArray | None, grid: FloatArray) -> FloatArray:
-    """People and their weights by step of the grid and event, (2, n_times, K + 1)."""
+def outcome_counts(
+    target: SurvivalTarget, weight: FloatArray | None, grid: FloatArray
+) -> FloatArray:
+    """Numbers of people and total weights by grid step and event, (2, n_times, K + 1)."""
     width = target.n_causes + 1
     cell = np.searchsorted(grid, target.duration) * width + target.event
     size = len(grid) * width
@@ -180,16 +185,18 @@ def cell_counts(target: SurvivalTarget, weight: FloatArray | None, grid: FloatAr
     return np.stack([count, total]).reshape(2, len(grid), width)
 
 
-def tabulated(counts: FloatArray, grid: FloatArray, event_ids: npt.NDArray[np.int64]) -> Population:
-    """The population of summed `cell_counts`."""
+def population_of_counts(
+    counts: FloatArray, grid: FloatArray, event_ids: npt.NDArray[np.int64]
+) -> Population:
+    """The population with these `outcome_counts`, summed over all parts."""
     step, event = np.nonzero(counts[0])
     target = SurvivalTarget(event.astype(np.int32), grid[step], event_ids)
     return Population(target, counts[1][step, event], counts[0][step, event])
 
 
-def counted(
+def grid_population(
     target: SurvivalTarget, weight: FloatArray | None, n_times: int = MAX_TIMES
 ) -> Population:
-    """The outcomes of people who are all here, counted on a grid."""
-    grid, _ = thinned(target.duration, np.ones(target.n_samples), n_times)
-    return tabulated(cell_counts(target, weight, grid), grid, target.event_ids)
+    """The population of people who are all in this process, counted on a grid of times."""
+    grid, _ = merged_times(target.duration, np.ones(target.n_samples), n_times)
+    return population_of_counts(outcome_counts(target, weight, grid), grid, target.event_ids)

@@ -1,8 +1,8 @@
 """Which settings of an engine `SurvivalBoost` passes on, under which names and with which values.
 
 Engines take almost any setting in silence, and some of them change what a model means: another
-loss, trees that are not step functions, rounds that weigh earlier ones anew. So each adapter lists
-the settings that are known to agree with how the estimator trains and predicts. A test trains with
+loss, trees that are not step functions, rounds that rescale earlier ones. So each adapter lists the
+settings that are known to agree with how the estimator trains and predicts. A test trains with
 every one of them and compares all ways of prediction.
 """
 
@@ -17,7 +17,34 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Check", "Choice", "EngineSettings", "Flag", "Number", "Whole", "n_cuda_devices"]
+__all__ = [
+    "OWNED",
+    "Check",
+    "Choice",
+    "EngineSettings",
+    "Flag",
+    "Number",
+    "Whole",
+    "n_cuda_devices",
+]
+
+#: What to use instead of settings that the estimator makes on every engine.
+OWNED = {
+    "rounds": "use `n_estimators` for the number of rounds",
+    "seed": "use `random_state`, from which each chunk of rounds gets a seed of its own",
+    "threads": "use `n_jobs` for the number of threads",
+    "verbosity": "use `verbose`",
+    "stopping": "use `early_stopping_rounds`",
+    "loss": "the loss is that of the survival model and cannot be replaced",
+    "classes": "the number of states follows from the outcomes",
+    "weights": "use `sample_weight` in `fit`; weights by state would bias all probabilities",
+    "metric": "held-out people are judged by the IPCW log-loss; see `history_`",
+    "start": "training starts from the margins of the best constant",
+    "categories": "categories are the columns of `X` with a categorical dtype",
+    "monotone": "use `monotone` for curves that are monotone in time; constraints on features "
+    "would hold for the model of censoring as well",
+    "trees": "curves are read off trees whose leaves are constants, added up round by round",
+}
 
 
 class Check(Protocol):

@@ -1,8 +1,8 @@
-"""Checkpoints of a distributed training: a folder with the engine's trees and JSON, no pickle.
+"""Checkpoints of a training: its state, and a folder with the engine's trees and JSON, no pickle.
 
-The first worker writes them, and reads them on resume, so the folder must be one that every worker
-sees. A checkpoint holds who trained on which partitions: the same people must meet the same random
-stream for the resumed model to be that of an uninterrupted run.
+On a cluster the first worker writes them, and reads them on resume, so the folder must be one that
+every worker sees. A checkpoint records which worker trained on which partitions: the same people
+must get the same random stream for the resumed model to be that of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -11,16 +11,73 @@ import hashlib
 import json
 import shutil
 import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from survival_objectives.boosting import LoopState, RoundRecord
+import numpy as np
 
-__all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
+__all__ = [
+    "Checkpoint",
+    "Checkpoints",
+    "LoopState",
+    "RoundRecord",
+    "plain_parameters",
+    "read_checkpoint",
+    "write_checkpoint",
+]
 
 _METADATA = "checkpoint.json"
 _TREES = {"events": "events.ubj", "censoring": "censoring.ubj"}
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """Held-out loss after a round."""
+
+    round: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class LoopState:
+    """State of a training between two chunks: with the same people and seed, it continues here.
+
+    Attributes
+    ----------
+    n_chunks : int
+        Chunks that are done.
+    events, censoring : bytes
+        Trees of the models; empty where there are none.
+    history, refreshed_rounds
+        As in `survival_objectives._fit.loop.BoostingLoop`.
+    """
+
+    n_chunks: int
+    events: bytes
+    censoring: bytes
+    history: tuple[RoundRecord, ...]
+    refreshed_rounds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where a training starts, and what becomes of its states.
+
+    Attributes
+    ----------
+    state : LoopState, optional
+        Where to continue.
+    every : int, optional
+        Rounds between two checkpoints. Default: none are made.
+    write : callable, optional
+        Takes each state. On a cluster one worker writes, and all make checkpoints.
+    """
+
+    state: LoopState | None = None
+    every: int | None = None
+    write: Callable[[LoopState], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -38,7 +95,7 @@ class Checkpoint:
     n_samples : list of int
         People in each partition.
     digests : list of str
-        By which the people of each partition are known again, those of ``eval_set`` after them.
+        Digests of the people of each partition, followed by those of ``eval_set``.
     """
 
     parameters: dict[str, Any]
@@ -81,6 +138,30 @@ class Checkpoint:
             f"The checkpoint was written with other people, or with durations in another unit "
             f"({where} differs). Pass the same data in the same order, or fit with `resume=False`."
         )
+
+
+def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that JSON can hold.
+
+    >>> plain_parameters({"max_depth": 4, "horizon_sampler": len})
+    {'max_depth': 4}
+    """
+    return {name: value for name, value in parameters.items() if _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False, default=_plain_number)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _plain_number(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    msg = f"{value!r} is not plain"
+    raise TypeError(msg)
 
 
 def write_checkpoint(folder: str, checkpoint: Checkpoint, state: LoopState) -> None:

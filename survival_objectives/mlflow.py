@@ -1,0 +1,190 @@
+"""Models in MLflow: saved as this package saves them, loaded as a ``pyfunc`` or as they were.
+
+MLflow's scikit-learn flavour writes pickles, or with skops types that it must be told to trust.
+Here MLflow keeps the folder that `SurvivalBoost.save` writes, and this module is the loader that
+MLflow calls.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from survival_objectives._version import __version__
+from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.hazard_boost import HazardBoost
+
+__all__ = ["load_model", "log_model", "save_model"]
+
+_LOADER = "survival_objectives.mlflow"
+_FOLDER = "model"
+
+
+def save_model(model: Any, path: Any, **options: Any) -> None:
+    """Write a fitted model to a folder as an MLflow model.
+
+    Parameters
+    ----------
+    model : SurvivalBoost
+        Fitted.
+    path : path
+        The folder, which must not exist or be empty.
+    **options
+        Of ``mlflow.pyfunc.save_model``, such as ``metadata``. ``signature``, ``pip_requirements``
+        and ``input_example`` (a made-up person) follow from the model where they are not given.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = _arguments(model, Path(folder), options)
+        _mlflow().pyfunc.save_model(path=str(path), **arguments)
+
+
+def log_model(model: Any, name: str = "model", **options: Any) -> Any:
+    """Log a fitted model in the current run of MLflow, and return MLflow's information on it.
+
+    Parameters
+    ----------
+    model : SurvivalBoost
+        Fitted.
+    name : str, default="model"
+        Its name in the run.
+    **options
+        Of ``mlflow.pyfunc.log_model``, such as ``registered_model_name``. ``signature``,
+        ``pip_requirements`` and ``input_example`` (a made-up person) follow from the model where
+        they are not given.
+
+    Returns
+    -------
+    mlflow.models.model.ModelInfo
+        Its ``model_uri`` is what `load_model` takes.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = _arguments(model, Path(folder), options)
+        return _mlflow().pyfunc.log_model(name=name, **arguments)
+
+
+def load_model(model_uri: str) -> Any:
+    """The estimator itself, with all of its methods, from an MLflow model.
+
+    ``mlflow.pyfunc.load_model`` gives the general interface of MLflow to the same model: its
+    ``predict(X, params={"times": [...]})`` is `predict_cumulative_incidence`.
+
+    Parameters
+    ----------
+    model_uri : str
+        Of MLflow, such as "models:/churn/3" or a folder.
+
+    Returns
+    -------
+    SurvivalBoost
+    """
+    return _mlflow().pyfunc.load_model(model_uri).get_raw_model()
+
+
+class _Curves:
+    """What MLflow predicts with; ``times`` is a parameter of the prediction."""
+
+    def __init__(self, estimator: Any) -> None:
+        self._estimator = estimator
+
+    def get_raw_model(self) -> Any:
+        """The estimator."""
+        return self._estimator
+
+    def predict(
+        self, model_input: Any, params: Mapping[str, Any] | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Probabilities of all states, (n_samples, K + 1, n_times)."""
+        curves: npt.NDArray[np.float64] = self._estimator.predict_cumulative_incidence(
+            model_input, (params or {}).get("times")
+        )
+        return curves
+
+
+def _load_pyfunc(path: str) -> _Curves:
+    """What MLflow calls with the folder that was saved."""
+    folder = Path(path)
+    kind = HazardBoost if (folder / "hazard_boost.json").exists() else SurvivalBoost
+    return _Curves(kind.load(folder))
+
+
+def _mlflow() -> Any:
+    try:
+        return importlib.import_module("mlflow")
+    except ImportError as error:
+        msg = 'MLflow is not installed. Use: pip install "survival-objectives[mlflow]"'
+        raise ImportError(msg) from error
+
+
+def _arguments(model: Any, folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of MLflow's own functions, with the model saved below ``folder``."""
+    for name in ("loader_module", "data_path", "python_model", "artifacts"):
+        if name in options:
+            msg = f"`{name}` is what this function gives MLflow; leave it out."
+            raise TypeError(msg)
+    _mlflow()
+    model.save(folder / _FOLDER)
+    made = {
+        "signature": _signature(model),
+        "pip_requirements": _requirements(model),
+        "input_example": _made_up_person(model),
+    }
+    if any(name in options for name in ("conda_env", "extra_pip_requirements")):
+        # MLflow takes one of these.
+        del made["pip_requirements"]
+    return {
+        **made,
+        **options,
+        "loader_module": _LOADER,
+        "data_path": str(folder / _FOLDER),
+    }
+
+
+def _made_up_person(model: Any) -> Any:
+    """One row with the columns of training, which nobody of training had to give."""
+    schema = model._schema
+    if schema.names is None:
+        return np.zeros((1, schema.n_features))
+    return pd.DataFrame(
+        {
+            name: [schema.categories[column][0] if column in schema.categories else 0.0]
+            for column, name in enumerate(schema.names)
+        }
+    )
+
+
+def _requirements(model: Any) -> list[str]:
+    engine = model.engine_
+    return [
+        f"survival-objectives=={__version__}",
+        f"{engine}=={importlib.metadata.version(engine)}",
+    ]
+
+
+def _signature(model: Any) -> Any:
+    """Columns of training as inputs, ``times`` as a parameter, and curves as the output."""
+    models = importlib.import_module("mlflow.models")
+    types = importlib.import_module("mlflow.types")
+    categories = model._schema.categories
+    # MLflow turns no column of a frame with a categorical dtype into text.
+    level = importlib.import_module("mlflow.types.schema").AnyType()
+    if model._schema.names is None:
+        shape = (-1, model.n_features_in_)
+        inputs = types.Schema([types.TensorSpec(np.dtype(np.float64), shape)])
+    else:
+        inputs = types.Schema(
+            [
+                types.ColSpec(level if column in categories else "double", name, required=False)
+                for column, name in enumerate(model._schema.names)
+            ]
+        )
+    curves = types.TensorSpec(np.dtype(np.float64), (-1, len(model.event_ids_), -1))
+    times = types.ParamSpec("times", "double", model.times_.tolist(), shape=(-1,))
+    return models.ModelSignature(inputs, types.Schema([curves]), types.ParamSchema([times]))

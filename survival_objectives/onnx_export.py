@@ -1,0 +1,234 @@
+"""Fitted models as ONNX files: features in, the probabilities of all states at all times out.
+
+The graph does what `predict_cumulative_incidence` does, trees, linear part and curves in time
+included, in float64. One reader of trees serves all engines (`survival_objectives.trees`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+from survival_objectives._hazard_models import Mixture
+from survival_objectives._onnx_curves import (
+    CurveGraph,
+    Exportable,
+    StackedTrees,
+    column_name,
+    level_text,
+)
+from survival_objectives.curves import KnotCurves, StepCurves
+from survival_objectives.hazards_linear import NUMBER
+from survival_objectives.trees import Forest
+from survival_objectives.validation import Features, check_choice, check_times
+
+__all__ = ["Exportable", "OnnxMixin", "StackedTrees", "write_onnx"]
+
+FloatArray = npt.NDArray[np.float64]
+
+#: Largest difference between the file and the model that made it.
+TOLERANCE = 1e-5
+# People on whom both are compared, and how often one of their values is missing.
+_N_CHECKED, _MISSING_SHARE = 64, 0.15
+# The smallest value that is not 0 among theirs.
+_SMALLEST = 1e-30
+
+
+class OnnxMixin:
+    """The method `to_onnx` of an estimator that says what it consists of."""
+
+    @abstractmethod
+    def _exportable(self) -> Exportable:
+        """What the fitted model consists of."""
+
+    def to_onnx(self, path: Any, times: Any = None, *, categories: str = "codes") -> None:
+        """Write the model as an ONNX graph whose output is `predict_cumulative_incidence`.
+
+        Needs onnx. Where onnxruntime is installed, both are compared on made-up people first; a
+        graph that differs by more than 1e-5 is not written.
+
+        Parameters
+        ----------
+        path : path
+            The file, such as "model.onnx", which must not exist.
+        times : array of shape (n_times,), optional
+            Times >= 0 at which the graph answers. Default: times are an input of the graph.
+        categories : {"codes", "text"}, default="codes"
+            How categorical columns are given. "codes": as the numbers 0, 1, ... of their levels,
+            which the metadata list. "text": as a text input of their own. Levels that training
+            never saw are missing values.
+
+        Notes
+        -----
+        Inputs are ``features``, float32 of shape (n_people, n_features) in the order of training
+        with NaN for missing; with text and where there are such columns, ``categories`` of shape
+        (n_people, n_categorical), and ``features`` has the other columns only; and without a grid,
+        ``times``, float64 of shape (n_times,). The output ``probabilities`` is float32 of shape
+        (n_people, K + 1, n_times). Infinite features, which `predict_cumulative_incidence` refuses,
+        are not noticed.
+        """
+        check_is_fitted(self)
+        write_onnx(self._exportable(), path, times, categories)
+
+
+def write_onnx(
+    exportable: Exportable, path: Any, times: npt.ArrayLike | None = None, categories: str = "codes"
+) -> None:
+    """Write the model to an ONNX file, and compare it with the model where onnxruntime is there.
+
+    Parameters
+    ----------
+    exportable : Exportable
+    path : path
+        The file, which must not exist.
+    times : array of shape (n_times,), optional
+        A fixed grid. Default: times are the last input of the graph.
+    categories : {"codes", "text"}
+        Whether categorical columns are numbers among the features, or a text input of their own.
+    """
+    path = Path(path)
+    check_choice(categories, "categories", ("codes", "text"))
+    if path.exists():
+        msg = f"{str(path)!r} exists already. Choose another file, or remove it first."
+        raise FileExistsError(msg)
+    if importlib.util.find_spec("onnx") is None:
+        msg = '`to_onnx` needs onnx. Use: pip install "survival-objectives[onnx]"'
+        raise ImportError(msg)
+    as_text = categories == "text"
+    _check_exportable(exportable, as_text=as_text)
+    grid = None if times is None else check_times(times)
+    model = CurveGraph(exportable, grid, as_text=as_text).model()
+    content = model.SerializeToString()
+    if importlib.util.find_spec("onnxruntime") is not None:
+        _check_same(exportable, content, grid, as_text=as_text)
+    path.write_bytes(content)
+
+
+def _check_exportable(exportable: Exportable, *, as_text: bool) -> None:
+    shape = exportable.shape
+    if not isinstance(shape, KnotCurves | StepCurves):
+        msg = (
+            f"Curves of the kind {type(shape).__name__}, as in models of format 1, cannot be "
+            "written to ONNX. Fit the model again."
+        )
+        raise TypeError(msg)
+    if as_text:
+        _check_level_texts(exportable.schema)
+    if not all(forest.is_readable for forest in _forests(exportable.model)):
+        columns = ", ".join(column_name(exportable.schema, c) for c in exportable.schema.categories)
+        msg = (
+            f"The trees encode a categorical column ({columns}) by statistics that only the engine "
+            "knows, so they cannot be written to ONNX. CatBoost does so above 255 levels: join "
+            "rare ones, or train with another engine."
+        )
+        raise ValueError(msg)
+
+
+def _check_level_texts(schema: Features) -> None:
+    for column, levels in schema.categories.items():
+        texts = [level_text(level) for level in levels]
+        if len(set(texts)) < len(texts):
+            msg = (
+                f"Levels of {column_name(schema, column)} look the same as text, such as 1 and "
+                "'1'. Export them as `categories=\"codes\"`."
+            )
+            raise ValueError(msg)
+
+
+def _forests(model: Mixture | StackedTrees) -> Iterator[Forest]:
+    if isinstance(model, StackedTrees):
+        yield model.forest
+        return
+    for member in model.members.values():
+        for _, hazard in member.shares():
+            if hazard.trees is not None:
+                yield hazard.trees.forest()
+
+
+# ---------------------------------------------------------------------------------------- checking
+def _check_same(
+    exportable: Exportable, content: bytes, grid: FloatArray | None, *, as_text: bool
+) -> None:
+    """Raise a RuntimeError where the file and the model differ by more than the tolerance."""
+    import onnxruntime
+
+    people = replace(exportable.schema, values=_random_people(exportable))
+    times = grid
+    if times is None:
+        times = np.append(np.linspace(0, 1.2 * exportable.last_time, 25), 1e-6)
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    given = _inputs(people, as_text=as_text)
+    if grid is None:
+        given["times"] = times
+    (found,) = session.run(None, given)
+    difference = float(np.abs(found - exportable.curves(people, times)).max())
+    if not difference <= TOLERANCE:
+        msg = (
+            f"The ONNX file and the model differ by up to {difference:.2g} in their probabilities, "
+            "so it was not written. Please report it, with the versions of the engine, onnx and "
+            "onnxruntime."
+        )
+        raise RuntimeError(msg)
+
+
+def _inputs(people: Features, *, as_text: bool) -> dict[str, npt.NDArray[Any]]:
+    """Inputs of the graph, except times."""
+    if not as_text:
+        return {"features": people.values}
+    given: dict[str, npt.NDArray[Any]] = {}
+    numbers = [c for c in range(people.n_features) if c not in people.categories]
+    if numbers:
+        given["features"] = np.ascontiguousarray(people.values[:, numbers])
+    if people.categories:
+        text = np.full((people.n_samples, len(people.categories)), "", object)
+        for position, column in enumerate(sorted(people.categories)):
+            levels = [level_text(level) for level in people.categories[column]]
+            for row, code in enumerate(people.values[:, column]):
+                if not np.isnan(code):
+                    text[row, position] = levels[int(code)]
+        given["categories"] = text
+    return given
+
+
+def _random_people(exportable: Exportable) -> npt.NDArray[np.float32]:
+    """Rows of thresholds and their float32 neighbours, where trees and their file could part."""
+    schema, generator = exportable.schema, np.random.default_rng(0)
+    values = generator.normal(size=(_N_CHECKED, schema.n_features)).astype(np.float32)
+    seen = _thresholds(exportable.model)
+    for column in range(schema.n_features):
+        if column in schema.categories:
+            values[:, column] = generator.integers(len(schema.categories[column]), size=_N_CHECKED)
+        elif column in seen:
+            near = generator.choice(seen[column], size=_N_CHECKED).astype(np.float32)
+            side = generator.choice([-np.inf, 0, np.inf], size=_N_CHECKED).astype(np.float32)
+            values[:, column] = np.where(side == 0, near, np.nextafter(near, side))
+    # LightGBM takes values up to 1e-35 for 0, and splits there.
+    values[np.abs(values) < _SMALLEST] = 0.0
+    values[generator.random(values.shape) < _MISSING_SHARE] = np.nan
+    return values
+
+
+def _thresholds(model: Mixture | StackedTrees) -> dict[int, list[float]]:
+    """Values around which each numeric column matters."""
+    seen: dict[int, list[float]] = {}
+    for forest in _forests(model):
+        for tree in forest.trees:
+            for node, column in enumerate(tree.feature):
+                if column >= 0 and node not in tree.categories:
+                    seen.setdefault(column, []).append(tree.threshold[node])
+    design = model.design if isinstance(model, Mixture) else None
+    if design is not None:
+        for column, kind, mean, scale in zip(
+            design.feature, design.kind, design.mean, design.scale, strict=True
+        ):
+            if kind == NUMBER:
+                seen.setdefault(column, []).extend(mean + scale * np.array([-5.0, -1, 0, 1, 5]))
+    return seen
