@@ -110,12 +110,15 @@ def test_xgboost_settings_that_move_the_base_have_no_effect(simulate, n_causes, 
         merged = {**objective.params, **trees, **own}
         if n_causes == 2 and own == {"objective": "binary:logistic"} and XGBOOST < (3, 2):
             with pytest.raises(xgb.core.XGBoostError, match="base_score must be in"):
-                booster = xgb.train(merged, objective.dtrain, 5, obj=objective)
-                objective.predict_cumulative_incidence(booster, people.X, TIMES)
+                predicted(objective, merged, people.X)
             return
-        booster = xgb.train(merged, objective.dtrain, 5, obj=objective)
-        curves.append(objective.predict_cumulative_incidence(booster, people.X, TIMES))
+        curves.append(predicted(objective, merged, people.X))
     assert_array_equal(*curves)
+
+
+def predicted(objective, params, X):
+    booster = xgb.train(params, objective.dtrain, 5, obj=objective)
+    return objective.predict_cumulative_incidence(booster, X, TIMES)
 
 
 def test_forgotten_xgboost_params_are_an_error_or_change_no_margin(simulate):
