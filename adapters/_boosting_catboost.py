@@ -24,9 +24,9 @@ from survival_objectives._fit.engine import (
     unpacked_state,
 )
 from survival_objectives._fit.engine_settings import OWNED, Choice, EngineSettings, Number, Whole
+from survival_objectives._model.forest import Forest, Tree
 from survival_objectives.adapters._catboost_pool import pool_columns
 from survival_objectives.adapters._engine import import_engine, rising_in_time
-from survival_objectives.trees import Forest, Tree
 from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
@@ -411,4 +411,5 @@ ENGINE = Engine(
     refresh_every=20,
     save=_save,
     load=_load,
+    coarse_bins={"border_count": 64},
 )

@@ -30,9 +30,9 @@ from survival_objectives._fit.engine_settings import (
     Number,
     Whole,
 )
+from survival_objectives._model.forest import Forest, Tree
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.losses import gradient_hessian
-from survival_objectives.trees import Forest, Tree
 
 lgb = import_engine("lightgbm")
 
@@ -396,4 +396,5 @@ ENGINE = Engine(
     refresh_every=10,
     save=_save,
     load=_load,
+    coarse_bins={"max_bin": 63},
 )

@@ -21,9 +21,9 @@ from survival_objectives._fit.engine_settings import (
     Whole,
     n_cuda_devices,
 )
+from survival_objectives._model.forest import Forest, Tree
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.losses import gradient_hessian
-from survival_objectives.trees import Forest, Tree
 
 xgb = import_engine("xgboost")
 
@@ -350,4 +350,5 @@ ENGINE = Engine(
     refresh_every=10,
     save=_save,
     load=_load,
+    coarse_bins={"max_bin": 64},
 )

@@ -15,7 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._fit.population import Reduction
-from survival_objectives._hazard_models import (
+from survival_objectives._hazard_people import (
+    CROSS_FITTED_PEOPLE,
+    HazardPeople,
+    RowBudget,
+    one_held_out_part,
+    stratified_folds,
+)
+from survival_objectives._hazard_state import HazardState
+from survival_objectives._model.mixture import (
     LINEAR,
     ON_LINEAR,
     TREES,
@@ -26,14 +34,6 @@ from survival_objectives._hazard_models import (
     against_event_free,
     stacked_rows,
 )
-from survival_objectives._hazard_people import (
-    CROSS_FITTED_PEOPLE,
-    HazardPeople,
-    RowBudget,
-    one_held_out_part,
-    stratified_folds,
-)
-from survival_objectives._hazard_state import HazardState
 from survival_objectives.hazards import (
     LOCAL,
     RiskRows,
