@@ -1,0 +1,1 @@
+"""Training, free of any engine."""
