@@ -11,7 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -178,20 +178,20 @@ def is_running(training: str) -> bool:
 # ---------------------------------------------------------------------------------------- training
 @dataclass(frozen=True)
 class Plan:
-    """One training, the same on every worker."""
+    """One training, the same on every worker; its name and tracker are set when it begins."""
 
-    training: str
     parameters: dict[str, Any]
     schema: Features
     event_ids: npt.NDArray[np.int64]
     seed: int
-    tracker: dict[str, Any]
     timeout: int
     previous: StackedModel | None
     checkpoint: Checkpoint
     checkpoint_folder: str | None
     checkpoint_every: int
     resume: LoopState | None
+    training: str = ""
+    tracker: dict[str, Any] = field(default_factory=dict)
 
 
 class TrainingCancelled(RuntimeError):  # noqa: N818  It is not an error.

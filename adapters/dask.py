@@ -33,7 +33,7 @@ import numbers
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -113,8 +113,8 @@ class DaskSurvivalBoost(SurvivalBoost):
     Notes
     -----
     ``n_jobs`` are threads per worker; by default those that Dask gives it. A ``horizon_sampler``
-    that is a function gets the people of one worker at a time. ``verbose`` shows in the logs of the
-    workers.
+    that is a function gets the people of one worker at a time. ``verbose`` shows in the workers'
+    logs.
 
     Partitions that are in memory are trained on where they are. Others are loaded by the workers in
     contiguous blocks, so that the same data, seed and number of workers give the same model.
@@ -297,11 +297,7 @@ class DaskSurvivalBoost(SurvivalBoost):
                 groups,
                 parts,
                 held_parts,
-                schema,
-                event_ids,
-                checkpoint,
-                state,
-                is_warm_start,
+                self._plan(schema, event_ids, checkpoint, state, is_warm_start),
             )
 
     def _digests(self, client: Any, parts: list[Any], workers: list[str]) -> list[str]:
@@ -318,14 +314,10 @@ class DaskSurvivalBoost(SurvivalBoost):
         groups: dict[str, list[int]],
         parts: list[Any],
         held_parts: list[list[Any]] | None,
-        schema: Features,
-        event_ids: npt.NDArray[np.int64],
-        checkpoint: Checkpoint,
-        state: LoopState | None,
-        is_warm_start: bool,
+        plan: Plan,
     ) -> StackedModel:
         with Training(client, list(groups), self.timeout) as training:
-            plan = self._plan(training, schema, event_ids, checkpoint, state, is_warm_start)
+            plan = replace(plan, training=training.name, tracker=training.tracker)
             tasks = [
                 client.submit(
                     train,
@@ -391,7 +383,6 @@ class DaskSurvivalBoost(SurvivalBoost):
 
     def _plan(
         self,
-        training: Training,
         schema: Features,
         event_ids: npt.NDArray[np.int64],
         checkpoint: Checkpoint,
@@ -399,12 +390,10 @@ class DaskSurvivalBoost(SurvivalBoost):
         is_warm_start: bool,
     ) -> Plan:
         return Plan(
-            training=training.name,
             parameters={**self._local_parameters(), "random_state": None},
             schema=schema,
             event_ids=event_ids,
             seed=checkpoint.seed,
-            tracker=training.tracker,
             timeout=int(self.timeout),
             previous=self._model.portable if is_warm_start else None,
             checkpoint=checkpoint,

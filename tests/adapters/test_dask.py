@@ -20,8 +20,8 @@ from distributed import Client, LocalCluster
 from sklearn.base import clone
 
 from survival_objectives import SurvivalBoost
+from survival_objectives._fit.checkpoint import read_checkpoint
 from survival_objectives.adapters import _dask_worker
-from survival_objectives.adapters._dask_checkpoint import read_checkpoint
 from survival_objectives.adapters.dask import DaskSurvivalBoost, WorkerLostError
 from survival_objectives.datasets import integrated_squared_error, make_competing_risks
 

@@ -331,7 +331,7 @@ def test_censoring_model_is_a_survival_curve(engine, fitted, data):
     marginal = model._model.frame.censoring_curve(times)
     assert_allclose(uncensored.mean(axis=0)[5:25], marginal[5:25], atol=0.12)
     flat = boost(engine, censoring="kaplan-meier").fit(data.X, data.y)
-    assert_array_equal(flat.censoring_.survival(times), flat._censoring_curve(times))
+    assert_array_equal(flat.censoring_.survival(times), flat._model.frame.censoring_curve(times))
 
 
 def test_pandas_is_kept_out_of_the_model(engine, fitted):
