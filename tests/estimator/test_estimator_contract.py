@@ -118,7 +118,7 @@ def test_labels_keep_their_names(engine, data, fitted):
     assert model.score(data.X, (labels, data.y["duration"])) == fitted(engine).score(data.X, data.y)
     lost = model.predict_restricted_mean_time(data.X, 1.0, cause=7)
     assert_array_equal(lost, fitted(engine).predict_restricted_mean_time(data.X, 1.0, cause=2))
-    with pytest.raises(ValueError, match="choose from 3, 7"):
+    with pytest.raises(ValueError, match="choose from 0, 3, 7"):
         model.predict_restricted_mean_time(data.X, cause=2)
 
 
