@@ -25,6 +25,8 @@ import numpy.typing as npt
 from scipy.special import expit
 from sklearn.model_selection import GroupKFold
 
+from survival_objectives._model.curves import KnotCurves, marginal_hazard, time_knots
+from survival_objectives._model.forest import monotone_incidence
 from survival_objectives.censoring import (
     BoostedCensoring,
     CensoringModel,
@@ -34,7 +36,6 @@ from survival_objectives.censoring import (
     log_odds,
     time_feature,
 )
-from survival_objectives.curves import KnotCurves, marginal_hazard, time_knots
 from survival_objectives.losses import gradient_hessian, probabilities
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.stacking import (
@@ -49,7 +50,6 @@ from survival_objectives.stacking import (
     stacked_matrix,
 )
 from survival_objectives.time_axis import TimeAxis, event_unit
-from survival_objectives.trees import monotone_incidence
 from survival_objectives.validation import (
     Features,
     SurvivalTarget,
@@ -615,8 +615,8 @@ class TrainingProblem(ABC):
             Times >= 0, in any order.
         calibrated : bool, default=True
             Whether curves are calibrated in time as those of `SurvivalBoost` are (equations (17)
-            and (18) of `survival_objectives.curves`): on the training people, expected and observed
-            numbers of events agree. They then never fall, and the training people are asked once
+            and (18) of the method): on the training people, expected and observed numbers of events
+            agree. They then never fall, and the training people are asked once
             per model. With False, probabilities are those of the model's margins.
 
         Returns

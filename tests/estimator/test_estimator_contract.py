@@ -328,7 +328,7 @@ def test_censoring_model_is_a_survival_curve(engine, fitted, data):
     assert ((uncensored >= 0) & (uncensored <= 1)).all()
     # It depends on the features, and is right on average.
     assert uncensored[:, 15].std() > 0.01
-    marginal = model._censoring_curve(times)
+    marginal = model._model.frame.censoring_curve(times)
     assert_allclose(uncensored.mean(axis=0)[5:25], marginal[5:25], atol=0.12)
     flat = boost(engine, censoring="kaplan-meier").fit(data.X, data.y)
     assert_array_equal(flat.censoring_.survival(times), flat._censoring_curve(times))

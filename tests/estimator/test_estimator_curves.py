@@ -15,15 +15,16 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import estimator
-from survival_objectives.curves import StepCurves
-from survival_objectives.losses import probabilities
-from survival_objectives.time_axis import time_unit
-from survival_objectives.trees import (
+from survival_objectives._fit.loop import BoostingLoop
+from survival_objectives._model.curves import StepCurves
+from survival_objectives._model.forest import (
     Forest,
     Tree,
     averaged_incidence,
     monotone_incidence,
 )
+from survival_objectives.losses import probabilities
+from survival_objectives.time_axis import time_unit
 
 # What each engine is asked to grow, besides its defaults.
 CASES = [
@@ -72,7 +73,7 @@ def test_both_paths_equal_the_engine(engine, kind, params, n_causes, monkeypatch
     people = simulated(250, n_causes=n_causes)
     X, X_test, y = columns(kind, people)
     model = boost(engine, n_estimators=30, monotone=False, engine_params=params).fit(X, y)
-    forest = model._forest()
+    forest = model._model.trees.forest()
     breaks = forest.breaks.astype(np.float32)
     times = np.concatenate(
         [
@@ -87,7 +88,7 @@ def test_both_paths_equal_the_engine(engine, kind, params, n_causes, monkeypatch
     X_test = X_test[:40]
     margin = engine_margins(model, X_test, times)
     expected = probabilities(
-        margin.reshape(-1, margin.shape[2]), reference=model._events.reference
+        margin.reshape(-1, margin.shape[2]), reference=model._model.trees.reference
     ).reshape(40, len(times), -1)
     assert len(breaks) > 3
     for engine_rows in (0, 2**40):
@@ -96,7 +97,7 @@ def test_both_paths_equal_the_engine(engine, kind, params, n_causes, monkeypatch
         assert_allclose(curves.transpose(0, 2, 1), expected, atol=1e-6)
     if forest.is_readable:
         walked = forest.step_margins(model_values(model, X_test))[:, forest.interval(times)]
-        assert_allclose(walked.transpose(2, 1, 0) + model._start, margin, atol=2e-6)
+        assert_allclose(walked.transpose(2, 1, 0) + model._model.start, margin, atol=2e-6)
     else:
         assert engine == "catboost"
 
@@ -141,23 +142,22 @@ def test_training_margins_are_prediction_margins(engine, monkeypatch):
     # Without much else to split on, categories are split on again and again.
     X = X[["city", "sex"]]
     loops = []
-    run = estimator.BoostingLoop.run
+    run = BoostingLoop.run
 
     def remember(loop, held_out=None):
         loops.append(loop)
         run(loop, held_out)
 
-    monkeypatch.setattr(estimator.BoostingLoop, "run", remember)
+    monkeypatch.setattr(BoostingLoop, "run", remember)
     model = boost(engine, n_estimators=30, learning_rate=0.2, warm_start=True).fit(X, y)
     for n_estimators in (30, 60):
         if n_estimators > 30:
             model.set_params(n_estimators=n_estimators).fit(X, y)
         loop = loops[-1]
-        stack = loop._stacks[0]
-        final = model._events.contribution(stack.events.matrix(loop.features), 0, n_estimators)
-        assert_allclose(
-            np.asarray(final) + model._start, loop.events.margin(stack.event_key), atol=1e-5
-        )
+        draw, key = loop._draws[0]
+        rows, start = next(loop.people.event_matrices(draw.number, model._model.start))
+        final = model._model.trees.booster.contribution(rows, 0, n_estimators)
+        assert_allclose(np.asarray(final) + start, loop.events.margin(key), atol=1e-5)
 
 
 # ------------------------------------------------------------------------------------ monotone
@@ -165,7 +165,7 @@ def test_curves_are_monotone_and_sum_to_one(engine, fitted, mixed):
     X, _ = mixed
     model = fitted(engine, "mixed")
     rng = np.random.default_rng(0)
-    grid = np.concatenate([[0.0], model._forest().breaks, rng.uniform(0, 12, 200)])
+    grid = np.concatenate([[0.0], model._model.trees.forest().breaks, rng.uniform(0, 12, 200)])
     times = np.sort(grid.astype(np.float32).astype(np.float64))
     curves = model.predict_cumulative_incidence(X, times)
     assert (np.diff(curves[:, 0], axis=1) <= 1e-15).all()
@@ -192,7 +192,9 @@ def test_the_answer_at_a_time_depends_on_nothing_else(engine, fitted, data):
 
 def test_curves_are_flat_beyond_the_latest_horizon(engine, fitted, data):
     model = fitted(engine)
-    end, later = model.predict_cumulative_incidence(data.X, [model._t_max, 1e12]).transpose(2, 0, 1)
+    end, later = model.predict_cumulative_incidence(
+        data.X, [model._model.frame.t_max, 1e12]
+    ).transpose(2, 0, 1)
     assert_array_equal(end, later)
 
 
@@ -281,7 +283,7 @@ def test_days_are_predicted_as_days(engine):
 def test_smoothed_curves_stay_close_to_the_steps(engine, fitted, data):
     model = fitted(engine)
     steps = copy.copy(model)
-    steps._shape = StepCurves(model._axis)
+    steps._shape = StepCurves(model._model.frame.axis)
     times = np.linspace(0.05, model.times_[-1], 400)
     smooth = model.predict_survival_function(data.X, times)
     rough = steps.predict_survival_function(data.X, times)
@@ -386,5 +388,5 @@ def test_prediction_memory_is_bounded():
     finally:
         tracemalloc.stop()
         estimator._PREDICTION_SIZE = size
-    everything = n_samples * 3 * model._forest().n_steps * 8
+    everything = n_samples * 3 * model._model.trees.forest().n_steps * 8
     assert peak < everything / 3

@@ -11,7 +11,7 @@ import pytest
 from estimator_data import engine_margins
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives.curves import StepCurves
+from survival_objectives._model.curves import StepCurves
 from survival_objectives.metrics import concordance_index, integrated_brier_score
 
 
@@ -19,7 +19,7 @@ from survival_objectives.metrics import concordance_index, integrated_brier_scor
 def test_quantile_is_the_first_time_that_reaches_it(engine, fitted, data, quantile):
     model = fitted(engine)
     found = model.predict_quantile(data.X, quantile)
-    grid = np.linspace(0, 1.2 * model._t_max, 8001)[1:]
+    grid = np.linspace(0, 1.2 * model._model.frame.t_max, 8001)[1:]
     reached = 1 - model.predict_survival_function(data.X, grid) >= quantile
     by_grid = np.where(reached.any(axis=1), grid[reached.argmax(axis=1)], np.inf)
     finite = np.isfinite(found)
@@ -37,7 +37,7 @@ def test_quantile_is_the_first_time_that_reaches_it(engine, fitted, data, quanti
 def test_quantile_of_step_functions_is_a_step(engine, fitted, data, quantile):
     model = fitted(engine)
     model = copy.copy(model)
-    model._shape = StepCurves(model._axis)
+    model._shape = StepCurves(model._model.frame.axis)
     found = model.predict_quantile(data.X, quantile)
     finite = np.isfinite(found)
     for person in np.flatnonzero(finite & (found > 0))[:20]:
@@ -58,10 +58,10 @@ def test_median_is_the_default_quantile(fitted, data):
 def test_restricted_mean_time_is_the_integral(engine, fitted, data, horizon):
     model = fitted(engine)
     end = model.times_[-1] if horizon is None else horizon
-    breaks = model._forest().breaks
+    breaks = model._model.trees.forest().breaks
     n_cells = 200_000
     # A fine grid up to the latest horizon, where the curves become flat.
-    edges = np.linspace(0, min(end, model._t_max), n_cells + 1)
+    edges = np.linspace(0, min(end, model._model.frame.t_max), n_cells + 1)
     middles = (edges[1:] + edges[:-1]) / 2
     X = data.X[:4]
     curves = model.predict_cumulative_incidence(X, middles)
@@ -129,7 +129,7 @@ def test_score_is_minus_the_integrated_brier_score(engine, fitted, data):
 
     class Marginal:
         def survival(self, times, X=None, *, left=False):
-            return model._censoring_curve(times, left=left)
+            return model._model.frame.censoring_curve(times, left=left)
 
     expected = -integrated_brier_score(
         Marginal(),

@@ -12,6 +12,7 @@ import pytest
 from estimator_data import boost, simulated
 
 from survival_objectives import SurvivalBoost, estimator
+from survival_objectives._fit.stacked import StackedTraining
 
 REFUSED = [
     ({"engine": "lightgdm"}, ValueError, "`engine` is 'lightgdm'; choose from 'xgboost'"),
@@ -49,10 +50,10 @@ REFUSED = [
 
 @pytest.fixture
 def no_training(monkeypatch):
-    def train(*arguments):
+    def train(*arguments, **options):
         pytest.fail("Training began.")
 
-    monkeypatch.setattr(SurvivalBoost, "_train", train)
+    monkeypatch.setattr(StackedTraining, "fit", train)
 
 
 @pytest.mark.parametrize(("parameters", "error", "words"), REFUSED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import joblib
@@ -300,7 +301,8 @@ def test_an_interrupted_save_leaves_nothing(engine, fitted, tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     if stage == "engine":
-        monkeypatch.setattr(model._adapter().Booster, "save", staticmethod(interrupt))
+        adapter = replace(model._adapter(), save=interrupt)
+        monkeypatch.setattr(model, "_adapter", lambda: adapter)
     else:
         monkeypatch.setattr(persistence.json, "dumps", interrupt)
     with pytest.raises(KeyboardInterrupt):
