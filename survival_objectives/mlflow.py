@@ -172,18 +172,14 @@ def _signature(model: Any) -> Any:
     """Columns of training as inputs, ``times`` as a parameter, and curves as the output."""
     models = importlib.import_module("mlflow.models")
     types = importlib.import_module("mlflow.types")
-    categories = model._schema.categories
-    # MLflow turns no column of a frame with a categorical dtype into text.
-    level = importlib.import_module("mlflow.types.schema").AnyType()
+    # MLflow turns no whole numbers into others, and no categorical dtype into text. The model does.
+    anything = importlib.import_module("mlflow.types.schema").AnyType()
     if model._schema.names is None:
         shape = (-1, model.n_features_in_)
         inputs = types.Schema([types.TensorSpec(np.dtype(np.float64), shape)])
     else:
         inputs = types.Schema(
-            [
-                types.ColSpec(level if column in categories else "double", name, required=False)
-                for column, name in enumerate(model._schema.names)
-            ]
+            [types.ColSpec(anything, name, required=False) for name in model._schema.names]
         )
     curves = types.TensorSpec(np.dtype(np.float64), (-1, len(model.event_ids_), -1))
     times = types.ParamSpec("times", "double", model.times_.tolist(), shape=(-1,))
