@@ -102,10 +102,25 @@ class _Curves:
         self, model_input: Any, params: Mapping[str, Any] | None = None
     ) -> npt.NDArray[np.float64]:
         """Probabilities of all states, (n_samples, K + 1, n_times)."""
+        if isinstance(model_input, pd.DataFrame):
+            model_input = self._with_types(model_input)
         curves: npt.NDArray[np.float64] = self._estimator.predict_cumulative_incidence(
             model_input, (params or {}).get("times")
         )
         return curves
+
+    def _with_types(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame with types for columns of nothing but nulls, which JSON leaves open."""
+        schema = self._estimator._schema
+        empty = {name for name in frame if frame[name].isna().all()}
+        types = {
+            name: pd.CategoricalDtype(schema.categories[column])
+            if column in schema.categories
+            else np.float64
+            for column, name in enumerate(schema.names or ())
+            if name in empty
+        }
+        return frame.astype(types)
 
 
 def _load_pyfunc(path: str) -> _Curves:
@@ -178,9 +193,7 @@ def _signature(model: Any) -> Any:
         shape = (-1, model.n_features_in_)
         inputs = types.Schema([types.TensorSpec(np.dtype(np.float64), shape)])
     else:
-        inputs = types.Schema(
-            [types.ColSpec(anything, name, required=False) for name in model._schema.names]
-        )
+        inputs = types.Schema([types.ColSpec(anything, name) for name in model._schema.names])
     curves = types.TensorSpec(np.dtype(np.float64), (-1, len(model.event_ids_), -1))
     times = types.ParamSpec("times", "double", model.times_.tolist(), shape=(-1,))
     return models.ModelSignature(inputs, types.Schema([curves]), types.ParamSchema([times]))
