@@ -29,9 +29,9 @@ from survival_objectives._fit.engine import (
     installed_engine,
     is_installed,
 )
+from survival_objectives._fit.hazard_people import ALL_ROWS
 from survival_objectives._fit.population import LocalReduction
 from survival_objectives._fit.training import Training
-from survival_objectives._hazard_people import ALL_ROWS
 from survival_objectives._model import files
 from survival_objectives._model.checks import warn_if_constant, warn_if_floored
 from survival_objectives._model.fitted import FittedModel, MarginalCensoring

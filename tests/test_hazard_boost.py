@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from survival_objectives import HazardBoost, SurvivalBoost
-from survival_objectives._hazard_people import stratified_folds
+from survival_objectives._fit.hazard_people import stratified_folds
 from survival_objectives.hazards import (
     RiskRows,
     interval_start,

@@ -15,16 +15,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import _hazard_people, _hazard_problem
-from survival_objectives._fit.population import Population
-from survival_objectives._hazard_people import (
+from survival_objectives._fit.hazard_mixture import HazardSettings, HazardTraining
+from survival_objectives._fit.hazard_people import (
     HazardPeople,
     InMemory,
     RowBudget,
     one_held_out_part,
     stratified_folds,
 )
-from survival_objectives._hazard_state import HazardState
-from survival_objectives._hazard_training import HazardSettings, HazardTraining
+from survival_objectives._fit.hazard_state import HazardState
+from survival_objectives._fit.population import Population
 from survival_objectives._model.mixture import LINEAR, ON_LINEAR, TREES, Mixture
 from survival_objectives.hazards import (
     interval_start,
