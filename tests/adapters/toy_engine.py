@@ -11,8 +11,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 from survival_objectives._fit.engine import BatchJoiner, Engine, packed_state, unpacked_state
 from survival_objectives._fit.engine_settings import EngineSettings, Whole
+from survival_objectives._model.forest import Forest, Tree
 from survival_objectives.losses import gradient_hessian
-from survival_objectives.trees import Forest, Tree
 
 SETTINGS = EngineSettings("toy", {"max_leaf_nodes": Whole(2, 1000)}, {"loss": "it is fixed"})
 # Missing values go left at every split.
