@@ -16,20 +16,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives.adapters._boosting import OWNED, TreeSettings
+from survival_objectives._fit.engine import (
+    BatchJoiner,
+    Engine,
+    TreeSettings,
+    packed_state,
+    unpacked_state,
+)
+from survival_objectives._fit.engine_settings import OWNED, Choice, EngineSettings, Number, Whole
+from survival_objectives._model.forest import Forest, Tree
 from survival_objectives.adapters._catboost_pool import pool_columns
 from survival_objectives.adapters._engine import import_engine, rising_in_time
-from survival_objectives.adapters._engine_params import Choice, EngineSettings, Number, Whole
-from survival_objectives.trees import Forest, Tree
 from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
 
-__all__ = ["FILE_NAME", "MAX_DEPTH", "SETTINGS", "Booster"]
+__all__ = ["ENGINE", "SETTINGS", "Booster"]
 
-FILE_NAME = "{name}.cbm"
 
-MAX_DEPTH = 16
+_MAX_DEPTH = 16
 
 _L2_PEOPLE = 3.0
 
@@ -40,7 +45,7 @@ SETTINGS = EngineSettings(
     "catboost",
     {
         "learning_rate": Number(1e-6, 1),
-        "depth": Whole(1, MAX_DEPTH),
+        "depth": Whole(1, _MAX_DEPTH),
         "l2_leaf_reg": Number(0, 1e9),
         "rsm": Number(1e-6, 1),
         "border_count": Whole(1, 65535),
@@ -124,7 +129,7 @@ Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
 
 
-class Booster:
+class Booster(BatchJoiner):
     """Margins of all states (one cause: of that cause), boosted on several matrices in turn."""
 
     def __init__(self, settings: TreeSettings, model: Any = None) -> None:
@@ -251,6 +256,23 @@ class Booster:
             begin = end
         return total
 
+    def release(self) -> None:
+        for rows in (self._values, self._margins, self._pools, self._rows):
+            rows.clear()
+
+    def state(self) -> bytes:
+        if not self._chunks:
+            return b""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.cbm"
+            self.model(self.n_rounds).save_model(str(path))
+            return packed_state(path.read_bytes(), self._margins)
+
+    def restore(self, state: bytes) -> None:
+        if state:
+            trees, self._margins = unpacked_state(state)
+            self._chunks = [catboost.CatBoost().load_model(blob=trees)]
+
     def model(self, n_rounds: int) -> Any:
         """The native model of all chunks, cut to its first rounds."""
         if len(self._chunks) == 1:
@@ -300,14 +322,6 @@ class Booster:
             type="PredictionValuesChange", thread_count=self._settings.most_threads
         )
         return np.asarray(changes)
-
-    @staticmethod
-    def save(model: Any, path: str) -> None:
-        model.save_model(path)
-
-    @staticmethod
-    def load(path: str) -> Any:
-        return catboost.CatBoost().load_model(path)
 
 
 def _all_codes(schema: Features) -> Float32Array:
@@ -381,3 +395,25 @@ def _tree(oblivious: dict[str, Any], columns: _SplitColumns, n_margins: int) -> 
         value=value,
         first_margin=0,
     )
+
+
+def _save(model: Any, path: str) -> None:
+    model.save_model(path)
+
+
+def _load(path: str) -> Any:
+    return catboost.CatBoost().load_model(path)
+
+
+ENGINE = Engine(
+    name="catboost",
+    booster=Booster,
+    settings=SETTINGS,
+    max_depth=_MAX_DEPTH,
+    file_name="{name}.cbm",
+    # Every refresh begins a new model.
+    refresh_every=20,
+    save=_save,
+    load=_load,
+    coarse_bins={"border_count": 64},
+)

@@ -15,19 +15,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives.adapters._boosting import OWNED, TreeSettings
+from survival_objectives._fit.engine import (
+    BatchJoiner,
+    Engine,
+    TreeSettings,
+    packed_state,
+    unpacked_state,
+)
+from survival_objectives._fit.engine_settings import (
+    OWNED,
+    Choice,
+    EngineSettings,
+    Flag,
+    Number,
+    Whole,
+)
+from survival_objectives._model.forest import Forest, Tree
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
-from survival_objectives.adapters._engine_params import Choice, EngineSettings, Flag, Number, Whole
 from survival_objectives.losses import gradient_hessian
-from survival_objectives.trees import Forest, Tree
 
 lgb = import_engine("lightgbm")
 
-__all__ = ["FILE_NAME", "MAX_DEPTH", "SETTINGS", "Booster"]
+__all__ = ["ENGINE", "SETTINGS", "Booster"]
 
-FILE_NAME = "{name}.txt"
-
-MAX_DEPTH = 64
+_MAX_DEPTH = 64
 # What LightGBM allows.
 _MAX_LEAVES = 131072
 # Sums of Hessians are differences of floating-point sums; below this, LightGBM would split off
@@ -44,7 +55,7 @@ SETTINGS = EngineSettings(
     "lightgbm",
     {
         "learning_rate": Number(1e-6, 1),
-        "max_depth": Whole(1, MAX_DEPTH),
+        "max_depth": Whole(1, _MAX_DEPTH),
         "num_leaves": Whole(2, _MAX_LEAVES),
         "min_data_in_leaf": Whole(1, 2**30),
         "min_sum_hessian_in_leaf": Number(_MIN_HESSIAN, 1e9),
@@ -117,7 +128,7 @@ Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
 
 
-class Booster:
+class Booster(BatchJoiner):
     """K margins of K causes against the event-free state, boosted on several matrices in turn."""
 
     reference = True
@@ -174,7 +185,7 @@ class Booster:
             params={**self._params, "feature_pre_filter": False},
         )
         margin = start
-        for chunk in self._chunks:  # A model that training goes on from.
+        for chunk in self._chunks:  # Of a warm start.
             rounds = chunk.predict(
                 values, raw_score=True, num_threads=self._settings.threads(len(values))
             )
@@ -193,7 +204,7 @@ class Booster:
         for other in waiting:
             chunk.add_valid(self._datasets[other], str(other))
 
-        weight = weight.astype(np.float32)
+        weight = np.asarray(weight, np.float32)
         out = np.empty((2, self._n_margins, len(target)), np.float32).transpose(0, 2, 1)
 
         def loss(margin: FloatArray, _: Any) -> tuple[Any, Any]:
@@ -249,9 +260,24 @@ class Booster:
             begin = end
         return total
 
+    def release(self) -> None:
+        self._datasets.clear()
+        self._margins.clear()
+
+    def state(self) -> bytes:
+        return packed_state(self._text().encode(), self._margins) if self._chunks else b""
+
+    def restore(self, state: bytes) -> None:
+        if state:
+            text, self._margins = unpacked_state(state)
+            self._chunks = [lgb.Booster(model_str=text.decode())]
+
+    def _text(self) -> str:
+        return _join([chunk.model_to_string() for chunk in self._chunks])
+
     def model(self, n_rounds: int) -> Any:
         """The native booster of all chunks, cut to its first rounds."""
-        joined = lgb.Booster(model_str=_join([chunk.model_to_string() for chunk in self._chunks]))
+        joined = lgb.Booster(model_str=self._text())
         if n_rounds < joined.current_iteration():
             joined = lgb.Booster(model_str=joined.model_to_string(num_iteration=n_rounds))
         return joined
@@ -274,14 +300,6 @@ class Booster:
         """Total gain of every column, the time last."""
         gains: FloatArray = self._chunks[0].feature_importance("gain")
         return gains
-
-    @staticmethod
-    def save(model: Any, path: str) -> None:
-        model.save_model(path)
-
-    @staticmethod
-    def load(path: str) -> Any:
-        return lgb.Booster(model_file=path)
 
 
 def _join(texts: Sequence[str], n_empty: int = 0) -> str:
@@ -359,3 +377,24 @@ def _tree(root: dict[str, Any], margin: int) -> Tree:
     return Tree(
         feature, threshold, left, right, nan_left, categories, value, margin, zero_is_missing
     )
+
+
+def _save(model: Any, path: str) -> None:
+    model.save_model(path)
+
+
+def _load(path: str) -> Any:
+    return lgb.Booster(model_file=path)
+
+
+ENGINE = Engine(
+    name="lightgbm",
+    booster=Booster,
+    settings=SETTINGS,
+    max_depth=_MAX_DEPTH,
+    file_name="{name}.txt",
+    refresh_every=10,
+    save=_save,
+    load=_load,
+    coarse_bins={"max_bin": 63},
+)

@@ -12,25 +12,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives.adapters._boosting import OWNED, TreeSettings
-from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
-from survival_objectives.adapters._engine_params import (
+from survival_objectives._fit.engine import BatchJoiner, Engine, TreeSettings
+from survival_objectives._fit.engine_settings import (
+    OWNED,
     Choice,
     EngineSettings,
     Number,
     Whole,
     n_cuda_devices,
 )
+from survival_objectives._model.forest import Forest, Tree
+from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.losses import gradient_hessian
-from survival_objectives.trees import Forest, Tree
 
 xgb = import_engine("xgboost")
 
-__all__ = ["FILE_NAME", "MAX_DEPTH", "SETTINGS", "Booster"]
+__all__ = ["ENGINE", "SETTINGS", "Booster"]
 
-FILE_NAME = "{name}.ubj"
 
-MAX_DEPTH = 64
+_MAX_DEPTH = 64
 
 
 def _device(value: Any) -> str:
@@ -63,7 +63,7 @@ SETTINGS = EngineSettings(
     "xgboost",
     {
         "learning_rate": Number(1e-6, 1),
-        "max_depth": Whole(1, MAX_DEPTH),
+        "max_depth": Whole(1, _MAX_DEPTH),
         "max_leaves": Whole(0, 2**17),
         "grow_policy": Choice(("depthwise", "lossguide")),
         "min_child_weight": Number(0, 1e9),
@@ -117,7 +117,7 @@ Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
 
 
-class Booster:
+class Booster(BatchJoiner):
     """K margins of K causes against the event-free state, boosted on several matrices in turn.
 
     Inside XGBoost's communicator the matrices are parts of larger ones on several workers, all of
@@ -149,8 +149,10 @@ class Booster:
             # Predictions take the threads of the booster, which files do not keep.
             model.set_param({"nthread": settings.most_threads})
         self._n_rounds = 0 if model is None else model.num_boosted_rounds()
+        self._is_warm_start = model is not None
         self._n_rows = 0  # Of the largest matrix.
-        self._goes_on = model is not None
+        # Whether trees have grown on bins other than those of the registered matrices.
+        self._has_other_bins = model is not None
         self._is_copy = False
 
     @property
@@ -205,7 +207,7 @@ class Booster:
         return len(self._matrices) - 1
 
     def _training_matrix(self, values: Float32Array) -> Any:
-        if self._goes_on:
+        if self._has_other_bins:
             # A quantile matrix knows values up to its own bins only, which are not those that the
             # trees so far have split at: their margins would be off.
             return self._matrix(xgb.DMatrix, values)
@@ -221,14 +223,16 @@ class Booster:
         matrix = self._matrices[key]
         if self._booster is None:
             self._booster = xgb.Booster(self._params, [matrix])
-        elif self._goes_on and not self._is_copy:
+        elif self._is_warm_start and not self._is_copy:
             # XGBoost trains in place; the model so far belongs to whoever passed it in.
             self._booster = self._booster.copy()
             self._booster.set_param(self._params)
             self._is_copy = True
         loss = None
         if self._n_margins == 1:
-            matrix.set_info(label=target, weight=weight)
+            # Of a distribution over two states, the probability of the cause.
+            label = target if target.ndim == 1 else target[:, 1]
+            matrix.set_info(label=label, weight=weight)
         else:
             weight = np.asarray(weight, np.float32)
             out = np.empty((2, len(target), self._n_margins), np.float32)
@@ -259,12 +263,14 @@ class Booster:
         )
         return margin.reshape(-1, self._n_margins)  # type: ignore[no-any-return]
 
+    def release(self) -> None:
+        self._matrices.clear()
+        self._has_other_bins = self._booster is not None
+
     def state(self) -> bytes:
-        """The trees so far; empty before the first."""
         return b"" if self._booster is None else bytes(self._booster.save_raw("ubj"))
 
     def restore(self, state: bytes) -> None:
-        """Go on from these trees, which grew on the same registered rows."""
         if state:
             self._booster = xgb.Booster(self._params, [self._matrices[0]])
             self._booster.load_model(bytearray(state))
@@ -301,14 +307,6 @@ class Booster:
         names = column_names(self._settings.schema)
         return np.array([np.sum(gains.get(name, 0.0)) for name in names])
 
-    @staticmethod
-    def save(model: Any, path: str) -> None:
-        model.save_model(path)
-
-    @staticmethod
-    def load(path: str) -> Any:
-        return xgb.Booster(model_file=path)
-
 
 def _tree(tree: dict[str, Any], margin: int) -> Tree:
     left = tree["left_children"]
@@ -337,3 +335,24 @@ def _tree(tree: dict[str, Any], margin: int) -> Tree:
         value=[(value,) for value in tree["split_conditions"]],
         first_margin=margin,
     )
+
+
+def _save(model: Any, path: str) -> None:
+    model.save_model(path)
+
+
+def _load(path: str) -> Any:
+    return xgb.Booster(model_file=path)
+
+
+ENGINE = Engine(
+    name="xgboost",
+    booster=Booster,
+    settings=SETTINGS,
+    max_depth=_MAX_DEPTH,
+    file_name="{name}.ubj",
+    refresh_every=10,
+    save=_save,
+    load=_load,
+    coarse_bins={"max_bin": 64},
+)

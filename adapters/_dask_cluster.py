@@ -1,4 +1,4 @@
-"""The client's side of a training: one task a worker, watched until all are done or all stopped."""
+"""The client's side of a training: one task per worker, until all are done or all stopped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from survival_objectives.adapters._engine import import_engine
 distributed = import_engine("distributed", extra="dask")
 xgb = import_engine("xgboost", extra="dask")
 
-__all__ = ["Training", "WorkerLostError", "in_turn", "released", "settled", "watched"]
+__all__ = ["Training", "WorkerLostError", "cancel_on_exit", "gather", "one_at_a_time", "wait_all"]
 
 logger = logging.getLogger("survival_objectives")
 
@@ -43,7 +43,7 @@ class WorkerLostError(RuntimeError):
 
 
 @contextmanager
-def in_turn(client: Any) -> Iterator[None]:
+def one_at_a_time(client: Any) -> Iterator[None]:
     """Trainings on one cluster take turns: each needs all of its workers at the same time.
 
     A turn ends by itself where a client is lost, after Dask's lease-timeout of 30 s.
@@ -58,8 +58,8 @@ def in_turn(client: Any) -> Iterator[None]:
 
 
 @contextmanager
-def released(client: Any, futures: Sequence[Any]) -> Iterator[None]:
-    """Tasks that the cluster forgets at the end, whoever still refers to their futures.
+def cancel_on_exit(client: Any, futures: Sequence[Any]) -> Iterator[None]:
+    """Cancel tasks at the end, whoever still refers to their futures.
 
     With a task go those that it was computed from. They are bound to the same worker, and have
     the same keys whenever the same collection is used: if a traceback kept them alive, the next
@@ -72,22 +72,22 @@ def released(client: Any, futures: Sequence[Any]) -> Iterator[None]:
         client.cancel([future for future in futures if future is not None], force=True)
 
 
-def watched(client: Any, futures: Sequence[Any], workers: Sequence[str]) -> list[Any]:
-    """Results of tasks that are bound to workers, which are small; the tasks are released."""
-    with released(client, futures):
-        settled(client, futures, workers)
+def gather(client: Any, futures: Sequence[Any], workers: Sequence[str]) -> list[Any]:
+    """Results of tasks that are bound to workers, which must be small; the tasks are released."""
+    with cancel_on_exit(client, futures):
+        wait_all(client, futures, workers)
         try:
             results: list[Any] = client.sync(
                 lambda: client.gather(list(futures), asynchronous=True), callback_timeout=_RESULTS
             )
         except TimeoutError:
             # Of a worker that was lost just now, Dask would wait for the results for ever.
-            settled(client, futures, workers)
+            wait_all(client, futures, workers)
             raise
     return results
 
 
-def settled(client: Any, futures: Sequence[Any], workers: Sequence[str]) -> None:
+def wait_all(client: Any, futures: Sequence[Any], workers: Sequence[str]) -> None:
     """Wait for tasks that are bound to workers, until one fails or a worker is lost."""
     pending = list(futures)
     failed_since = None

@@ -1,8 +1,8 @@
-"""What runs on a worker: its people, what it learns about the others, and the training.
+"""What runs on a worker: checks of its people, sums over all workers, and the training.
 
-Every worker runs the same estimator on its own people inside XGBoost's communicator, call for call.
-XGBoost merges bins and histograms, so that all grow the same trees; what the estimator needs to
-know about everybody goes through `Together`.
+Every worker runs the same training on its own people inside XGBoost's communicator, call for call.
+XGBoost merges bins and histograms, so that all grow the same trees; all other sums over people go
+through `CollectiveReduction`.
 """
 
 from __future__ import annotations
@@ -11,38 +11,35 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives.adapters import _boosting_xgboost
-from survival_objectives.adapters._dask_checkpoint import Checkpoint, write_checkpoint
-from survival_objectives.adapters._engine import import_engine
-from survival_objectives.adapters._fitted import hand_over
-from survival_objectives.adapters._people_digest import people_digest
-from survival_objectives.boosting import BoostingLoop, LoopState
-from survival_objectives.censoring import time_feature
-from survival_objectives.estimator import SurvivalBoost, _People
-from survival_objectives.population import (
+from survival_objectives._fit.boosters import finished_boosters
+from survival_objectives._fit.checkpoint import (
+    Checkpoint,
+    Checkpoints,
+    LoopState,
+    write_checkpoint,
+)
+from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, split_cohort
+from survival_objectives._fit.population import (
     MAX_TIMES,
     Population,
-    cell_counts,
-    tabulated,
-    thinned,
+    merged_times,
+    outcome_counts,
+    population_of_counts,
 )
+from survival_objectives._fit.training import Training
+from survival_objectives._model.fitted import FittedModel, snapshot
+from survival_objectives.adapters import _boosting_xgboost
+from survival_objectives.adapters._engine import import_engine
+from survival_objectives.adapters._people_digest import cohort_digest
 from survival_objectives.resolution import Resolution
-from survival_objectives.validation import (
-    Features,
-    SurvivalTarget,
-    check_features,
-    check_paired,
-    check_sample_weight,
-    check_survival_target,
-)
+from survival_objectives.validation import Features, SurvivalTarget
 
 xgb = import_engine("xgboost", extra="dask")
 collective = import_engine("xgboost.collective", extra="dask")
@@ -50,14 +47,13 @@ tracker_module = import_engine("xgboost.tracker", extra="dask")
 distributed = import_engine("distributed", extra="dask")
 
 __all__ = [
-    "Part",
+    "CollectiveReduction",
     "Plan",
-    "Together",
     "checked_part",
     "free_tracker",
     "is_running",
-    "lost_values",
     "part_digest",
+    "resolutions",
     "start_tracker",
     "summary",
     "train",
@@ -70,114 +66,39 @@ _GATHERED_TIMES = 2**20
 
 
 # ----------------------------------------------------------------------------------------- people
-@dataclass(frozen=True)
-class Part:
-    """Checked people of one partition: 4 bytes a feature, 12 for the outcome, 8 for a weight.
-
-    ``lost`` is what rounding to float32 left of the columns and, last, of the durations.
-    """
-
-    values: npt.NDArray[np.float32]
-    label: npt.NDArray[np.int64]
-    duration: npt.NDArray[np.float32]
-    weight: FloatArray | None
-    lost: tuple[dict[int, Resolution], Resolution] | None = None
-
-    @property
-    def n_samples(self) -> int:
-        """Number of people."""
-        return len(self.label)
-
-
-def checked_part(X: Any, y: Any, weight: Any, schema: Features, where: str) -> Part:
-    """The people of a partition; errors name it."""
+def checked_part(X: Any, y: Any, weight: Any, schema: Features, where: str) -> Cohort:
+    """The people of a partition, perhaps none; errors name the partition."""
     try:
-        return _checked_part(X, y, weight, schema)
+        if isinstance(y, tuple) and isinstance(y[0], str):
+            X, y = X.drop(columns=list(y)), (X[y[0]], X[y[1]])
+        part = Cohort.checked_part(X, y, weight, like=schema, resolution="count")
     except (TypeError, ValueError) as error:
         msg = f"{where}: {error}"
         raise type(error)(msg) from None
+    if part is None:
+        part = Cohort.joined([], schema, np.zeros(1, np.int64))
+    return part
 
 
-def _checked_part(X: Any, y: Any, weight: Any, schema: Features) -> Part:
-    if isinstance(y, tuple) and isinstance(y[0], str):
-        X, y = X.drop(columns=list(y)), (X[y[0]], X[y[1]])
-    n_outcomes = len(y[0]) if isinstance(y, tuple) else _length(y)
-    if len(X) != n_outcomes:
-        msg = f"`X` has {len(X)} rows but `y` has {n_outcomes}."
-        raise ValueError(msg)
-    if weight is not None and len(weight) != len(X):
-        msg = f"`sample_weight` has {len(weight)} values for {len(X)} people."
-        raise ValueError(msg)
-    if len(X) == 0:
-        return _nobody(schema, weighted=weight is not None)
-    check_paired(X, y, weight)
-    features = check_features(X, like=schema, resolution="count")
-    target = check_survival_target(y, require_event=False)
-    checked = None
-    keep: Any = slice(None)
-    # Weights of a partition may all be 0, which is no mistake as long as others are not.
-    if weight is not None and np.any(np.asarray(weight)):
-        checked = check_sample_weight(weight, len(X))
-        assert checked is not None
-        if not checked.all():
-            keep = np.flatnonzero(checked)
-    elif weight is not None:
-        return _nobody(schema, weighted=True)
-    return Part(
-        features.values[keep],
-        target.event_ids[target.event[keep]],
-        time_feature(target.duration[keep]),
-        None if checked is None else checked[keep],
-        (features.resolutions, Resolution.of(target.duration[keep])),
-    )
-
-
-def _length(y: Any) -> int:
-    return len(next(iter(y.values()))) if isinstance(y, dict) else len(y)
-
-
-def _nobody(schema: Features, *, weighted: bool) -> Part:
-    return Part(
-        np.empty((0, schema.n_features), np.float32),
-        np.empty(0, np.int64),
-        np.empty(0, np.float32),
-        np.empty(0) if weighted else None,
-    )
-
-
-def summary(part: Part) -> tuple[int, list[int]]:
+def summary(part: Cohort) -> tuple[int, list[int]]:
     """Number of people and their labels."""
-    return part.n_samples, np.unique(part.label).tolist()
+    return part.n_samples, np.unique(part.target.event_ids[part.target.event]).tolist()
 
 
-def lost_values(part: Part) -> tuple[dict[int, Resolution], Resolution] | None:
-    """What rounding to float32 left of the people; None where there are none."""
-    return part.lost
+def resolutions(part: Cohort) -> tuple[dict[int, Resolution], Resolution] | None:
+    """What rounding to float32 left of the columns and durations; None where there are none."""
+    if part.duration_resolution is None:
+        return None
+    return part.features.resolutions, part.duration_resolution
 
 
-def part_digest(part: Part, schema: Features) -> str:
-    """What the people of a partition are known by when a training is resumed."""
-    features = replace(schema, values=part.values)
-    return people_digest(features, part.label, part.duration, part.weight)
+def part_digest(part: Cohort) -> str:
+    """Digest that identifies the people of a partition when a training is resumed."""
+    return cohort_digest(part)
 
 
-def _joined(parts: Sequence[Part], schema: Features, event_ids: npt.NDArray[np.int64]) -> _People:
-    parts = parts or [_nobody(schema, weighted=False)]
-    weights = [part.weight for part in parts if part.weight is not None]
-    label = np.concatenate([part.label for part in parts])
-    return _People(
-        replace(schema, values=np.concatenate([part.values for part in parts])),
-        SurvivalTarget(
-            np.searchsorted(event_ids, label).astype(np.int32),
-            np.concatenate([part.duration for part in parts]).astype(np.float64),
-            event_ids,
-        ),
-        np.concatenate(weights) if weights else None,
-    )
-
-
-# ---------------------------------------------------------------------------------------- together
-class Together:
+# --------------------------------------------------------------------------------------- reduction
+class CollectiveReduction:
     """The reduction over all workers, by XGBoost's collective."""
 
     def __init__(self) -> None:
@@ -194,13 +115,15 @@ class Together:
             return Population(target, weight)
         # All agree on the steps first, then count, so that the counts are exact on them.
         n_times = min(MAX_TIMES, _GATHERED_TIMES // self.n_workers)
-        own = thinned(target.duration, np.ones(target.n_samples), n_times)
+        own = merged_times(target.duration, np.ones(target.n_samples), n_times)
         gathered = np.zeros((self.n_workers, 2, n_times))
         gathered[self.rank, :, : len(own[0])] = own
         times, count = self.sum(gathered).swapaxes(0, 1).reshape(2, -1)
         seen = count > 0
-        grid, _ = thinned(times[seen], count[seen], MAX_TIMES)
-        return tabulated(self.sum(cell_counts(target, weight, grid)), grid, target.event_ids)
+        grid, _ = merged_times(times[seen], count[seen], MAX_TIMES)
+        return population_of_counts(
+            self.sum(outcome_counts(target, weight, grid)), grid, target.event_ids
+        )
 
     def stream(self, generator: np.random.Generator) -> np.random.Generator:
         # The first worker draws what a single machine would.
@@ -256,40 +179,108 @@ def is_running(training: str) -> bool:
 # ---------------------------------------------------------------------------------------- training
 @dataclass(frozen=True)
 class Plan:
-    """One training, the same on every worker."""
+    """One training, the same on every worker; its name and tracker are set when it begins."""
 
-    training: str
     parameters: dict[str, Any]
     schema: Features
     event_ids: npt.NDArray[np.int64]
     seed: int
-    tracker: dict[str, Any]
     timeout: int
-    warm: SurvivalBoost | None
+    previous: FittedModel | None
     checkpoint: Checkpoint
     checkpoint_folder: str | None
     checkpoint_every: int
     resume: LoopState | None
+    training: str = ""
+    tracker: dict[str, Any] = field(default_factory=dict)
 
 
-class TrainingCancelled(RuntimeError):  # noqa: N818  It is no mistake of anybody's.
-    """Nobody waits for this training any more."""
+class TrainingCancelled(RuntimeError):  # noqa: N818  It is not an error.
+    """The client no longer waits for this training."""
 
 
 def train(
-    rank: int, parts: list[Part], held_out: list[Part] | None, plan: Plan
-) -> SurvivalBoost | None:
-    """Train on this worker's people; the first worker returns the model."""
+    rank: int, parts: list[Cohort], held_out: list[Cohort] | None, plan: Plan
+) -> FittedModel | None:
+    """Train on this worker's people; the first worker returns what was learnt."""
     worker = distributed.get_worker()
     with _registered(plan.training), _communicator(rank, plan):
-        model = _PartBoost(**plan.parameters)
-        if model.n_jobs is None:
-            model.n_jobs = worker.state.nthreads
-        model.begin(plan, _cancellation(worker))
-        people = _joined(parts, plan.schema, plan.event_ids)
-        held = None if held_out is None else _joined(held_out, plan.schema, plan.event_ids)
-        model.fit_part(people, held)
-    return model.whole(plan.parameters["n_jobs"]) if rank == 0 else None
+        model = _fit(parts, held_out, plan, worker)
+    if rank > 0:
+        return None
+    # Boosters of this process stay here; threads are those of the client's parameters.
+    model = model.with_frame(parameters=snapshot(plan.parameters))
+    return model.wrapped(finished_boosters(model.frame, model.record.method))
+
+
+def _fit(
+    parts: list[Cohort], held_out: list[Cohort] | None, plan: Plan, worker: Any
+) -> FittedModel:
+    reduction, parameters = CollectiveReduction(), dict(plan.parameters)
+    if parameters["n_jobs"] is None:
+        parameters["n_jobs"] = worker.state.nthreads
+    people = Cohort.joined(_counted(parts), plan.schema, plan.event_ids)
+    people = people.with_relative_weights(reduction)
+    generator = np.random.default_rng(plan.seed)
+    held = None
+    if held_out is not None:
+        held = Cohort.joined(_counted(held_out), plan.schema, plan.event_ids)
+    booster = partial(_boosting_xgboost.Booster, before_round=_cancellation(worker))
+    training = Training(
+        parameters,
+        replace(_boosting_xgboost.ENGINE, booster=booster),
+        generator,
+        reduction,
+        plan.previous,
+        checkpoints=_checkpoints(plan, reduction),
+    )
+    split = None
+    if parameters["early_stopping_rounds"] is not None:
+        split = partial(
+            _split,
+            fraction=parameters["validation_fraction"],
+            generator=generator,
+            reduction=reduction,
+        )
+    return training.fit(MemoryBatches([people]), held, split=split)
+
+
+def _counted(parts: Sequence[Cohort]) -> list[Cohort]:
+    """The parts that have people: others do not show whether there are weights."""
+    return [part for part in parts if part.n_samples]
+
+
+def _split(
+    batches: Batches,
+    *,
+    fraction: float,
+    generator: np.random.Generator,
+    reduction: CollectiveReduction,
+) -> tuple[Batches, Cohort]:
+    """Training people and held-out people of this worker, where it has enough."""
+    assert isinstance(batches, MemoryBatches)
+    people = batches.cohorts[0]
+    if reduction.n_workers == 1 or round(fraction * people.n_samples) >= 1:
+        people, held = split_cohort(people, fraction, generator)
+    else:
+        generator.integers(2**31 - 1)  # As the other workers do, which draw their split.
+        held = people.take(np.empty(0, np.int64))
+    if reduction.sum([held.n_samples])[0] == 0:
+        msg = (
+            "No worker has enough people to hold some out for early stopping. "
+            "Pass `eval_set`, or set `early_stopping_rounds=None`."
+        )
+        raise ValueError(msg)
+    return MemoryBatches([people]), held
+
+
+def _checkpoints(plan: Plan, reduction: CollectiveReduction) -> Checkpoints:
+    if plan.checkpoint_folder is None:
+        return Checkpoints(plan.resume)
+    write = None
+    if reduction.rank == 0:
+        write = partial(write_checkpoint, plan.checkpoint_folder, plan.checkpoint)
+    return Checkpoints(plan.resume, plan.checkpoint_every, write)
 
 
 @contextmanager
@@ -331,68 +322,3 @@ def _cancellation(worker: Any) -> Callable[[], None]:
             raise TrainingCancelled(msg)
 
     return check
-
-
-class _PartBoost(SurvivalBoost):
-    """The estimator on a part of the people."""
-
-    _plan: Plan
-    _together: Together
-
-    def begin(self, plan: Plan, before_round: Callable[[], None]) -> None:
-        self._plan, self._before_round = plan, before_round
-        self._together = Together()
-        self._reduction = self._together
-        if plan.warm is not None:
-            parameters = self.get_params()
-            self.__dict__.update(plan.warm.__dict__)
-            self.set_params(**parameters)
-
-    def fit_part(self, people: _People, held_out: _People | None) -> None:
-        people = self._with_relative_weights(people)
-        generator = np.random.default_rng(self._plan.seed)
-        if held_out is None and self.early_stopping_rounds is not None:
-            people, held_out = self._split_part(people, generator)
-        self._fit_people(people, held_out, generator, goes_on=self._plan.warm is not None)
-
-    def _split_part(
-        self, people: _People, generator: np.random.Generator
-    ) -> tuple[_People, _People]:
-        n_people = people.target.n_samples
-        if self._together.n_workers == 1 or round(self.validation_fraction * n_people) >= 1:
-            people, held_out = self._split(people, generator)
-        else:
-            generator.integers(2**31 - 1)  # As the others do, who draw their split.
-            held_out = people.take(np.empty(0, np.int64))
-        if self._together.sum([held_out.target.n_samples])[0] == 0:
-            msg = (
-                "No worker has enough people to hold some out for early stopping. "
-                "Pass `eval_set`, or set `early_stopping_rounds=None`."
-            )
-            raise ValueError(msg)
-        return people, held_out
-
-    def _adapter(self) -> Any:
-        def booster(settings: Any, model: Any = None) -> Any:
-            return _boosting_xgboost.Booster(settings, model, self._before_round)
-
-        return SimpleNamespace(Booster=booster)
-
-    def _new_loop(self, *arguments: Any) -> BoostingLoop:
-        plan, loop = self._plan, BoostingLoop(*arguments)
-        loop.state = plan.resume
-        if plan.checkpoint_folder is not None:
-            loop.checkpoint_every = plan.checkpoint_every
-            if self._together.rank == 0:
-                loop.on_checkpoint = partial(
-                    write_checkpoint, plan.checkpoint_folder, plan.checkpoint
-                )
-        return loop
-
-    def whole(self, n_jobs: int | None) -> SurvivalBoost:
-        """The fitted model without anything of this training."""
-        model = SurvivalBoost(**{**self.get_params(), "n_jobs": n_jobs})
-        hand_over(self, model, {"_plan", "_together", "_reduction", "_before_round"})
-        model._remember_settings()
-        model._restore_models()
-        return model

@@ -9,20 +9,36 @@ from types import ModuleType
 from survival_objectives._threads import passive_wait
 from survival_objectives.validation import Features
 
-__all__ = ["column_names", "import_engine", "rising_in_time"]
+__all__ = ["column_names", "import_engine", "install_command", "rising_in_time"]
+
+
+# What to install, where it is more than the package of that name.
+_PACKAGES = {
+    "catboost": "catboost numba",
+    "dask": '"dask[dataframe,distributed]" xgboost pyarrow',
+}
 
 
 def import_engine(name: str, *, extra: str | None = None) -> ModuleType:
-    """The engine's module, or an ImportError that names the extra to install."""
-    extra = extra or name
+    """The engine's module, or an ImportError that says how to install what ``extra`` names."""
     try:
         with passive_wait():
             return import_module(name)
     except ImportError as error:
-        msg = (
-            f'{name} is not installed. Install it with: pip install "survival-objectives[{extra}]"'
-        )
+        msg = f"{name} is not installed. Install it with: {install_command(extra or name)}"
         raise ImportError(msg) from error
+
+
+def install_command(extra: str) -> str:
+    """The command that installs what an extra of this package needs.
+
+    It names the packages themselves, so that it works wherever it is typed: extras can be named
+    only beside a copy of the repository.
+
+    >>> install_command("xgboost"), install_command("catboost")
+    ('pip install xgboost', 'pip install catboost numba')
+    """
+    return f"pip install {_PACKAGES.get(extra, extra)}"
 
 
 def column_names(schema: Features) -> list[str]:

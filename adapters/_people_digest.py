@@ -1,33 +1,28 @@
-"""A digest by which the same people are known again, when batches or partitions are read twice."""
+"""Digests that identify people whose batches or partitions are read more than once."""
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from survival_objectives.validation import Features
+from survival_objectives._fit.cohort import Cohort
 
-__all__ = ["people_digest"]
+__all__ = ["cohort_digest"]
 
-# People whose features are looked at; of all of them the outcome is.
+# People whose features are used; outcomes are used of all.
 _SAMPLED = 1000
 
 
-def people_digest(
-    features: Features,
-    label: npt.NDArray[np.int64],
-    duration: npt.NDArray[Any],
-    weight: npt.NDArray[np.float64] | None,
-) -> str:
+def cohort_digest(people: Cohort) -> str:
     """Digest of all outcomes and weights in their order, and of the features of some people.
 
     The same people in another order, or with durations in another unit, have another digest.
     Categories count by their names, so that their codes may differ.
     """
+    features, target, weight = people.features, people.target, people.weight
+    label, duration = target.event_ids[target.event], target.duration
     digest = hashlib.sha256(repr((features.n_samples, features.n_features)).encode())
     digest.update(np.ascontiguousarray(label, np.int64).tobytes())
     digest.update(np.ascontiguousarray(duration, np.float64).tobytes())

@@ -1,14 +1,14 @@
 r"""SurvivalBoost on a Dask cluster, by XGBoost.
 
 The loss is a sum over people, so a worker that holds some of them can stack them, draw their
-horizons and weigh them by itself. One task on each worker runs the estimator of a single machine on
+horizons and weight them by itself. One task on each worker runs the training of a single machine on
 its own people, inside XGBoost's communicator:
 
 - XGBoost merges the sketches of the bins and sums the histograms of every tree level, so that all
   workers grow the same trees, of the events and of the censoring;
 - the label set, the latest horizon, Kaplan-Meier, the event times that horizons follow, the
   constant to start from, the rows that the floor touches and the held-out loss are reduced
-  over workers (`survival_objectives.population`); a few megabytes once, a few bytes a refresh;
+  over workers (`CollectiveReduction`); a few megabytes once, a few bytes per refresh;
 - nothing else leaves a worker, and no partition ever comes to the client.
 
 Trainings with one worker and an integer seed give the model of `SurvivalBoost`, bit for bit, if it
@@ -33,7 +33,7 @@ import numbers
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,29 +41,33 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from survival_objectives.adapters._dask_checkpoint import Checkpoint, read_checkpoint
+from survival_objectives._fit.boosters import finished_boosters
+from survival_objectives._fit.checkpoint import (
+    Checkpoint,
+    LoopState,
+    plain_parameters,
+    read_checkpoint,
+)
+from survival_objectives._fit.cohort import Cohort
+from survival_objectives._model.fitted import FittedModel
 from survival_objectives.adapters._dask_cluster import (
     Training,
     WorkerLostError,
-    in_turn,
-    released,
-    settled,
-    watched,
+    cancel_on_exit,
+    gather,
+    one_at_a_time,
+    wait_all,
 )
 from survival_objectives.adapters._dask_worker import (
-    Part,
     Plan,
     checked_part,
-    lost_values,
     part_digest,
+    resolutions,
     summary,
     train,
 )
 from survival_objectives.adapters._engine import import_engine
-from survival_objectives.adapters._fitted import hand_over
-from survival_objectives.boosting import LoopState
 from survival_objectives.estimator import SurvivalBoost
-from survival_objectives.persistence import _is_plain
 from survival_objectives.validation import (
     Features,
     KeptValues,
@@ -85,8 +89,8 @@ __all__ = ["DaskSurvivalBoost", "WorkerLostError"]
 _CHECKPOINT_EVERY = 50
 # Seconds in which lost workers may come back before a training is resumed.
 _RESTART = 60
-# Settings that do not change the model, so that a training may be resumed with others.
-_FREE = {"n_jobs", "verbose", "warm_start", "random_state"}
+# Parameters that do not change the model, so that a training may be resumed with others.
+_WITHOUT_EFFECT = {"n_jobs", "verbose", "warm_start", "random_state"}
 
 
 class DaskSurvivalBoost(SurvivalBoost):
@@ -109,8 +113,9 @@ class DaskSurvivalBoost(SurvivalBoost):
 
     Notes
     -----
-    ``n_jobs`` are threads a worker; by default those that Dask gives it. A ``horizon_sampler`` that
-    is a function gets the people of one worker at a time. ``verbose`` shows in the workers' logs.
+    ``n_jobs`` are threads per worker; by default those that Dask gives it. A ``horizon_sampler``
+    that is a function gets the people of one worker at a time. ``verbose`` shows in the workers'
+    logs.
 
     Partitions that are in memory are trained on where they are. Others are loaded by the workers in
     contiguous blocks, so that the same data, seed and number of workers give the same model.
@@ -178,8 +183,8 @@ class DaskSurvivalBoost(SurvivalBoost):
             Held-out people as Dask collections. Without it, early stopping holds out people of
             every worker.
         resume : bool, default=False
-            Go on from the latest checkpoint in ``checkpoint_folder``, if there is one. The model is
-            that of an uninterrupted training.
+            Continue from the latest checkpoint in ``checkpoint_folder``, if there is one. The model
+            is that of an uninterrupted training.
         client : distributed.Client, optional
             Default: the current one.
 
@@ -192,16 +197,16 @@ class DaskSurvivalBoost(SurvivalBoost):
         if resume and self.checkpoint_folder is None:
             msg = "`resume=True` needs the `checkpoint_folder` of the interrupted training."
             raise ValueError(msg)
-        goes_on = bool(self.warm_start) and hasattr(self, "booster_")
-        if goes_on:
-            self._check_can_go_on()
+        is_warm_start = bool(self.warm_start) and self.__sklearn_is_fitted__()
+        if is_warm_start:
+            self._check_warm_start()
         client = _connected(client)
-        people = _Collection.checked(X, y, sample_weight, self._schema if goes_on else None)
+        people = _Collection.checked(X, y, sample_weight, self._schema if is_warm_start else None)
         held_out = None
         if eval_set is not None:
             held_out = _held_out(eval_set, people.schema)
-        with client.as_current(), in_turn(client):
-            self._fit_on(client, people, held_out, goes_on, resume)
+        with client.as_current(), one_at_a_time(client):
+            self._fit_on(client, people, held_out, is_warm_start, resume)
         return self
 
     def _check_parameters(self) -> None:
@@ -210,6 +215,12 @@ class DaskSurvivalBoost(SurvivalBoost):
             msg = (
                 f"`engine` is {self.engine!r}; on Dask it is 'xgboost', whose collective lets "
                 "several models train in turn. `SurvivalBoost` has the other engines."
+            )
+            raise ValueError(msg)
+        if not isinstance(self.censoring, str):
+            msg = (
+                f"`censoring` is a {type(self.censoring).__name__}; a model of your own needs all "
+                'people in one process. Use "boosted", "kaplan-meier" or "imputed" on Dask.'
             )
             raise ValueError(msg)
         check_positive_int(self.timeout, "timeout")
@@ -224,7 +235,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         client: Any,
         people: _Collection,
         held_out: _Collection | None,
-        goes_on: bool,
+        is_warm_start: bool,
         resume: bool,
     ) -> None:
         workers = sorted(client.nthreads())
@@ -237,9 +248,11 @@ class DaskSurvivalBoost(SurvivalBoost):
         else:
             groups = _regrouped(found[0], people.n_partitions, client)
         with people.loaded(client, groups) as parts:
-            model = self._trained(client, groups, parts, people.schema, held_out, found, goes_on)
-        self._take(model)
-        self._remember_settings()
+            model = self._trained(
+                client, groups, parts, people.schema, held_out, found, is_warm_start
+            )
+        self._set_model(model)
+        self._warn_about_model(people.schema)
 
     def _trained(
         self,
@@ -249,21 +262,21 @@ class DaskSurvivalBoost(SurvivalBoost):
         schema: Features,
         held_out: _Collection | None,
         found: tuple[Checkpoint, LoopState] | None,
-        goes_on: bool,
-    ) -> SurvivalBoost:
-        summaries = watched(client, client.map(summary, parts, pure=False), list(groups))
+        is_warm_start: bool,
+    ) -> FittedModel:
+        summaries = gather(client, client.map(summary, parts, pure=False), list(groups))
         n_samples = [n_people for n_people, _ in summaries]
-        event_ids = self.event_ids_ if goes_on else None
+        event_ids = self.event_ids_ if is_warm_start else None
         labels = [labels for _, labels in summaries]
         event_ids = _event_ids(labels, sum(n_samples), event_ids)
-        if not goes_on:
+        if not is_warm_start:
             warn_about_labels(event_ids, has_censored=any(0 in seen for seen in labels))
         kept_values = KeptValues()
-        for lost in watched(client, client.map(lost_values, parts, pure=False), list(groups)):
+        for lost in gather(client, client.map(resolutions, parts, pure=False), list(groups)):
             if lost is not None:
                 kept_values.add(*lost)
         kept_values.check(schema)
-        # A worker all of whose partitions are empty has nothing to say.
+        # A worker whose partitions are all empty takes no part in training.
         groups = {
             worker: block
             for worker, block in groups.items()
@@ -271,8 +284,8 @@ class DaskSurvivalBoost(SurvivalBoost):
         }
         parameters = {**self._plain_parameters(), "checkpoint_every": self._checkpoint_every()}
         with self._held_out_parts(client, held_out, list(groups), event_ids) as held_parts:
-            everybody = [*parts, *(part for block in held_parts or () for part in block)]
-            digests = self._digests(client, everybody, schema, list(groups))
+            all_parts = [*parts, *(part for block in held_parts or () for part in block)]
+            digests = self._digests(client, all_parts, list(groups))
             checkpoint = Checkpoint(
                 parameters, self._seed(), list(groups.values()), n_samples, digests
             )
@@ -281,17 +294,19 @@ class DaskSurvivalBoost(SurvivalBoost):
                 found[0].check_resumes(checkpoint)
                 checkpoint, state = found
             return self._run(
-                client, groups, parts, held_parts, schema, event_ids, checkpoint, state, goes_on
+                client,
+                groups,
+                parts,
+                held_parts,
+                self._plan(schema, event_ids, checkpoint, state, is_warm_start),
             )
 
-    def _digests(
-        self, client: Any, parts: list[Any], schema: Features, workers: list[str]
-    ) -> list[str]:
-        """What the people are known by where the training may be resumed."""
+    def _digests(self, client: Any, parts: list[Any], workers: list[str]) -> list[str]:
+        """Digests that identify the people, where the training may be resumed."""
         if self.checkpoint_folder is None:
             return []
-        tasks = client.map(part_digest, parts, schema=schema, pure=False)
-        digests: list[str] = watched(client, tasks, workers)
+        tasks = client.map(part_digest, parts, pure=False)
+        digests: list[str] = gather(client, tasks, workers)
         return digests
 
     def _run(
@@ -300,14 +315,10 @@ class DaskSurvivalBoost(SurvivalBoost):
         groups: dict[str, list[int]],
         parts: list[Any],
         held_parts: list[list[Any]] | None,
-        schema: Features,
-        event_ids: npt.NDArray[np.int64],
-        checkpoint: Checkpoint,
-        state: LoopState | None,
-        goes_on: bool,
-    ) -> SurvivalBoost:
+        plan: Plan,
+    ) -> FittedModel:
         with Training(client, list(groups), self.timeout) as training:
-            plan = self._plan(training, schema, event_ids, checkpoint, state, goes_on)
+            plan = replace(plan, training=training.name, tracker=training.tracker)
             tasks = [
                 client.submit(
                     train,
@@ -323,8 +334,8 @@ class DaskSurvivalBoost(SurvivalBoost):
                 )
                 for rank, (worker, block) in enumerate(groups.items())
             ]
-            model: SurvivalBoost = watched(client, tasks, list(groups))[0]
-        return model
+            result: FittedModel = gather(client, tasks, list(groups))[0]
+        return result
 
     def _found_checkpoint(
         self, client: Any, workers: list[str]
@@ -332,15 +343,12 @@ class DaskSurvivalBoost(SurvivalBoost):
         reading = client.submit(
             read_checkpoint, self.checkpoint_folder, workers=workers[:1], pure=False
         )
-        found: tuple[Checkpoint, LoopState] | None = watched(client, [reading], workers[:1])[0]
+        found: tuple[Checkpoint, LoopState] | None = gather(client, [reading], workers[:1])[0]
         return found
 
     def _plain_parameters(self) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in self._local_parameters().items()
-            if name not in _FREE and _is_plain(value)
-        }
+        parameters = plain_parameters(self._local_parameters())
+        return {name: value for name, value in parameters.items() if name not in _WITHOUT_EFFECT}
 
     def _local_parameters(self) -> dict[str, Any]:
         names = SurvivalBoost._get_param_names()
@@ -365,7 +373,7 @@ class DaskSurvivalBoost(SurvivalBoost):
             return
         groups = _blocks(held_out.n_partitions, workers)
         with held_out.loaded(client, groups) as parts:
-            summaries = watched(client, client.map(summary, parts, pure=False), list(groups))
+            summaries = gather(client, client.map(summary, parts, pure=False), list(groups))
             labels, n_people = [seen for _, seen in summaries], sum(n for n, _ in summaries)
             try:
                 _event_ids(labels, n_people, event_ids)
@@ -376,22 +384,19 @@ class DaskSurvivalBoost(SurvivalBoost):
 
     def _plan(
         self,
-        training: Training,
         schema: Features,
         event_ids: npt.NDArray[np.int64],
         checkpoint: Checkpoint,
         state: LoopState | None,
-        goes_on: bool,
+        is_warm_start: bool,
     ) -> Plan:
         return Plan(
-            training=training.name,
             parameters={**self._local_parameters(), "random_state": None},
             schema=schema,
             event_ids=event_ids,
             seed=checkpoint.seed,
-            tracker=training.tracker,
             timeout=int(self.timeout),
-            warm=self.to_local() if goes_on else None,
+            previous=self._model if is_warm_start else None,
             checkpoint=checkpoint,
             checkpoint_folder=self.checkpoint_folder,
             checkpoint_every=self._checkpoint_every(),
@@ -401,23 +406,20 @@ class DaskSurvivalBoost(SurvivalBoost):
     def _checkpoint_every(self) -> int:
         return _CHECKPOINT_EVERY if self.checkpoint_every is None else int(self.checkpoint_every)
 
-    def _take(self, model: SurvivalBoost) -> None:
-        hand_over(model, self, ())
-
     # --------------------------------------------------------------------------------- prediction
     def to_local(self) -> SurvivalBoost:
         """The fitted model as a plain SurvivalBoost, which needs no cluster."""
-        check_is_fitted(self, "booster_")
+        check_is_fitted(self)
         model = SurvivalBoost(**self._local_parameters())
-        hand_over(self, model, ())
+        model._set_model(_local(self._model))
         return model
 
     @classmethod
     def from_local(cls, model: SurvivalBoost) -> DaskSurvivalBoost:
         """A fitted XGBoost SurvivalBoost that predicts for Dask collections."""
-        check_is_fitted(model, "booster_")
+        check_is_fitted(model)
         copy = cls(**model.get_params())
-        copy._take(model)
+        copy._set_model(_local(model._model))
         return copy
 
     def save(self, path: Any) -> None:
@@ -527,7 +529,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         _schema_of(X, self._schema)
         X = _by_rows(X)
         predict = dask.delayed(_part_prediction, pure=False)
-        # One copy of the model in the graph, not one a partition.
+        # One copy of the model in the graph, not one per partition.
         shared = dask.delayed(model, pure=False)
         sizes = X.chunks[0] if isinstance(X, da.Array) else [np.nan] * X.npartitions
         blocks = [
@@ -542,7 +544,7 @@ class DaskSurvivalBoost(SurvivalBoost):
 # ------------------------------------------------------------------------------------- collections
 @dataclass(frozen=True)
 class _Collection:
-    """People of a Dask collection: a task a partition that checks them, none of which has run."""
+    """People of a Dask collection: one task per partition that checks them, not run yet."""
 
     schema: Features
     parts: list[Any]
@@ -597,7 +599,7 @@ class _Collection:
     def loaded(self, client: Any, groups: dict[str, list[int]]) -> Iterator[list[Any]]:
         """Futures of the checked people, each on its worker until the end of the context."""
         futures: list[Any] = [None] * self.n_partitions
-        with released(client, futures):
+        with cancel_on_exit(client, futures):
             for worker, block in groups.items():
                 computed = client.compute(
                     [self.parts[number] for number in block],
@@ -608,7 +610,7 @@ class _Collection:
                 )
                 for number, future in zip(block, computed, strict=True):
                     futures[number] = future
-            settled(client, futures, list(groups))
+            wait_all(client, futures, list(groups))
             yield futures
 
 
@@ -737,7 +739,7 @@ def _regrouped(checkpoint: Checkpoint, n_partitions: int, client: Any) -> dict[s
 def _event_ids(
     labels: Sequence[list[int]], n_samples: int, known: npt.NDArray[np.int64] | None
 ) -> npt.NDArray[np.int64]:
-    """The label set of everybody."""
+    """The label set of all partitions."""
     if n_samples == 0:
         msg = "`y` is empty: there is nobody to learn from."
         raise ValueError(msg)
@@ -786,18 +788,22 @@ def _frame_by_part(
     return dd.from_delayed(parts, meta=meta, verify_meta=False)
 
 
-def _latest(part: Part) -> float:
-    return float(part.duration.max()) if part.n_samples else 0.0
+def _latest(part: Cohort) -> float:
+    return float(part.target.duration.max()) if part.n_samples else 0.0
 
 
-def _part_score(model: SurvivalBoost, part: Part, last: float) -> tuple[float, float]:
+def _part_score(model: SurvivalBoost, part: Cohort, last: float) -> tuple[float, float]:
     """Score of a partition times its weight, and that weight."""
     if part.n_samples == 0:
         return 0.0, 0.0
-    people = Features(part.values, model._schema.names, model._schema.categories)
     total = float(part.n_samples if part.weight is None else part.weight.sum())
-    y = (part.label, part.duration)
-    return model._score(people, y, part.weight, last) * total, total
+    y = (part.target.event_ids[part.target.event], part.target.duration)
+    return model._score(part.features, y, part.weight, last) * total, total
+
+
+def _local(model: FittedModel) -> FittedModel:
+    """The model with boosters of its own."""
+    return model.wrapped(finished_boosters(model.frame, model.record.method))
 
 
 def _connected(client: Any) -> Any:

@@ -51,7 +51,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--data",
         default=os.environ.get("SURVIVAL_DATA_DIR"),
-        help="folder of METABRIC, SUPPORT and burk2024; default: SURVIVAL_DATA_DIR",
+        help="folder of METABRIC, SUPPORT, GBSG, burk2024 and competing; "
+        "default: SURVIVAL_DATA_DIR",
     )
     run.add_argument(
         "--python",
@@ -166,12 +167,15 @@ def _chosen(jobs: list[Job], options: argparse.Namespace) -> list[Job]:
 def _check_data(chosen: dict[str, list[Job]], folder: str | None) -> None:
     """Before any work begins: real data that a chosen job needs must be there."""
     from benchmarks._burk import BURK_TABLES, burk_folder
-    from benchmarks._problems import LOADED
+    from benchmarks._problems import LOADED, STORED, load_stored
 
-    wanted = {job.data.get("table") for jobs in chosen.values() for job in jobs} & set(LOADED)
-    for name in sorted(wanted):
+    tables = dict.fromkeys(job.data.get("table") for jobs in chosen.values() for job in jobs)
+    for name in tables:
         try:
-            LOADED[name](folder)
+            if name in LOADED:
+                LOADED[name](folder)
+            elif name in STORED:
+                load_stored(name, folder)
         except FileNotFoundError as error:
             msg = f"{name} is needed: give its folder with --data. {error}"
             raise FileNotFoundError(msg) from None

@@ -59,6 +59,7 @@ METRICS = {
         Metric("isbs", "integrated survival Brier"),
         Metric("ise_x1000", "error to the truth × 1000", digits=2),
         Metric("cen_log_simple", "S_Cen-log-simple", digits=3),
+        Metric("n_excluded", "events excluded", digits=1),
         Metric("log_loss", "integrated log-loss"),
         Metric("auc", "AUC", lower=False),
         Metric("c_index", "C-index", lower=False),

@@ -6,7 +6,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CONTENDERS", "OURS", "OURS_DEFAULT", "OURS_IMPUTED", "Contender", "contender"]
+__all__ = [
+    "CONTENDERS",
+    "FORMER_LIMIT",
+    "OURS",
+    "OURS_BOOSTED",
+    "OURS_DEFAULT",
+    "OURS_FORMER",
+    "OURS_IMPUTED",
+    "Contender",
+    "contender",
+]
 
 FOLDER = Path(__file__).parent
 #: The environment that this project itself is installed in.
@@ -17,6 +27,12 @@ OURS = tuple(f"ours-{engine}" for engine in ENGINES)
 OURS_DEFAULT = OURS[0]
 #: The same with outcomes filled in for censored people, also where few are censored.
 OURS_IMPUTED = "ours-imputed"
+#: The same with inverse weights of a boosted censoring model, the paper's method.
+OURS_BOOSTED = "ours-boosted"
+#: The rule of version 0.1: imputed where more than two thirds are censored, else boosted.
+OURS_FORMER = "ours-former"
+#: It imputed where more than this share was censored.
+FORMER_LIMIT = 2 / 3
 
 
 @dataclass(frozen=True)
@@ -89,11 +105,18 @@ _ENGINE_LABELS = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "catboost": "Cat
 
 _ALL = [
     *(_ours(engine) for engine in ENGINES),
-    replace(
-        _ours(ENGINES[0]),
-        name=OURS_IMPUTED,
-        label=f"SurvivalBoost, {_ENGINE_LABELS[ENGINES[0]]}, imputed",
-        options={"engine": ENGINES[0], "censoring": "imputed"},
+    *(
+        replace(
+            _ours(ENGINES[0]),
+            name=name,
+            label=f"SurvivalBoost, {_ENGINE_LABELS[ENGINES[0]]}, {label}",
+            options={"engine": ENGINES[0], **options},
+        )
+        for name, label, options in (
+            (OURS_IMPUTED, "imputed", {"censoring": "imputed"}),
+            (OURS_BOOSTED, "boosted weights", {"censoring": "boosted"}),
+            (OURS_FORMER, "former default", {"impute_above": FORMER_LIMIT}),
+        )
     ),
     Contender(
         "hazardous",
@@ -216,6 +239,21 @@ _ALL = [
         "fit_pycox",
         {"model": "pchazard"},
         ("pycox", "torch"),
+        competing=False,
+    ),
+    Contender(
+        "dsm",
+        "Deep Survival Machines, auton-survival",
+        "auton-survival",
+        "fit_dsm",
+        packages=("auton-survival", "torch"),
+    ),
+    Contender(
+        "sumo-net",
+        "SuMo-net, own implementation",
+        "torch",
+        "fit_sumo",
+        packages=("torch",),
         competing=False,
     ),
     *(_floor(engine) for engine in ENGINES),

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 __all__ = ["EnvironmentUnavailableError", "Environments", "plain"]
@@ -16,6 +16,8 @@ __all__ = ["EnvironmentUnavailableError", "Environments", "plain"]
 LISTS = Path(__file__).parent / "environments"
 CACHE = Path(__file__).parent / ".environments"
 PARENT = "ours"
+#: Lines of a list that begin with it are installed last, without what they ask for.
+_ALONE = "--no-deps "
 INSTALL_SECONDS = 1200
 
 
@@ -96,13 +98,20 @@ class Environments:
         folder = self._folder(name)
         shutil.rmtree(folder, ignore_errors=True)
         venv.create(folder, with_pip=True)
-        command = [folder / "bin" / "python", "-m", "pip", "install", "-q", "-r"]
+        wanted = self.requirements(name).splitlines()
+        alone = [line.removeprefix(_ALONE) for line in wanted if line.startswith(_ALONE)]
+        others = [line for line in wanted if line and not line.startswith((_ALONE, "#"))]
+        self._install(folder, others)
+        if alone:
+            self._install(folder, ["--no-deps", *alone])
+        (folder / "stamp").write_text(self._stamp(name))
+
+    @staticmethod
+    def _install(folder: Path, wanted: Sequence[str]) -> None:
+        command = [folder / "bin" / "python", "-m", "pip", "install", "-q"]
         try:
             done = subprocess.run(
-                [*command, LISTS / f"{name}.txt"],
-                capture_output=True,
-                text=True,
-                timeout=INSTALL_SECONDS,
+                [*command, *wanted], capture_output=True, text=True, timeout=INSTALL_SECONDS
             )
         except subprocess.TimeoutExpired:
             msg = f"installation took more than {INSTALL_SECONDS} s"
@@ -112,7 +121,6 @@ class Environments:
             reason = lines[0] if lines else f"pip ended with code {done.returncode}"
             msg = f"installation failed: {plain(reason)}"
             raise EnvironmentUnavailableError(msg)
-        (folder / "stamp").write_text(self._stamp(name))
 
 
 def plain(reason: str) -> str:

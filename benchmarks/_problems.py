@@ -28,6 +28,7 @@ from benchmarks._truths import draw_truth
 from survival_objectives.datasets import (
     integrated_squared_error,
     load_covid_hospital,
+    load_gbsg,
     load_metabric,
     load_support,
     make_competing_risks,
@@ -48,18 +49,22 @@ from survival_objectives.metrics import (
     x_calibration,
 )
 
-__all__ = ["LOADED", "TABLES", "Problem", "make_problem"]
+__all__ = ["LOADED", "STORED", "TABLES", "Problem", "load_stored", "make_problem"]
 
 FloatArray = npt.NDArray[np.float64]
 Metrics = dict[str, float]
 
-LOADED: dict[str, Any] = {"METABRIC": load_metabric, "SUPPORT": load_support}
+LOADED: dict[str, Any] = {"METABRIC": load_metabric, "SUPPORT": load_support, "GBSG": load_gbsg}
+#: Competing risks in FOLDER/competing/NAME.csv.
+STORED = ("ebmt2", "hd", "wihs")
 #: Real tables that another package brings; "covid" comes with this one.
 TABLES = ("mgus2", "transplant", "follic", "pbc")
 N_TIMES = 50
 N_NODES = 32
 QUANTILES = (0.25, 0.5, 0.75)
 TEST_SHARE = 0.3
+#: An observed event with a smaller predicted probability counts as excluded by the model.
+EXCLUDED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,8 @@ def _table(name: str, folder: str | None, environments: Environments) -> tuple[A
         # For rehearsals: real data may not be at hand.
         dataset = make_competing_risks(240, n_causes=1, random_state=0)
         return dataset.X.to_numpy(np.float64), dataset.y
+    if name in STORED:
+        return load_stored(name, folder)
     python = environments.python("tables")
     reader = Path(__file__).parent / "workers" / "read_tables.py"
     with tempfile.TemporaryDirectory() as place:
@@ -119,6 +126,20 @@ def _table(name: str, folder: str | None, environments: Environments) -> tuple[A
         with np.load(table) as stored:
             y = pd.DataFrame({"event": stored["event"], "duration": stored["duration"]})
             return stored["X"], y
+
+
+def load_stored(name: str, folder: str | None) -> tuple[FloatArray, pd.DataFrame]:
+    """A table of FOLDER/competing; categories are columns of zeros and ones."""
+    path = None if folder is None else Path(folder) / "competing" / f"{name}.csv"
+    if path is None or not path.exists():
+        msg = (
+            f"No table at {str(path)!r}. The data folder (--data or SURVIVAL_DATA_DIR) must have "
+            f"competing/{name}.csv."
+        )
+        raise FileNotFoundError(msg)
+    frame = pd.read_csv(path)
+    features = pd.get_dummies(frame.drop(columns=["event", "duration"]), drop_first=True)
+    return features.to_numpy(np.float64), frame[["event", "duration"]]
 
 
 # -------------------------------------------------------------------------------------- real data
@@ -141,7 +162,7 @@ def split_problem(X: Any, y: pd.DataFrame, seed: int, *, one_cause: bool) -> Pro
         shared = _shared_scores(y_train, y_test, at, grid, horizons)
         if one_cause:
             return {**shared, **_survival_scores(y_train, y_test, at, grid, horizons, nodes)}
-        return {**shared, **_competing_scores(y_train, y_test, at, grid, horizons)}
+        return {**shared, **_competing_scores(y_train, y_test, at, grid, horizons, nodes)}
 
     return Problem(X[train], event, duration, X[test], times, score)
 
@@ -190,7 +211,7 @@ def _survival_scores(
     mean = event_time(survival, known, point="restricted-mean")
     middle = horizons[1:2]
     return {
-        "cen_log_simple": cen_log_simple_score(y_train, y_test, survival, known, nodes=nodes),
+        **_likelihood(y_train, y_test, survival, nodes),
         "mae": mean_absolute_time_error(y_train, y_test, predicted),
         "mse": mean_squared_time_error(y_train, y_test, mean),
         "d_calibration_p": d_calibration(y_train, y_test, survival, known).p_value,
@@ -200,13 +221,32 @@ def _survival_scores(
     }
 
 
+def _likelihood(y_train: Any, y_test: Any, curves: FloatArray, nodes: FloatArray) -> Metrics:
+    """Minus the log-likelihood in 32 intervals, and how many observed events the model excludes."""
+    event, duration = y_test["event"].to_numpy(), y_test["duration"].to_numpy()
+    rises = np.diff(curves, axis=2, prepend=0)
+    interval = np.clip(np.searchsorted(nodes, duration, side="left") - 1, 0, len(nodes) - 2)
+    happened = np.flatnonzero(event > 0)
+    own = rises[happened, event[happened], interval[happened]]
+    return {
+        "cen_log_simple": cen_log_simple_score(y_train, y_test, curves, nodes[1:], nodes=nodes),
+        "n_excluded": float(np.count_nonzero(own < EXCLUDED)),
+    }
+
+
 def _competing_scores(
-    y_train: Any, y_test: Any, at: _Reader, grid: FloatArray, horizons: FloatArray
+    y_train: Any,
+    y_test: Any,
+    at: _Reader,
+    grid: FloatArray,
+    horizons: FloatArray,
+    nodes: FloatArray,
 ) -> Metrics:
     by_curve = integrated_brier_score(y_train, y_test, at(grid), grid, average=None)
     middle = horizons[1:2]
     found = {f"ibs_cause{cause}": float(by_curve[cause]) for cause in range(1, len(by_curve))}
     found["ibs_event_free"] = float(by_curve[0])
+    found |= _likelihood(y_train, y_test, at(nodes[1:]), nodes)
     found["aj_calibration"] = float(aj_calibration(y_train, y_test, at(grid), grid))
     found["one_calibration_p"] = one_calibration(y_train, y_test, at(middle), middle).p_value
     return found

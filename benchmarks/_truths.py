@@ -15,7 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CHOOSE", "CONFIRM", "FAMILIES", "TRUTHS", "Sample", "Truth", "draw_truth"]
+__all__ = [
+    "CHOOSE",
+    "CONFIRM",
+    "FAMILIES",
+    "N_CAUSES",
+    "TRUTHS",
+    "Sample",
+    "Truth",
+    "draw_truth",
+]
 
 FloatArray = npt.NDArray[np.float64]
 Effect = Callable[[FloatArray], FloatArray]
@@ -323,6 +332,8 @@ FAMILIES: dict[str, Family] = {
     "cured": _cured,
     "odds": _odds,
 }
+#: Of every member of a family.
+N_CAUSES = {name: draw(np.random.default_rng(0))[0] for name, draw in FAMILIES.items()}
 
 #: Case -> how its people are drawn. The first half served to choose the defaults ...
 CHOOSE: dict[str, dict[str, object]] = {

@@ -9,9 +9,8 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import numbers
-import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
@@ -19,12 +18,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 from sklearn.preprocessing import OneHotEncoder
 
+from survival_objectives._fold_fits import Fold, FoldFits, ProgressHook, outcomes_of
 from survival_objectives.baselines import AalenJohansen, CauseSpecificCox
 from survival_objectives.metrics import (
     FollowUpWarning,
@@ -36,7 +36,7 @@ from survival_objectives.metrics import (
 )
 from survival_objectives.metrics._inference import difference_of, score_influence
 from survival_objectives.metrics._influence import Influence
-from survival_objectives.metrics._reach import predicted_curves, predicts_curves
+from survival_objectives.metrics._reach import predicts_curves
 from survival_objectives.validation import (
     Features,
     SurvivalTarget,
@@ -46,14 +46,12 @@ from survival_objectives.validation import (
     check_random_state,
     check_survival_target,
     check_times,
-    take_rows,
 )
 
-__all__ = ["Assessment", "assess"]
+__all__ = ["Assessment", "assess", "check_assessable"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-ProgressHook = Callable[[int, int, str], None]
 
 _N_TIMES = 50
 # The default grid ends where few events are left: later, a handful of people carry the score.
@@ -65,6 +63,9 @@ _CONCORDANCE = ("concordance_25", "concordance_50", "concordance_75")
 _N_GROUPS = 5
 # The curves of a Cox regression cost people times event times; its few coefficients need no more.
 _MOST_FOR_COX = 10_000
+# Curves of more people times event times than these are summed over fewer steps of time.
+_MOST_STEPS = 20_000_000
+_N_STEPS = 500
 _Z95 = 1.959963984540054
 _DECIMALS = {"integrated_brier_score": 4, "integrated_log_loss": 4}
 
@@ -117,6 +118,11 @@ class Assessment:
         Every model against every other one on the same people, a row a score: ``model``,
         ``reference``, ``metric``, ``cause``, ``difference`` (model minus reference),
         ``standard_error``, ``lower``, ``upper`` (95 %), ``p_value`` (that there is none).
+    n_planned : int
+        Number of folds that were asked for. More than ``n_splits`` where Ctrl-C ended the
+        assessment before the others.
+    n_trained : int
+        People in the largest training part.
     """
 
     scores: pd.DataFrame
@@ -134,6 +140,8 @@ class Assessment:
     seed: int | None = None
     estimates: pd.DataFrame = field(default_factory=pd.DataFrame)
     comparisons: pd.DataFrame = field(default_factory=pd.DataFrame)
+    n_planned: int = 0
+    n_trained: int = 0
 
     @property
     def models(self) -> list[str]:
@@ -177,6 +185,9 @@ def assess(
     random_state: Any = None,
     times: npt.ArrayLike | None = None,
     horizons: npt.ArrayLike | None = None,
+    max_train: int | None = None,
+    n_jobs: int = 1,
+    keep_interrupted: bool = False,
     on_fit: ProgressHook | None = None,
 ) -> Assessment:
     """Scores of a model on people that it was not trained on, beside baselines.
@@ -212,6 +223,16 @@ def assess(
     horizons : array of one to three times, optional
         Times of concordance and calibration. Default: about when 25, 50 and 75 % of the seen events
         are over.
+    max_train : int, optional
+        Train on at most so many people of each training part, drawn at random. Default: all. With
+        fewer people models predict a little worse than the one that is trained on everybody.
+    n_jobs : int, default=1
+        Folds that are trained at the same time. More than one are in processes of their own, where
+        every engine has one thread: faster than threads on a few ten thousand people, and the same
+        curves as models with ``n_jobs=1`` give, bit for bit.
+    keep_interrupted : bool, default=False
+        Whether Ctrl-C ends the assessment with the folds that are complete, as far as there are
+        some; ``n_planned`` then says how many were asked for.
     on_fit : callable, optional
         Called after every fit as ``on_fit(done, total, name)``.
 
@@ -231,7 +252,100 @@ def assess(
     target = check_survival_target(y)
     models = _named_models(name, model, extra_models)
     X = _indexable(X, target)
-    folds = _folds(target, n_splits, test_size, random_state)
+    check_positive_int(n_jobs, "n_jobs")
+    design = _designed(target, n_splits, test_size, max_train, random_state, times, horizons)
+    unavailable: dict[str, str] = {}
+    fallible: set[str] = set()
+    if baselines:
+        marginal, cox = _baseline_names(target.n_causes, design.n_trained)
+        _add(models, marginal, AalenJohansen())
+        if importlib.util.find_spec("lifelines") is None:
+            unavailable[cox] = "It needs lifelines, which is not installed: pip install lifelines"
+        else:
+            _add(models, cox, _ImputedCox())
+            fallible.add(cox)
+    fits = FoldFits(
+        X,
+        target,
+        design.folds,
+        design.times,
+        models,
+        fallible,
+        on_fit=on_fit,
+        n_jobs=n_jobs,
+        keep_interrupted=keep_interrupted,
+    )
+    folds, curves = fits.run()
+    held_out = np.concatenate([fold.test for fold in folds])
+    order = np.argsort(held_out, kind="stable")
+    position = np.repeat(np.arange(len(folds)), [len(fold.test) for fold in folds])[order]
+    errors = _Errors(target.n_samples, len(held_out))
+    scores, brier = _scored(curves, held_out[order], position, target, folds, design, errors)
+    return Assessment(
+        scores=scores,
+        times=design.times,
+        brier=brier,
+        curves=curves,
+        index=held_out[order],
+        fold=position,
+        n_splits=len(folds),
+        main=name,
+        unavailable=unavailable | fits.failed,
+        horizons=design.horizons,
+        event_ids=target.event_ids,
+        scored=design.scored,
+        seed=int(random_state) if isinstance(random_state, numbers.Integral) else None,
+        estimates=errors.estimates(),
+        comparisons=errors.comparisons(),
+        n_planned=len(design.folds),
+        n_trained=design.n_trained,
+    )
+
+
+def check_assessable(
+    y: Any,
+    *,
+    n_splits: int = 5,
+    test_size: float | None = None,
+    max_train: int | None = None,
+    random_state: Any = None,
+    times: npt.ArrayLike | None = None,
+    horizons: npt.ArrayLike | None = None,
+) -> None:
+    """Raise what `assess` would raise for these outcomes and options, without training a model."""
+    target = check_survival_target(y)
+    _designed(target, n_splits, test_size, max_train, random_state, times, horizons)
+
+
+# ----------------------------------------------------------------------------------------- design
+@dataclass(frozen=True)
+class _Design:
+    """Who is held out, and when curves are judged: what the outcomes alone decide.
+
+    ``scored`` says which of the times follow-up reaches in every fold.
+    """
+
+    folds: list[Fold]
+    times: FloatArray
+    scored: npt.NDArray[np.bool_]
+    horizons: FloatArray
+
+    @property
+    def n_trained(self) -> int:
+        """People in the largest training part."""
+        return max(len(fold.train) for fold in self.folds)
+
+
+def _designed(
+    target: SurvivalTarget,
+    n_splits: int,
+    test_size: float | None,
+    max_train: int | None,
+    random_state: Any,
+    times: npt.ArrayLike | None,
+    horizons: npt.ArrayLike | None,
+) -> _Design:
+    folds = _folds(target, n_splits, test_size, max_train, random_state)
     grid, wanted = _time_grid(target, times)
     if horizons is not None:
         wanted = _chosen_horizons(horizons)
@@ -250,7 +364,7 @@ def assess(
             f"{np.count_nonzero(~scored)} of {len(grid)} times, from {grid[~scored][0]:g} on, are "
             "beyond the follow-up of some fold. They have curves but do not count in scores."
         )
-        warnings.warn(msg, FollowUpWarning, stacklevel=2)
+        warnings.warn(msg, FollowUpWarning, stacklevel=3)
     if horizons is not None and not np.isin(wanted, grid[scored]).all():
         msg = (
             f"`horizons` has {wanted.max():g}, but follow-up of some fold ends at "
@@ -258,50 +372,7 @@ def assess(
         )
         raise ValueError(msg)
     wanted = grid[scored][np.abs(grid[scored] - wanted[:, None]).argmin(axis=1)]
-    unavailable: dict[str, str] = {}
-    fallible: set[str] = set()
-    if baselines:
-        n_trained = max(len(train) for train, _ in folds)
-        marginal, cox = _baseline_names(target.n_causes, n_trained)
-        _add(models, marginal, AalenJohansen())
-        if importlib.util.find_spec("lifelines") is None:
-            unavailable[cox] = "It needs lifelines, which is not installed: pip install lifelines"
-        else:
-            _add(models, cox, _ImputedCox())
-            fallible.add(cox)
-    fits = _Fits(X, target, folds, grid, on_fit, len(models) * len(folds))
-    curves: dict[str, FloatArray] = {}
-    for key, estimator in models.items():
-        try:
-            curves[key] = fits.curves(key, estimator, quiet=key in fallible)
-        except Exception as error:
-            if key not in fallible:
-                raise
-            unavailable[key] = fits.given_up(key, error)
-    held_out = np.concatenate([test for _, test in folds])
-    order = np.argsort(held_out, kind="stable")
-    fold = np.repeat(np.arange(len(folds)), [len(test) for _, test in folds])[order]
-    errors = _Errors(target.n_samples, len(held_out))
-    scores, brier = _scored(
-        curves, held_out[order], fold, target, folds, grid, scored, wanted, errors
-    )
-    return Assessment(
-        scores=scores,
-        times=grid,
-        brier=brier,
-        curves=curves,
-        index=held_out[order],
-        fold=fold,
-        n_splits=len(folds),
-        main=name,
-        unavailable=unavailable,
-        horizons=wanted,
-        event_ids=target.event_ids,
-        scored=scored,
-        seed=int(random_state) if isinstance(random_state, numbers.Integral) else None,
-        estimates=errors.estimates(),
-        comparisons=errors.comparisons(),
-    )
+    return _Design(folds, grid, scored, wanted)
 
 
 # ------------------------------------------------------------------------------------------ input
@@ -338,12 +409,6 @@ def _indexable(X: Any, target: SurvivalTarget) -> Any:
     return X if hasattr(X, "shape") else np.asarray(X)
 
 
-def _outcomes(target: SurvivalTarget, rows: IntArray) -> pd.DataFrame:
-    return pd.DataFrame(
-        {"event": target.event_ids[target.event[rows]], "duration": target.duration[rows]}
-    )
-
-
 def _baseline_names(n_causes: int, n_trained: int) -> tuple[str, str]:
     marginal = "Kaplan-Meier" if n_causes == 1 else "Aalen-Johansen"
     return marginal, "Cox" if n_trained <= _MOST_FOR_COX else f"Cox on {_MOST_FOR_COX:,} people"
@@ -351,10 +416,15 @@ def _baseline_names(n_causes: int, n_trained: int) -> tuple[str, str]:
 
 # ------------------------------------------------------------------------------------------ folds
 def _folds(
-    target: SurvivalTarget, n_splits: int, test_size: float | None, random_state: Any
-) -> list[tuple[IntArray, IntArray]]:
-    """Pairs (training rows, held-out rows), every cause in every training part."""
-    seed = int(check_random_state(random_state).integers(2**31 - 1))
+    target: SurvivalTarget,
+    n_splits: int,
+    test_size: float | None,
+    max_train: int | None,
+    random_state: Any,
+) -> list[Fold]:
+    """Training rows and held-out rows, every cause in every training part."""
+    generator = check_random_state(random_state)
+    seed = int(generator.integers(2**31 - 1))
     counts = np.bincount(target.event, minlength=target.n_causes + 1)
     rarest = 1 + int(counts[1:].argmin())
     if counts[rarest] < 2:
@@ -387,11 +457,11 @@ def _folds(
         # A cause seen less often than there are folds is spread as far as it goes.
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         folds = [
-            (np.sort(train).astype(np.int64), np.sort(test).astype(np.int64))
+            Fold(_some(train, max_train, generator), np.sort(test).astype(np.int64))
             for train, test in splitter.split(groups, groups)
         ]
-    for train, _ in folds:
-        lacking = np.setdiff1d(np.arange(1, target.n_causes + 1), target.event[train])
+    for fold in folds:
+        lacking = np.setdiff1d(np.arange(1, target.n_causes + 1), target.event[fold.train])
         if len(lacking):
             msg = (
                 f"Cause {target.event_ids[lacking[0]]}, seen {counts[lacking[0]]} times, is in no "
@@ -399,6 +469,12 @@ def _folds(
             )
             raise ValueError(msg)
     return folds
+
+
+def _some(rows: IntArray, most: int | None, generator: np.random.Generator) -> IntArray:
+    if most is not None and check_positive_int(most, "max_train") < len(rows):
+        rows = generator.choice(rows, most, replace=False)
+    return np.sort(rows).astype(np.int64)
 
 
 # ------------------------------------------------------------------------------------------ times
@@ -435,15 +511,16 @@ def _chosen_horizons(horizons: npt.ArrayLike) -> FloatArray:
 
 
 def _scored_times(
-    target: SurvivalTarget, folds: Iterable[tuple[IntArray, IntArray]], times: FloatArray
+    target: SurvivalTarget, folds: list[Fold], times: FloatArray
 ) -> npt.NDArray[np.bool_]:
     """Which times follow-up reaches in every fold; it depends on the outcomes alone."""
     scored = np.ones(len(times), np.bool_)
-    for train, test in folds:
+    for fold in folds:
+        y_train, y_test = outcomes_of(target, fold.train), outcomes_of(target, fold.test)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FollowUpWarning)
-            even = np.full((len(test), len(times)), 0.5)
-            scores = brier_score(_outcomes(target, train), _outcomes(target, test), even, times)
+            even = np.full((len(y_test), len(times)), 0.5)
+            scores = brier_score(y_train, y_test, even, times)
         scored &= ~np.isnan(scores)
     if not scored.any():
         msg = (
@@ -454,62 +531,7 @@ def _scored_times(
     return scored
 
 
-# ------------------------------------------------------------------------------------------- fits
-@dataclass
-class _Fits:
-    """Fits of all models in all folds, counted."""
-
-    X: Any
-    target: SurvivalTarget
-    folds: list[tuple[IntArray, IntArray]]
-    times: FloatArray
-    on_fit: ProgressHook | None
-    total: int
-    done: int = 0
-
-    def curves(self, name: str, model: Any, *, quiet: bool) -> FloatArray:
-        """Curves of everybody held out, by increasing row."""
-        held_out = np.sort(np.concatenate([test for _, test in self.folds]))
-        curves = np.empty((len(held_out), len(self.target.event_ids), len(self.times)))
-        for train, test in self.folds:
-            with warnings.catch_warnings():
-                if quiet:
-                    warnings.simplefilter("ignore")
-                curves[np.searchsorted(held_out, test)] = self._fold(model, train, test)
-            self._count(name, self.done + 1)
-        return curves
-
-    def given_up(self, name: str, error: Exception) -> str:
-        """Why a model is left out from here on; its other folds count as done."""
-        done, n_folds = self.done, len(self.folds)
-        self._count(name, done - done % n_folds + n_folds)
-        # Where lifelines tells where to read on, it does so in the middle of its message.
-        reason = re.sub(r"Please see the following tips.*?https?:\S+", "", str(error))
-        reason = " ".join(reason.split()) or type(error).__name__
-        return f"In fold {done % n_folds + 1} of {n_folds}: {reason}"
-
-    def _fold(self, model: Any, train: IntArray, test: IntArray) -> FloatArray:
-        fitted = clone(model)
-        fitted.fit(take_rows(self.X, train), _outcomes(self.target, train))
-        curves = predicted_curves(fitted, take_rows(self.X, test), self.times)
-        expected = (len(test), len(self.target.event_ids), len(self.times))
-        if curves.shape != expected:
-            msg = (
-                f"`predict_cumulative_incidence` of {type(model).__name__} returned shape "
-                f"{curves.shape}; expected (people, K + 1, times) = {expected}."
-            )
-            raise ValueError(msg)
-        if not np.isfinite(curves).all():
-            msg = f"{type(model).__name__} predicted probabilities that are not finite."
-            raise ValueError(msg)
-        return curves
-
-    def _count(self, name: str, done: int) -> None:
-        self.done = done
-        if self.on_fit is not None:
-            self.on_fit(done, self.total, name)
-
-
+# ------------------------------------------------------------------------------------------ models
 class _ImputedCox(BaseEstimator):  # type: ignore[misc]
     """Cause-specific Cox on features made ready for it by what the training part shows."""
 
@@ -526,10 +548,11 @@ class _ImputedCox(BaseEstimator):  # type: ignore[misc]
                 ("categories", indicators, categorical),
             ]
         )
-        values = self._ready.fit_transform(_doubles(features))
+        values = _doubles(features)
         if len(values) > _MOST_FOR_COX:
             rows = np.random.default_rng(0).choice(len(values), _MOST_FOR_COX, replace=False)
             values, y = values[rows], y.iloc[rows]
+        values = self._ready.fit_transform(values)
         self._cox = CauseSpecificCox()
         self._cox.fit(values, y)
         return self
@@ -537,7 +560,13 @@ class _ImputedCox(BaseEstimator):  # type: ignore[misc]
     def predict_cumulative_incidence(self, X: Any, times: FloatArray) -> FloatArray:
         features = check_features(X, like=self._schema)
         values: FloatArray = self._ready.transform(_doubles(features))
-        return self._cox.predict_cumulative_incidence(values, times)
+        cox, jumps = self._cox, self._cox.jumps_
+        if len(values) * len(jumps) > _MOST_STEPS:
+            # Hazards summed between many times: cumulative ones stay exact at `times`, and shares
+            # of causes within a step are those of its sum.
+            steps = np.quantile(jumps, np.linspace(0, 1, _N_STEPS))
+            cox = CauseSpecificCox.from_content(cox.to_content(np.union1d(steps, times)))
+        return cox.predict_cumulative_incidence(values, times)
 
 
 def _doubles(features: Features) -> FloatArray:
@@ -550,32 +579,29 @@ def _scored(
     index: IntArray,
     fold: IntArray,
     target: SurvivalTarget,
-    folds: list[tuple[IntArray, IntArray]],
-    times: FloatArray,
-    scored: npt.NDArray[np.bool_],
-    horizons: FloatArray,
+    folds: list[Fold],
+    design: _Design,
     errors: _Errors,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Tidy scores, and Brier scores over time; ``errors`` collects the influence of people."""
     scores: list[tuple[str, int, str, int, float]] = []
     over_time = []
     labels = target.event_ids.tolist()
-    for position, (train, _) in enumerate(folds):
+    times, scored, horizons = design.times, design.scored, design.horizons
+    for position, part in enumerate(folds):
         people = fold == position
         test = index[people]
-        y_train, y_test = _outcomes(target, train), _outcomes(target, test)
+        y_train, y_test = outcomes_of(target, part.train), outcomes_of(target, test)
         for name, all_curves in curves.items():
-            part = all_curves[people]
+            own = all_curves[people][:, :, scored]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FollowUpWarning)
                 brier = np.full((len(labels), len(times)), np.nan)
-                brier[:, scored] = brier_score(
-                    y_train, y_test, part[:, :, scored], times[scored], event_ids=labels
-                )
-                data = (y_train, y_test, part[:, :, scored], times[scored])
+                data = (y_train, y_test, own, times[scored])
+                brier[:, scored] = brier_score(*data, event_ids=labels)
                 values = []
                 for metric, cause, influence in _fold_influences(*data, horizons, labels):
-                    errors.add((name, metric, cause), influence, test, train)
+                    errors.add((name, metric, cause), influence, test, part.train)
                     values.append((metric, cause, float(influence.value)))
                 values += _calibration_errors(*data[1:], horizons[1], labels)
             scores.extend((name, position, *row) for row in values)

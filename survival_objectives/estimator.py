@@ -2,91 +2,58 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import logging
 import numbers
-import sys
-import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
-from survival_objectives import persistence
 from survival_objectives._display import DisplayMixin
-from survival_objectives.boosting import (
-    BoostingLoop,
-    HeldOut,
-    Imputation,
-    LoopSettings,
-    coarse_censoring_curve,
-    held_out_rows,
+from survival_objectives._fit.cohort import (
+    Batches,
+    Cohort,
+    MemoryBatches,
+    checked_eval_set,
+    split_cohort,
 )
-from survival_objectives.censoring import (
-    BoostedCensoring,
-    CensoringModel,
-    KaplanMeierCensoring,
-    censoring_log_odds,
-    time_feature,
+from survival_objectives._fit.engine import (
+    ENGINES,
+    engine,
+    engine_to_use,
+    installed_engine,
+    is_installed,
 )
-from survival_objectives.curves import (
-    CurveShape,
-    KnotCurves,
-    StepCurves,
-    marginal_hazard,
-    time_knots,
-)
-from survival_objectives.fitted import (
-    FittedSettings,
-    check_same_time_unit,
-    rounded_horizon,
-    two_digits,
-)
-from survival_objectives.fitted_checks import (
-    check_prediction_paths,
-    warn_if_constant,
-    warn_if_floored,
-)
+from survival_objectives._fit.population import LocalReduction
+from survival_objectives._fit.training import Training
+from survival_objectives._hazard_people import ALL_ROWS
+from survival_objectives._model import files
+from survival_objectives._model.checks import warn_if_constant, warn_if_floored
+from survival_objectives._model.fitted import FittedModel, MarginalCensoring
+from survival_objectives._model.mixture import HazardMixture
+from survival_objectives._parameters import METHODS, by_method
+from survival_objectives.censoring import CensoringModel
 from survival_objectives.horizon_view import view_at
 from survival_objectives.limits import check_limits
-from survival_objectives.losses import probabilities
-from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics import integrated_brier_score
-from survival_objectives.onnx_export import Exportable, OnnxMixin, StackedTrees
+from survival_objectives.onnx_export import Exportable, OnnxMixin, exportable
 from survival_objectives.outcomes import EVENT_FREE, named_outcomes, survival_outcomes
-from survival_objectives.persistence import ENGINES
-from survival_objectives.population import Alone, Population, Reduction
-from survival_objectives.stacking import (
-    HorizonSampler,
-    TimeStacker,
-    check_causes_seen,
-    event_role,
-    latest_weighted_horizon,
-    stacked_matrix,
-)
-from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
-from survival_objectives.trees import Forest, monotone_incidence
+from survival_objectives.stacking import HorizonSampler, TimeStacker
 from survival_objectives.validation import (
     Features,
-    SurvivalTarget,
     check_choice,
     check_features,
     check_fraction,
     check_paired,
     check_positive_int,
     check_random_state,
-    check_sample_weight,
     check_survival_target,
-    check_time_resolution,
     check_times,
-    relative_weights,
     warn_about_outcomes,
 )
 
@@ -95,26 +62,8 @@ __all__ = ["ENGINES", "SurvivalBoost"]
 logger = logging.getLogger("survival_objectives")
 
 FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
-# Numbers of curve values held at a time in prediction: 2^24 doubles are 128 MB.
-_PREDICTION_SIZE = 2**24
-# Up to here the engine's own prediction of every step costs less than walking all trees ourselves.
-_ENGINE_ROWS = 2**15
 _N_TIMES = 101
-_REFRESH_EVERY = {"lightgbm": 10, "xgboost": 10, "catboost": 20}
-# The share of people whose follow-up ends before nearly all horizons that are even in time.
-_BULK_QUANTILE = 0.99
-# People on whose hazards the calibration in time is estimated.
-_CALIBRATION_PEOPLE = 20_000
-# Draws of horizons that are boosted on in turn.
-_N_STACKS = 3
-_METHODS = ("boosted", "kaplan-meier", "imputed")
-# The share of censored people above which they are imputed (benchmarks/imputation_study.py).
-_MANY_CENSORED = 2 / 3
-# Rounds, times the learning rate, after which the model fills in for censored people: it has all
-# but exp(-5) of its way behind it.
-_MARGINAL_ROUNDS = 5.0
 # Calls from `fit` to where training warns.
 _CALLER = 4
 
@@ -242,8 +191,8 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         self,
         engine: str = "xgboost",
         *,
-        n_estimators: int = 200,
-        learning_rate: float = 0.05,
+        n_estimators: int | None = None,
+        learning_rate: float | None = None,
         max_depth: int = 4,
         n_horizons: int = 5,
         horizon_sampler: str | HorizonSampler = "mixture",
@@ -254,10 +203,13 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         early_stopping_rounds: int | None = None,
         validation_fraction: float = 0.1,
         min_censoring_survival: float = 0.05,
-        min_leaf_people: float = 5.0,
-        min_split_gain: float = 2.0,
-        max_features: float = 0.5,
+        min_leaf_people: float | None = None,
+        min_split_gain: float | None = None,
+        max_features: float | None = None,
         horizon_max: float | None = None,
+        linear: bool = True,
+        n_folds: int = 2,
+        rows_per_person: int | str | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -281,6 +233,9 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         self.min_split_gain = min_split_gain
         self.max_features = max_features
         self.horizon_max = horizon_max
+        self.linear = linear
+        self.n_folds = n_folds
+        self.rows_per_person = rows_per_person
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -291,12 +246,8 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     n_estimators_: int
     censoring_: CensoringModel
     censoring_method_: str
-    _censoring_booster: Any
-    # Two digits of the median duration; None in a model that was saved without it.
-    _median_duration: float | None
-    _fitted: FittedSettings
+    _model: FittedModel
     # How a part of the people learns about the others, where they train on several machines.
-    _reduction: Reduction = Alone()
 
     # ---------------------------------------------------------------------------------- training
     def fit(
@@ -342,564 +293,171 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         if names is not None and eval_set is not None and len(eval_set) == 2:
             eval_set = eval_set[0], named_outcomes(eval_set[1], names=names, censored=censored)[0]
         self._check_parameters()
-        goes_on = bool(self.warm_start) and hasattr(self, "booster_")
-        if goes_on:
-            self._check_can_go_on()
-        people = _checked_people(
+        is_warm_start = bool(self.warm_start) and self.__sklearn_is_fitted__()
+        if is_warm_start:
+            self._check_warm_start()
+        keep_given = not isinstance(self.censoring, str)
+        people = Cohort.checked(
             X,
             y,
             sample_weight,
-            like=self._schema if goes_on else None,
-            event_ids=self.event_ids_ if goes_on else None,
+            like=self._model.schema if is_warm_start else None,
+            event_ids=self.event_ids_ if is_warm_start else None,
+            keep_given=keep_given,
         )
-        if not goes_on:
+        if not is_warm_start:
             warn_about_outcomes(people.target)
-        people = self._with_relative_weights(people)
+        people = people.with_relative_weights(LocalReduction())
         counts = np.bincount(people.target.event, minlength=people.target.n_causes + 1)
         generator = check_random_state(self.random_state)
         held_out = None
         if eval_set is not None:
-            held_out = self._checked_eval_set(eval_set, people)
-        elif self.early_stopping_rounds is not None:
-            people, held_out = self._split(people, generator)
-        self._fit_people(people, held_out, generator, goes_on)
-        self.n_events_ = counts
-        if names is not None or not goes_on:
-            self._event_names = names and tuple(names[label] for label in self.event_ids_)
+            held_out = checked_eval_set(eval_set, people, keep_given=keep_given)
+        previous = self._model if is_warm_start else None
+        if not is_warm_start:
+            self._forget()
+        training = Training(
+            self._own_parameters(),
+            engine(self.engine_ if is_warm_start else installed_engine(self.engine)),
+            generator,
+            previous=previous,
+        )
+        split = partial(_split, fraction=self.validation_fraction, generator=generator)
+        model = training.fit(
+            MemoryBatches([people]),
+            held_out,
+            split=None if self.early_stopping_rounds is None else split,
+        )
+        event_names = names and tuple(names[label] for label in model.frame.event_ids)
+        if names is None and previous is not None:
+            event_names = previous.frame.event_names
+        self._set_model(model.with_frame(event_names=event_names).with_record(n_events=counts))
+        self._warn_about_model(people.features)
         return self
+
+    def _own_parameters(self) -> dict[str, Any]:
+        """Parameters of this class, without those of a child."""
+        return {name: getattr(self, name) for name in SurvivalBoost._get_param_names()}
+
+    def _forget(self) -> None:
+        """Whatever stops a training, no mixture of an old and a new model is left behind."""
+        for name in ("_model", "booster_"):
+            self.__dict__.pop(name, None)
+
+    def _warn_about_model(self, features: Features) -> None:
+        """Warn the caller of `fit` where probabilities are biased, or the same for everybody."""
+        record, floor = self._model.record, self.min_censoring_survival
+        is_known = warn_if_floored(record.n_floored, record.n_weighted_rows, floor, _CALLER)
+        if record.n_floored and not is_known:
+            logger.info(
+                "min_censoring_survival=%g limits the weight of %d of %d rows.",
+                floor,
+                record.n_floored,
+                record.n_weighted_rows,
+            )
+        warn_if_constant(self._model.importances(), features.values, _CALLER)
+
+    def _set_model(self, model: FittedModel) -> None:
+        """Take a trained model, and show what it is in public attributes."""
+        frame, record = model.frame, model.record
+        self._model = model
+        self.engine_, self.event_ids_, self.times_ = frame.engine, frame.event_ids, frame.times
+        self.booster_, self.n_estimators_ = model.booster, model.n_rounds
+        self.censoring_ = model.censoring
+        self.censoring_method_, self.censoring_reason_ = record.method, record.reason
+        self.history_, self.refreshed_rounds_ = record.history, record.refreshed_rounds
+        self.n_floored_ = record.n_floored
+        self.n_features_in_ = frame.schema.n_features
+        names = frame.schema.names
+        some = {
+            "feature_names_in_": None if names is None else np.array(names, dtype=object),
+            "n_events_": record.n_events,
+            "member_weights_": model.member_weights if isinstance(model, HazardMixture) else None,
+        }
+        for name, value in some.items():
+            self.__dict__.pop(name, None)
+            if value is not None:
+                setattr(self, name, value)
 
     @property
     def event_names_(self) -> tuple[str, ...]:
         """Names of the states, "event-free" first: those of text events, else "cause 1" etc."""
-        names: tuple[str, ...] | None = getattr(self, "_event_names", None)
+        names = self._model.frame.event_names
         if names is not None:
             return names
         return (EVENT_FREE, *(f"cause {label}" for label in self.event_ids_[1:]))
 
     def _state(self, cause: Any) -> int:
         """Position of the curve of a cause, by its label or its name; 0 is event-free."""
-        check_is_fitted(self, "booster_")
+        check_is_fitted(self)
         if isinstance(cause, str):
             check_choice(cause, "cause", self.event_names_)
             return self.event_names_.index(cause)
         check_choice(cause, "cause", self.event_ids_.tolist())
         return int(np.searchsorted(self.event_ids_, cause))
 
-    def _fit_people(
-        self,
-        people: _People,
-        held_out: _People | None,
-        generator: np.random.Generator,
-        goes_on: bool,
-    ) -> None:
-        everybody = self._reduction.population(people.target, people.weight)
-        if goes_on:
-            check_same_time_unit(everybody, self._median_duration)
-        else:
-            self._begin(people.features.schema, everybody)
-        self._train(people, everybody, held_out, generator, goes_on)
-
-    def _with_relative_weights(self, people: _People) -> _People:
-        return replace(people, weight=relative_weights(people.weight, self._reduction.sum))
-
     def _check_parameters(self) -> None:
-        check_choice(self.engine, "engine", ENGINES)
-        for name in ("n_estimators", "max_depth", "n_horizons"):
+        check_choice(self.engine, "engine", tuple(ENGINES))
+        for name in ("max_depth", "n_horizons", "n_folds"):
             check_positive_int(getattr(self, name), name)
-        for name in ("refresh_every", "early_stopping_rounds"):
+        for name in ("n_estimators", "refresh_every", "early_stopping_rounds"):
             if getattr(self, name) is not None:
                 check_positive_int(getattr(self, name), name)
-        check_fraction(self.learning_rate, "learning_rate", zero=False)
-        check_fraction(self.max_features, "max_features", zero=False)
+        if self.rows_per_person not in (None, ALL_ROWS):
+            check_positive_int(self.rows_per_person, "rows_per_person")
+        for name in ("learning_rate", "max_features"):
+            if getattr(self, name) is not None:
+                check_fraction(getattr(self, name), name, zero=False)
         check_fraction(self.time_smoothing, "time_smoothing", one=False)
         check_fraction(self.validation_fraction, "validation_fraction", zero=False, one=False)
         check_fraction(self.min_censoring_survival, "min_censoring_survival", zero=False)
-        check_choice(self.censoring, "censoring", ("auto", *_METHODS))
+        if not isinstance(self.censoring, CensoringModel):
+            check_choice(self.censoring, "censoring", ("auto", *METHODS))
         TimeStacker(self.n_horizons, self.horizon_sampler, horizon_max=self.horizon_max)
         for name, types, wanted in (
             ("monotone", (bool, np.bool_), "True or False"),
+            ("linear", (bool, np.bool_), "True or False"),
             ("warm_start", (bool, np.bool_), "True or False"),
             ("n_jobs", (numbers.Integral, type(None)), "a number of threads, -1 for all, or None"),
             ("engine_params", (Mapping, type(None)), "a dict or None"),
-            ("min_leaf_people", (numbers.Real,), "a number >= 0"),
-            ("min_split_gain", (numbers.Real,), "a number >= 0"),
+            ("min_leaf_people", (numbers.Real, type(None)), "a number >= 0, or None"),
+            ("min_split_gain", (numbers.Real, type(None)), "a number >= 0, or None"),
         ):
             if not isinstance(getattr(self, name), types):
                 msg = f"`{name}` must be {wanted}; got {getattr(self, name)!r}."
                 raise TypeError(msg)
         for name in ("min_leaf_people", "min_split_gain"):
             value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
+            if value is not None and not (np.isfinite(value) and value >= 0):
                 msg = f"`{name}` must be finite and >= 0; got {value!r}."
                 raise ValueError(msg)
-        adapter = _adapter(_engine_to_use(self.engine))
-        check_limits(self, max_depth=adapter.MAX_DEPTH)
-        adapter.SETTINGS.resolved(self.engine_params or {})
+        used = engine(engine_to_use(self.engine))
+        check_limits(self, max_depth=used.max_depth)
+        used.settings.resolved(self.engine_params or {})
 
-    def _check_can_go_on(self) -> None:
-        if self.engine_ != self.engine and _is_installed(self.engine):
+    def _check_warm_start(self) -> None:
+        if self.engine_ != self.engine and is_installed(self.engine):
             msg = (
                 f"The model to go on with was trained by {self.engine_}, not {self.engine}. "
                 f'Use `engine="{self.engine_}"`, or set `warm_start=False`.'
             )
             raise ValueError(msg)
-        if self.n_estimators <= self.n_estimators_:
+        given = by_method(self.get_params(deep=False), self.censoring_method_, self.engine_)
+        if given["n_estimators"] <= self.n_estimators_:
             msg = (
-                f"`n_estimators` is {self.n_estimators}, but the model to go on with has "
+                f"`n_estimators` is {given['n_estimators']}, but the model to go on with has "
                 f"{self.n_estimators_} rounds already. Raise it, or set `warm_start=False`."
             )
             raise ValueError(msg)
 
-    @staticmethod
-    def _checked_eval_set(eval_set: Any, people: _People) -> _People:
-        if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
-            msg = f"`eval_set` must be a pair (X, y); got {type(eval_set).__name__}."
-            raise ValueError(msg)
-        X, y = eval_set
-        schema, event_ids = people.features.schema, people.target.event_ids
-        try:
-            return _checked_people(
-                X, y, None, like=schema, event_ids=event_ids, resolution="ignore"
-            )
-        except (TypeError, ValueError) as error:
-            msg = f"`eval_set`: {error}"
-            raise type(error)(msg) from None
-
-    def _split(self, people: _People, generator: np.random.Generator) -> tuple[_People, _People]:
-        target = people.target
-        counts = np.bincount(target.event, minlength=target.n_causes + 1)
-        # Every cause must stay in the training part; a cause seen once or twice cannot be split.
-        groups = np.where(counts[target.event] >= 3, target.event, 0)
-        n_groups = len(np.unique(groups))
-        n_held = round(self.validation_fraction * target.n_samples)
-        can_stratify = np.bincount(groups)[np.unique(groups)].min() >= 2 and n_held >= n_groups
-        kept, held = train_test_split(
-            np.arange(target.n_samples),
-            test_size=self.validation_fraction,
-            random_state=int(generator.integers(2**31 - 1)),
-            stratify=groups if can_stratify else None,
-        )
-        missing = np.setdiff1d(target.event[held], target.event[kept])
-        kept = np.concatenate([kept, held[np.isin(target.event[held], missing)]])
-        held = np.setdiff1d(held, kept)
-        if len(held) == 0:
-            msg = (
-                f"{target.n_samples} people are too few to hold some out for early stopping. "
-                "Pass `eval_set`, or set `early_stopping_rounds=None`."
-            )
-            raise ValueError(msg)
-        return people.take(kept), people.take(held)
-
-    def _begin(self, schema: Features, everybody: Population) -> None:
-        engine, t_max = _installed_engine(self.engine), self._latest_horizon(everybody)
-        if self.horizon_max is None:
-            t_max = rounded_horizon(t_max, everybody)
-        # Whatever stops the training, no mixture of an old and a new model is left behind.
-        self.__dict__.pop("booster_", None)
-        self.engine_, self._t_max = engine, t_max
-        self._median_duration = two_digits(everybody.quantile(0.5))
-        self._schema = schema
-        self.event_ids_ = everybody.target.event_ids
-        self.n_features_in_ = schema.n_features
-        if schema.names is not None:
-            self.feature_names_in_ = np.array(schema.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        # Hardly anybody is followed for longer than this.
-        last = float(rounded_up(everybody.quantile(_BULK_QUANTILE)))
-        given = self.horizon_max is not None or last == 0
-        self.times_ = self._time_grid(t_max if given else min(last, t_max))
-        self._axis = TimeAxis(event_unit(everybody.target, everybody.count))
-
-    def _latest_horizon(self, everybody: Population) -> float:
-        """The end of all curves."""
-        target = everybody.target
-        if self.horizon_max is not None:
-            check_causes_seen(target, float(self.horizon_max))
-            return float(self.horizon_max)
-        t_max = float(target.duration.max())
-        if t_max == 0:
-            msg = "All durations are 0, so there is no horizon to look at."
-            raise ValueError(msg)
-        return t_max
-
-    def _trained_until(self, everybody: Population, kaplan_meier: KaplanMeierCensoring) -> float:
-        """The latest horizon of training: weights of later ones would rest on a few people."""
-        if self.horizon_max is not None or self.censoring_method_ == "imputed":
-            return self._t_max
-        last = latest_weighted_horizon(
-            everybody.target, kaplan_meier.curve_, self._axis, self.min_censoring_survival
-        )
-        return min(float(rounded_up(last)), self._t_max)
-
-    @staticmethod
-    def _time_grid(t_max: float) -> FloatArray:
-        # An even grid, as quantiles of the durations would be outcomes of people.
-        return np.linspace(0, t_max, _N_TIMES)
-
-    def _train(
-        self,
-        people: _People,
-        everybody: Population,
-        held_out: _People | None,
-        generator: np.random.Generator,
-        goes_on: bool,
-    ) -> None:
-        raw_population = everybody
-        people, everybody = people.aligned(self._axis), everybody.aligned(self._axis)
-        if held_out is not None:
-            held_out = held_out.aligned(self._axis)
-        features, target, weight = people.features, people.target, people.weight
-        self.censoring_method_ = self.censoring
-        if self.censoring == "auto":
-            is_many = everybody.censored_share > _MANY_CENSORED
-            self.censoring_method_ = "imputed" if is_many else "boosted"
-        train_stream, held_stream = generator.spawn(2)
-        seed = int(generator.integers(2**30))
-        if goes_on:
-            # Later rounds look at other horizons, also where the seed is the same.
-            train_stream = np.random.default_rng([seed, self.n_estimators_])
-        kaplan_meier = KaplanMeierCensoring().fit(everybody.target, sample_weight=everybody.weight)
-        trained_until = self._trained_until(everybody, kaplan_meier)
-        stacker = TimeStacker(
-            self.n_horizons,
-            self.horizon_sampler,
-            horizon_max=trained_until,
-            random_state=self._reduction.stream(train_stream),
-            event_times=everybody.event_times(trained_until),
-            time_unit=self._axis.unit,
-            bulk_end=everybody.quantile(_BULK_QUANTILE),
-        )
-        if not goes_on:
-            self._censoring_curve = coarse_censoring_curve(
-                raw_population.target, raw_population.weight, self._t_max
-            )
-            self._censoring_start = censoring_log_odds(
-                coarse_censoring_curve(everybody.target, everybody.weight, self._t_max),
-                everybody.n_samples,
-            )
-        boosted = self.censoring_method_ == "boosted" and everybody.has_censored
-        imputation = None
-        if self.censoring_method_ == "imputed" and everybody.has_censored:
-            n_marginal = min(_MARGINAL_ROUNDS / self.learning_rate, self.n_estimators / 2)
-            imputation = Imputation(
-                aalen_johansen(everybody.target, everybody.weight),
-                n_marginal_rounds=int(np.ceil(n_marginal)),
-                seed=int(stacker.generator.integers(2**62)),
-            )
-        adapter = self._adapter()
-        censoring = None
-        if boosted:
-            model = self._censoring_booster if goes_on else None
-            censoring = adapter.Booster(self._censoring_settings(seed), model)
-        settings = self._tree_settings(target.n_causes, seed)
-        events = adapter.Booster(settings, self.booster_ if goes_on else None)
-        if not goes_on:
-            self._start = self._best_constant(
-                people, everybody, stacker, kaplan_meier, imputation, reference=events.reference
-            )
-        n_rounds = self.n_estimators - events.n_rounds
-        refresh_every = self.refresh_every or _REFRESH_EVERY[self.engine_]
-        loop = self._new_loop(
-            features,
-            target,
-            weight,
-            stacker,
-            events,
-            censoring,
-            self._start,
-            self._censoring_start,
-            LoopSettings(
-                n_rounds=n_rounds,
-                refresh_every=refresh_every,
-                n_stacks=_N_STACKS,
-                min_censoring_survival=self.min_censoring_survival,
-                min_event_survival=self.min_censoring_survival,
-                early_stopping_rounds=self.early_stopping_rounds,
-            ),
-            kaplan_meier,
-            imputation,
-            self._reduction,
-        )
-        with _Progress(n_rounds, "loss" if held_out is None else "held-out loss") as progress:
-            loop.on_chunk = progress.advance if self.verbose else None
-            loop.run(
-                self._held_out_rows(
-                    held_out, kaplan_meier, trained_until, self._reduction.stream(held_stream)
-                )
-            )
-        self.history_ = loop.history
-        self.refreshed_rounds_ = loop.refreshed_rounds
-        self.n_floored_ = loop.n_floored
-        is_known = warn_if_floored(
-            loop.n_floored, loop.n_weighted_rows, self.min_censoring_survival, _CALLER
-        )
-        if loop.n_floored and not is_known:
-            logger.info(
-                "min_censoring_survival=%g limits the weight of %d of %d rows.",
-                self.min_censoring_survival,
-                loop.n_floored,
-                loop.n_weighted_rows,
-            )
-        self.n_estimators_ = events.n_rounds if loop.best_round is None else loop.best_round
-        self._remember_settings()
-        self.booster_ = events.model(self.n_estimators_)
-        self._set_events(adapter.Booster(settings, self.booster_))
-        self._censoring_booster = None
-        if censoring is not None and censoring.n_rounds:
-            self._censoring_booster = censoring.model(censoring.n_rounds)
-        self._set_censoring(adapter)
-        self._check_fitted(events, features.values)
-        self._set_curves(people, everybody, trained_until, seed)
-
-    def _set_curves(
-        self, people: _People, everybody: Population, trained_until: float, seed: int
-    ) -> None:
-        """How curves follow from the trees: by knots, calibrated on people of the training."""
-        if not (self.monotone and self.time_smoothing > 0):
-            self._shape: CurveShape = StepCurves(self._axis)
-            return
-        axis, event_times = self._axis, everybody.event_times(self._t_max)
-        n_intervals = round(1 / self.time_smoothing)
-        knots = time_knots(axis, event_times, self._t_max, n_intervals)
-        marginal = marginal_hazard(axis, knots, everybody.target, everybody.weight)
-        shape = KnotCurves.uncalibrated(axis, knots, marginal, trained_until)
-        n_causes, n_intervals = everybody.target.n_causes, len(knots) - 1
-        crossed, at_risk = np.zeros((n_causes, n_intervals, n_intervals)), np.zeros(n_intervals)
-        for some in self._some_people(people, np.random.default_rng([seed, 1])):
-            for part in self._parts(some.features.n_samples):
-                rows = some.take(np.arange(part.start, part.stop))
-                # Each worker of a cluster has its own number of people: none may ask the engine,
-                # whose matrices are made by all workers together.
-                steps = self._step_probabilities(
-                    rows.features.values, self._forest(), engine_rows=0
-                )[1:]
-                cells = shape.cells(steps, self._forest().breaks)
-                added = shape.crossed(cells, rows.target, rows.weight)
-                crossed += added[0]
-                at_risk += added[1]
-        crossed, at_risk = self._reduction.sum(crossed), self._reduction.sum(at_risk)
-        self._shape = shape.calibrated(marginal, crossed, at_risk)
-
-    def _some_people(self, people: _People, generator: np.random.Generator) -> Iterator[_People]:
-        """At most some ten thousands of people of the training, in parts that fit into memory."""
-        n_samples = people.target.n_samples
-        if n_samples > _CALIBRATION_PEOPLE:
-            chosen = generator.choice(n_samples, _CALIBRATION_PEOPLE, replace=False)
-            people = people.take(np.sort(chosen))
-        yield people
-
-    def _remember_settings(self) -> None:
-        """Keep the parameters that the model is fitted with: later ones do not change it."""
-        names = SurvivalBoost._get_param_names()
-        self._fitted = FittedSettings.of({name: getattr(self, name) for name in names})
-
-    def _check_fitted(self, trained: Any, values: Float32Array) -> None:
-        try:
-            check_prediction_paths(
-                trained,
-                self._events,
-                self._forest(),
-                self._start,
-                values,
-                self.n_estimators_,
-                self.engine_params or {},
-            )
-        except RuntimeError:
-            del self.booster_
-            raise
-        warn_if_constant(self._events.importances()[:-1], values, _CALLER + 1)
-
-    def _new_loop(self, *arguments: Any) -> BoostingLoop:
-        return BoostingLoop(*arguments)
-
-    def _set_events(self, events: Any) -> None:
-        self._events = events
-        self._forest = _Forest(events)
-
-    def _set_censoring(self, adapter: Any) -> None:
-        if self._censoring_booster is None:
-            self.censoring_ = _Curve(self._censoring_curve)
-            return
-        settings = self._censoring_settings(0, self._fitted.parameters)
-        booster = adapter.Booster(settings, self._censoring_booster)
-        self.censoring_ = BoostedCensoring(
-            _Margin(booster), self._censoring_start, self._schema, self._axis
-        )
-
-    def _adapter(self) -> Any:
-        return _adapter(self.engine_)
-
-    def _tree_settings(
-        self, n_causes: int, seed: int, parameters: Mapping[str, Any] | None = None
-    ) -> Any:
-        """Settings of the trees from ``parameters``; without them, from those of a training."""
-        given = self.get_params(deep=False) if parameters is None else parameters
-        settings = importlib.import_module("survival_objectives.adapters._boosting")
-        return settings.TreeSettings(
-            schema=self._schema,
-            n_causes=n_causes,
-            learning_rate=float(given["learning_rate"]),
-            max_depth=int(given["max_depth"]),
-            min_leaf_people=float(given["min_leaf_people"]),
-            min_split_gain=float(given["min_split_gain"]),
-            max_features=float(given["max_features"]),
-            n_horizons=int(given["n_horizons"]),
-            monotone=bool(given["monotone"]),
-            seed=seed,
-            n_jobs=given["n_jobs"],
-            engine_params=given["engine_params"] or {},
-        )
-
-    def _restore_models(self) -> None:
-        """Wrap the engine's own models, with the settings that they were fitted with."""
-        adapter = self._adapter()
-        settings = self._tree_settings(len(self.event_ids_) - 1, 0, self._fitted.parameters)
-        self._set_events(adapter.Booster(settings, self.booster_))
-        self._set_censoring(adapter)
-
-    def _censoring_settings(self, seed: int, parameters: Mapping[str, Any] | None = None) -> Any:
-        """Trees of the censoring model: shallower, as its errors multiply those of the events.
-
-        It is monotone whatever the events are: a probability of staying falls in time.
-        """
-        settings = self._tree_settings(1, seed, parameters)
-        return replace(settings, max_depth=max(1, settings.max_depth - 1), monotone=True)
-
-    def _best_constant(
-        self,
-        people: _People,
-        everybody: Population,
-        stacker: TimeStacker,
-        kaplan_meier: KaplanMeierCensoring,
-        imputation: Imputation | None,
-        *,
-        reference: bool,
-    ) -> FloatArray:
-        """Margins of the constant with the lowest loss, from a stack of its own."""
-        weights = self._state_weights(people, stacker, kaplan_meier, imputation)
-        share = self._reduction.sum(weights)
-        log_share = np.log(np.maximum(share / share.sum(), 0.5 / everybody.n_samples))
-        margins: FloatArray = log_share[1:] - log_share[0] if reference else log_share
-        return margins
-
-    def _state_weights(
-        self,
-        people: _People,
-        stacker: TimeStacker,
-        kaplan_meier: KaplanMeierCensoring,
-        imputation: Imputation | None,
-    ) -> FloatArray:
-        """Total weight of the rows in each state, on a new stack."""
-        target, stack = people.target, stacker.draw(people.target)
-        if imputation is not None:
-            states = imputation.marginal(stack.horizon)
-            weight = np.ones(target.n_samples) if people.weight is None else people.weight
-            totals: FloatArray = weight[stack.person] @ states
-            return totals
-        role = event_role(target, stack)
-        weights, _ = role.weights(
-            kaplan_meier.survival(role.horizon[role.stayed]),
-            kaplan_meier.survival(target.duration[role.leaver], left=True),
-            floor=self.min_censoring_survival,
-            sample_weight=people.weight,
-        )
-        total = np.bincount(role.target, weights=weights, minlength=target.n_causes + 1)
-        return total.astype(np.float64, copy=False)
-
-    def _held_out_rows(
-        self,
-        people: _People | None,
-        kaplan_meier: KaplanMeierCensoring,
-        t_max: float,
-        stream: np.random.Generator,
-    ) -> HeldOut | None:
-        if people is None:
-            return None
-        if self.censoring_method_ == "imputed":
-            # Where hardly anybody is seen any more, a loss with weights would say little.
-            curve = kaplan_meier.curve_
-            unseen = curve.times[(curve.values < self.min_censoring_survival) & (curve.times > 0)]
-            t_max = min([t_max, *unseen[:1].tolist()])
-        stacker = TimeStacker(
-            8,
-            "mixture",
-            horizon_max=t_max,
-            random_state=stream,
-            time_unit=self._axis.unit,
-        )
-        rows = held_out_rows(
-            people.features,
-            people.target,
-            stacker,
-            kaplan_meier,
-            self.min_censoring_survival,
-            people.weight,
-        )
-        n_people, total = self._reduction.sum([people.target.n_samples, rows.weight.sum()])
-        if total == 0:
-            msg = (
-                f"None of the {n_people:.0f} held-out people counts: all were censored before "
-                f"every horizon up to {t_max:g}, so there is no loss to stop by. Pass an "
-                "`eval_set` of people who were followed for longer."
-            )
-            raise ValueError(msg)
-        return rows
-
     # --------------------------------------------------------------------------------- prediction
-    def _curves(self, features: Features, times: FloatArray) -> FloatArray:
-        """Event-free probability and incidences, (n_samples, K + 1, n_times)."""
-        forest = self._forest()
-        curves = np.empty((features.n_samples, len(self.event_ids_), len(times)))
-        for people in self._parts(features.n_samples, len(times)):
-            proba = self._step_probabilities(features.values[people], forest)
-            if self._fitted.monotone:
-                incidence = self._shape.incidence(proba[1:], forest, times)
-                curves[people, 1:] = incidence.transpose(2, 0, 1)
-                curves[people, 0] = np.maximum(1 - incidence.sum(axis=0), 0).T
-            else:
-                at = forest.interval(self._axis.answering(times))
-                curves[people] = proba[:, at].transpose(2, 0, 1)
-        if self._fitted.monotone:
-            at_start = times <= 0
-            curves[:, :, at_start] = 0.0
-            curves[:, 0, at_start] = 1.0
-        return curves
+    @property
+    def _schema(self) -> Features:
+        return self._model.schema
 
-    def _parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
-        """People whose curves fit into memory together."""
-        forest = self._forest()
-        size = _PREDICTION_SIZE if forest.is_readable else _ENGINE_ROWS
-        n_people = max(1, size // (max(forest.n_steps, n_times) * len(self.event_ids_)))
-        for first in range(0, n_samples, n_people):
-            yield slice(first, min(first + n_people, n_samples))
-
-    def _step_probabilities(
-        self, values: Float32Array, forest: Forest, engine_rows: int | None = None
-    ) -> FloatArray:
-        """Probabilities of all states on every step, (K + 1, n_steps, n_samples).
-
-        Up to ``engine_rows`` rows the engine evaluates the trees, if these can be read at all.
-        """
-        n_people = len(values)
-        limit = _ENGINE_ROWS if engine_rows is None else engine_rows
-        if forest.is_readable and n_people * forest.n_steps > limit:
-            margins = forest.step_margins(values)
-        else:
-            rows = np.empty((n_people * forest.n_steps, values.shape[1] + 1), np.float32)
-            rows[:, :-1] = np.repeat(values, forest.n_steps, axis=0)
-            rows[:, -1] = np.tile(forest.representatives(), n_people)
-            margin = np.asarray(self._events.contribution(rows, 0, self.n_estimators_), np.float64)
-            margins = margin.reshape(n_people, forest.n_steps, -1).transpose(2, 1, 0)
-        margins = margins + self._start[:, None, None]
-        flat = margins.reshape(len(margins), -1).T
-        proba = probabilities(flat, reference=self._events.reference).T
-        proba = np.ascontiguousarray(proba).reshape(-1, forest.n_steps, n_people)
-        if self._fitted.monotone:
-            proba[1:] = monotone_incidence(proba[1:])
-            # Rounding may take the sum of all causes just above 1.
-            proba[0] = np.maximum(1 - proba[1:].sum(axis=0), 0)
-        return proba
+    def _checked(self, X: Any) -> Features:
+        check_is_fitted(self)
+        return check_features(X, like=self._model.schema)
 
     def predict_cumulative_incidence(
         self,
@@ -934,22 +492,13 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
             Index 0 is the probability of being event-free, index k the incidence of
             ``event_ids_[k]``; they sum to 1.
         """
-        check_is_fitted(self, "booster_")
-        features = check_features(X, like=self._schema)
+        features = self._checked(X)
         times = self.times_ if times is None else check_times(times)
         if conditional_after is None:
-            curves = self._curves(features, times)
+            curves = self._model.incidence(features, times)
         else:
-            if not self._fitted.monotone:
-                msg = (
-                    "`conditional_after` needs `monotone=True`: where an incidence falls, what is "
-                    "to come after a time would be negative."
-                )
-                raise ValueError(msg)
             known = _one_time(conditional_after, "conditional_after")
-            curves = _given_event_free(
-                self._curves(features, np.append(times, known)), times, known
-            )
+            curves = self._model.conditional_incidence(features, times, known)
         if cause is not None:
             curves = curves[:, self._state(cause)]
             return pd.DataFrame(curves, _index(X), _time_index(times)) if as_frame else curves
@@ -961,7 +510,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     @property
     def _column_names(self) -> list[Any]:
         """What frames call the states: names where training had them, else labels."""
-        named = getattr(self, "_event_names", None)
+        named = self._model.frame.event_names
         return self.event_ids_.tolist() if named is None else list(named)
 
     def predict_survival_function(
@@ -989,7 +538,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
 
         The horizon defaults to the middle of ``times_``. A frame has a column per state.
         """
-        check_is_fitted(self, "booster_")
+        check_is_fitted(self)
         if time_horizon is None:
             time_horizon = float(self.times_[len(self.times_) // 2])
         time_horizon = _one_time(time_horizon, "time_horizon")
@@ -1011,40 +560,17 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         The default is the median. Several quantiles give a column each; a frame has their values as
         columns.
         """
-        check_is_fitted(self, "booster_")
-        if np.ndim(quantile) == 0 and not as_frame:
-            return self._one_quantile(X, quantile)
+        features = self._checked(X)
         quantiles = [
             check_fraction(q, "quantile", zero=False, one=False) for q in np.ravel(quantile)
         ]
         if not quantiles:
             msg = "`quantile` is empty. Give at least one, such as [0.25, 0.5, 0.75]."
             raise ValueError(msg)
-        features = check_features(X, like=self._schema)
-        found = np.column_stack([self._one_quantile(features, value) for value in quantiles])
+        found = self._model.quantiles(features, quantiles)
         if not as_frame:
-            return found
+            return found[:, 0] if np.ndim(quantile) == 0 else found
         return pd.DataFrame(found, _index(X), pd.Index(quantiles, name="quantile"))
-
-    def _one_quantile(self, X: Any, quantile: Any) -> FloatArray:
-        quantile = check_fraction(quantile, "quantile", zero=False, one=False)
-        features = check_features(X, like=self._schema)
-        forest = self._forest()
-        edges = self._shape.edges(forest, self._t_max)
-        # At time 0 itself everybody is event-free.
-        at: FloatArray = np.concatenate([[np.finfo(np.float32).tiny], edges[1:]])
-        found = np.empty(features.n_samples)
-        for people in self._parts(features.n_samples, len(edges)):
-            event = 1 - self._curves(_rows(features, people), at)[:, 0]
-            reached = event >= quantile
-            first = reached.argmax(axis=1)
-            row, last = np.arange(len(event)), np.maximum(first - 1, 0)
-            after, before = event[row, first], event[row, last]
-            share = np.ones(len(event))
-            np.divide(quantile - before, after - before, out=share, where=after > before)
-            time = self._shape.inside(edges, first, share)
-            found[people] = np.where(reached.any(axis=1), time, np.inf)
-        return found
 
     def predict_restricted_mean_time(
         self, X: Any, horizon: float | None = None, *, cause: int | str | None = None
@@ -1062,26 +588,45 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
             instead, the area under its incidence. Event-free time and the times lost to all causes
             add up to the horizon.
         """
-        check_is_fitted(self, "booster_")
+        features = self._checked(X)
         horizon = float(self.times_[-1]) if horizon is None else _one_time(horizon, "horizon")
-        index = 0
-        if cause is not None:
-            if not isinstance(cause, str):
-                check_choice(cause, "cause", self.event_ids_[1:].tolist())
-            index = self._state(cause)
-        features = check_features(X, like=self._schema)
-        times, weight = self._shape.integral(self._forest(), horizon)
-        area = np.empty(features.n_samples)
-        for people in self._parts(features.n_samples, len(times)):
-            area[people] = self._curves(_rows(features, people), times)[:, index] @ weight
-        return area
+        state = 0 if cause is None else self._state(cause)
+        if cause is not None and state == 0:
+            names = ", ".join(map(repr, self.event_names_[1:]))
+            msg = (
+                f"`cause` is {cause!r}, the event-free state: leave it out for event-free time, or "
+                f"choose from {', '.join(map(str, self.event_ids_[1:]))} ({names})."
+            )
+            raise ValueError(msg)
+        return self._model.restricted_mean(features, horizon, state)
+
+    def predict_hazard(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Hazards of the intervals between knots, and the knots, of a model of hazards.
+
+        Returns
+        -------
+        hazard : float64 array of shape (n_samples, K, M)
+            Probability of each cause in an interval, given that one is event-free at its beginning.
+        knots : float64 array of shape (M + 1,)
+            Interval m lies between knots m (not included) and m + 1. Where time has whole units
+            and events happen in unit 0, the first knot is one unit before.
+        """
+        features = self._checked(X)
+        if not isinstance(self._model, HazardMixture):
+            msg = (
+                f"`predict_hazard` needs a model of hazards; this one has censoring_method_="
+                f'{self.censoring_method_!r}. Train with `censoring="hazards"`, or take '
+                "differences of `predict_cumulative_incidence`."
+            )
+            raise ValueError(msg)
+        return self._model.hazard(features)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the integrated Brier score, a mean over causes and the event-free curve.
 
         Higher is better. Weights come from the marginal censoring of the training people.
         """
-        check_is_fitted(self, "booster_")
+        check_is_fitted(self)
         check_paired(X, y, sample_weight)
         y, _ = named_outcomes(y, names=self.event_names_)
         target = check_survival_target(y, event_ids=self.event_ids_)
@@ -1092,14 +637,14 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         times = np.linspace(0, min(last_seen, self.times_[-1]), _N_TIMES + 1)[1:-1]
         return -float(
             integrated_brier_score(
-                _Curve(self._censoring_curve),
+                MarginalCensoring(self._model.frame.censoring_curve),
                 (self.event_ids_[target.event], target.duration),
                 self.predict_cumulative_incidence(X, times),
                 times,
                 average="all",
                 sample_weight=sample_weight,
                 event_ids=self.event_ids_,
-                min_censoring_survival=self._fitted.min_censoring_survival,
+                min_censoring_survival=self._model.frame.parameters["min_censoring_survival"],
             )
         )
 
@@ -1151,7 +696,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         """
         from survival_objectives.plots import plot_stacked_incidence
 
-        check_is_fitted(self, "booster_")
+        check_is_fitted(self)
         X = person.to_frame().T.infer_objects() if isinstance(person, pd.Series) else person
         X = X if hasattr(X, "shape") else np.asarray(X)
         if len(X) != 1:
@@ -1166,8 +711,8 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     @property
     def feature_importances_(self) -> FloatArray:
         """Share of each feature in what the trees gained, the time left out; sums to 1."""
-        check_is_fitted(self, "booster_")
-        gains = self._events.importances()[:-1]
+        check_is_fitted(self)
+        gains = self._model.importances()
         total = gains.sum()
         shares: FloatArray = gains / total if total > 0 else np.full(len(gains), 1 / len(gains))
         return shares
@@ -1182,13 +727,8 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
             log-odds of each cause against being event-free (with CatBoost and several causes: of
             each state, up to a constant).
         """
-        check_is_fitted(self, "booster_")
-        features = check_features(X, like=self._schema)
-        time = np.full(features.n_samples, _one_time(time_horizon, "time_horizon"), np.float32)
-        rows = stacked_matrix(features, np.arange(features.n_samples), time)
-        values = np.array(self._events.shap_values(rows), dtype=np.float64)
-        values[:, :, -1] += self._start
-        return values
+        features = self._checked(X)
+        return self._model.shap_values(features, _one_time(time_horizon, "time_horizon"))
 
     # -------------------------------------------------------------------------------- persistence
     def save(self, path: Any) -> None:
@@ -1196,8 +736,11 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
 
         The parameters are those that the model was fitted with.
         """
-        check_is_fitted(self, "booster_")
-        persistence.save(self, path)
+        check_is_fitted(self)
+        # These concern a next training only.
+        latest = {"verbose": self.verbose, "warm_start": self.warm_start}
+        parameters = {**self._model.frame.parameters, **latest}
+        files.save(self._model.with_frame(parameters=parameters), path)
 
     @classmethod
     def load(cls, path: Any, *, isolated: bool = False) -> SurvivalBoost:
@@ -1218,25 +761,16 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         -------
         SurvivalBoost
         """
-        model: SurvivalBoost = persistence.load(cls, path, isolated=isolated)
+        fitted = files.load(path, checked_parameters, isolated=isolated)
+        model = cls(**fitted.frame.parameters)
+        model._set_model(fitted)
         return model
 
     def _exportable(self) -> Exportable:
-        return Exportable(
-            self._schema,
-            tuple(self.event_ids_.tolist()),
-            self.event_names_,
-            self._axis,
-            self._shape,
-            StackedTrees(
-                self._forest(), self._start, self._events.reference, self._fitted.monotone
-            ),
-            self._curves,
-            float(self.times_[-1]),
-        )
+        return exportable(self._model, self.event_names_)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "booster_")
+        return hasattr(self, "_model")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -1250,156 +784,21 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         return tags
 
 
-class _Forest:
-    """Trees of a booster, read when first asked for; a pickle leaves them out."""
-
-    def __init__(self, booster: Any) -> None:
-        self._booster = booster
-        self._trees: Forest | None = None
-
-    def __call__(self) -> Forest:
-        if self._trees is None:
-            self._trees = self._booster.forest()
-        return self._trees
-
-    def __reduce__(self) -> tuple[type[_Forest], tuple[Any]]:
-        return _Forest, (self._booster,)
+def checked_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters of a SurvivalBoost with these, or an error for what it does not take."""
+    model = SurvivalBoost(**given)
+    model._check_parameters()  # noqa: SLF001  The class's own.
+    parameters: dict[str, Any] = model.get_params(deep=False)
+    return parameters
 
 
-class _Curve:
-    """A marginal censoring curve as a CensoringModel."""
-
-    def __init__(self, curve: StepFunction) -> None:
-        self.curve = curve
-
-    def survival(self, times: npt.ArrayLike, X: Any = None, *, left: bool = False) -> FloatArray:  # noqa: ARG002
-        return self.curve(times, left=left)
-
-
-class _Margin:
-    """A censoring booster as a MarginModel."""
-
-    def __init__(self, booster: Any) -> None:
-        self.booster = booster
-
-    def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
-        trees = self.booster.contribution(matrix, 0, self.booster.n_rounds)
-        return np.asarray(trees, dtype=np.float64)[:, 0] + start
-
-
-class _Progress:
-    """Rounds, loss and time left on one line of standard error, once it advances."""
-
-    def __init__(self, n_rounds: int, loss_name: str) -> None:
-        self._n_rounds = n_rounds
-        self._loss_name = loss_name
-
-    def __enter__(self) -> _Progress:
-        self._begin = time.monotonic()
-        self._done = 0
-        return self
-
-    def advance(self, n_rounds: int, loss: float) -> None:
-        self._done += n_rounds
-        elapsed = time.monotonic() - self._begin
-        left = elapsed / self._done * (self._n_rounds - self._done)
-        rounds = f"{self._done:>5}/{self._n_rounds} rounds"
-        line = f"{rounds}  {self._loss_name} {loss:.4f}  {elapsed:.0f} s, {left:.0f} s left"
-        sys.stderr.write(f"\r{line:<78}")
-        sys.stderr.flush()
-
-    def __exit__(self, *exception: object) -> None:
-        if self._done:
-            sys.stderr.write("\n")
-
-
-def _adapter(engine: str) -> Any:
-    return importlib.import_module(f"survival_objectives.adapters._boosting_{engine}")
-
-
-def _installed_engine(wanted: str) -> str:
-    engine = _engine_to_use(wanted)
-    if engine != wanted:
-        logger.warning("%s is not installed; training with %s instead.", wanted, engine)
-    return engine
-
-
-def _engine_to_use(wanted: str) -> str:
-    for engine in (wanted, *ENGINES):
-        if _is_installed(engine):
-            return engine
-    msg = (
-        f"No engine is installed ({', '.join(ENGINES)}). "
-        f'Use: pip install "survival-objectives[{wanted}]"'
-    )
-    raise ImportError(msg)
-
-
-def _is_installed(engine: str) -> bool:
-    return importlib.util.find_spec(engine) is not None
-
-
-@dataclass(frozen=True)
-class _People:
-    """Checked people with their outcomes and weights; durations are float32 values."""
-
-    features: Features
-    target: SurvivalTarget
-    weight: FloatArray | None
-
-    def aligned(self, axis: TimeAxis) -> _People:
-        """The people with durations at their places on the time axis."""
-        return replace(self, target=axis.aligned(self.target))
-
-    def take(self, rows: npt.NDArray[np.int64]) -> _People:
-        target = self.target
-        return _People(
-            _rows(self.features, rows),
-            replace(target, event=target.event[rows], duration=target.duration[rows]),
-            None if self.weight is None else self.weight[rows],
-        )
-
-
-def _checked_people(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    *,
-    like: Features | None,
-    event_ids: Any,
-    resolution: str = "check",
-) -> _People:
-    check_paired(X, y, sample_weight)
-    features = check_features(X, like=like, resolution=resolution)
-    target = check_survival_target(y, event_ids=event_ids)
-    if resolution == "check":
-        check_time_resolution(target.duration)
-    if features.n_samples != target.n_samples:
-        msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
-        raise ValueError(msg)
-    weight = check_sample_weight(sample_weight, features.n_samples)
-    target = replace(target, duration=time_feature(target.duration).astype(np.float64))
-    people = _People(features, target, weight)
-    if weight is None or weight.all():
-        return people
-    # Nobody of weight 0 may have a say in labels, horizons or bins.
-    people = people.take(np.flatnonzero(weight))
-    return replace(people, target=check_survival_target(people.target, event_ids=event_ids))
-
-
-def _rows(features: Features, rows: slice | npt.NDArray[np.int64]) -> Features:
-    return replace(features, values=features.values[rows])
-
-
-def _given_event_free(curves: FloatArray, times: FloatArray, known: float) -> FloatArray:
-    """Curves at ``times`` given survival to ``known``, which is the last time of ``curves``."""
-    at_known, curves = curves[:, :, -1:], curves[:, :, :-1]
-    # A survival of 0 leaves nothing to condition on, and no incidence to come.
-    survival = np.maximum(at_known[:, :1], np.finfo(np.float64).tiny)
-    given = (curves - at_known) / survival
-    given[:, 1:, times <= known] = 0.0
-    given[:, 0] = 1 - given[:, 1:].sum(axis=1)
-    return given
+def _split(
+    batches: Batches, *, fraction: float, generator: np.random.Generator
+) -> tuple[Batches, Cohort]:
+    """Training people and held-out people, of people in memory."""
+    assert isinstance(batches, MemoryBatches)
+    kept, held = split_cohort(batches.cohorts[0], fraction, generator)
+    return MemoryBatches([kept]), held
 
 
 def _one_time(time: Any, name: str) -> float:

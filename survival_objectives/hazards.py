@@ -45,7 +45,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._fit.population import LocalReduction, Reduction
+
 __all__ = [
+    "LOCAL",
     "RiskRows",
     "interval_places",
     "interval_start",
@@ -58,6 +61,9 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+
+#: The reduction of a process that has all people.
+LOCAL = LocalReduction()
 
 # Nobody's outcome speaks against a model more than this.
 _LEAST_LIKELIHOOD = 1e-7
@@ -72,27 +78,37 @@ class RiskRows:
 
     Attributes
     ----------
-    person, interval : int64 arrays of shape (n_rows,)
+    person : int32 array of shape (n_rows,)
+    interval : int16 array of shape (n_rows,)
     target : int32 array of shape (n_rows,)
         0 = event-free at the end of the interval, 1..K = causes.
     weight : float64 array of shape (n_rows,)
     """
 
-    person: IntArray
-    interval: IntArray
+    person: npt.NDArray[np.int32]
+    interval: npt.NDArray[np.int16]
     target: npt.NDArray[np.int32]
     weight: FloatArray
 
-    def take(self, chosen: npt.NDArray[np.bool_]) -> RiskRows:
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.person)
+
+    def take(self, chosen: npt.NDArray[np.bool_] | IntArray | slice) -> RiskRows:
         """The chosen rows."""
         return RiskRows(
             self.person[chosen], self.interval[chosen], self.target[chosen], self.weight[chosen]
         )
 
+    def by_person(self) -> RiskRows:
+        """The same rows, with all rows of a person together, in the order of people."""
+        return self.take(np.argsort(self.person, kind="stable"))
+
     def events(self, n_causes: int, n_intervals: int) -> FloatArray:
         """Total weight of the events of each cause in each interval, (K, M)."""
         happened = self.target > 0
-        cell = (self.target[happened] - 1) * n_intervals + self.interval[happened]
+        cell = (self.target[happened].astype(np.int64) - 1) * n_intervals + self.interval[happened]
         total = np.bincount(
             cell, weights=self.weight[happened], minlength=n_causes * n_intervals
         ).astype(np.float64)
@@ -146,7 +162,8 @@ def risk_rows(
         row_weight *= weight[person]
     n_stayed = len(person) - len(leaving)
     target = np.concatenate([np.zeros(n_stayed, np.int32), event[leaving].astype(np.int32)])
-    return RiskRows(person, np.concatenate([interval, last[leaving]]), target, row_weight)
+    interval = np.concatenate([interval, last[leaving]])
+    return RiskRows(person.astype(np.int32), interval.astype(np.int16), target, row_weight)
 
 
 def _lived_through(
@@ -173,7 +190,11 @@ def _lived_through(
 
 
 def interval_start(
-    rows: RiskRows, n_causes: int, n_intervals: int, offset: FloatArray | None = None
+    rows: RiskRows,
+    n_causes: int,
+    n_intervals: int,
+    offset: FloatArray | None = None,
+    reduction: Reduction = LOCAL,
 ) -> FloatArray:
     """Margins s of everybody, equation (71), (K, M).
 
@@ -183,15 +204,18 @@ def interval_start(
     n_causes, n_intervals : int
     offset : array of shape (K, n_samples), optional
         Linear predictors of people, which are added to the margins later.
+    reduction : Reduction
+        Sums over all parts of the people.
     """
-    events = rows.events(n_causes, n_intervals)
-    start = np.empty_like(events)
-    for cause, seen in enumerate(events):
+    own = np.empty((2, n_causes, n_intervals))
+    own[0] = rows.events(n_causes, n_intervals)
+    for cause in range(n_causes):
         relative = 1.0 if offset is None else np.exp(offset[cause][rows.person])
-        at_risk = np.bincount(rows.interval, rows.weight * relative, minlength=n_intervals)
-        # A cause that nobody of these people has is not impossible.
-        per_event = at_risk.sum() / max(seen.sum(), 0.5)
-        start[cause] = np.log((seen + 0.5) / (at_risk + 0.5 * per_event))
+        own[1, cause] = np.bincount(rows.interval, rows.weight * relative, minlength=n_intervals)
+    events, at_risk = reduction.sum(own)
+    # A cause that nobody of these people has is not impossible.
+    per_event = at_risk.sum(axis=1) / np.maximum(events.sum(axis=1), 0.5)
+    start: FloatArray = np.log((events + 0.5) / (at_risk + 0.5 * per_event[:, None]))
     return start
 
 
@@ -219,7 +243,9 @@ def knot_incidence(margin: FloatArray) -> FloatArray:
     return incidence
 
 
-def time_corrections(margin: FloatArray, rows: RiskRows, n_intervals: int) -> FloatArray:
+def time_corrections(
+    margin: FloatArray, rows: RiskRows, n_intervals: int, reduction: Reduction = LOCAL
+) -> FloatArray:
     """Terms d that bring expected events to observed ones, equation (74), (K, M).
 
     Parameters
@@ -228,12 +254,14 @@ def time_corrections(margin: FloatArray, rows: RiskRows, n_intervals: int) -> Fl
         Margins of the rows.
     rows : RiskRows
     n_intervals : int
+    reduction : Reduction
+        Sums over all parts of the people.
     """
-    events = rows.events(len(margin), n_intervals)
+    events = reduction.sum(rows.events(len(margin), n_intervals))
     correction = np.zeros_like(events)
     for _ in range(_CORRECTION_STEPS):
         hazard, _ = _hazards(margin + correction[:, rows.interval])
-        expected = np.array(
+        expected = reduction.sum(
             [np.bincount(rows.interval, rows.weight * q, minlength=n_intervals) for q in hazard]
         )
         step = np.log((events + 1) / (expected + 1))
@@ -262,7 +290,9 @@ def person_likelihood(
     return np.maximum(np.where(event > 0, risen, stayed), _LEAST_LIKELIHOOD)
 
 
-def mixture_weights(likelihood: FloatArray, weight: FloatArray | None = None) -> FloatArray:
+def mixture_weights(
+    likelihood: FloatArray, weight: FloatArray | None = None, reduction: Reduction = LOCAL
+) -> FloatArray:
     """Weights of models with the highest likelihood of their mixture, equation (76).
 
     Parameters
@@ -270,14 +300,21 @@ def mixture_weights(likelihood: FloatArray, weight: FloatArray | None = None) ->
     likelihood : array of shape (n_models, n_samples)
     weight : array of shape (n_samples,), optional
         Weights of people.
+    reduction : Reduction
+        Sums over all parts of the people.
 
     Examples
     --------
     >>> mixture_weights(np.array([[0.5, 0.5], [0.1, 0.1]])).round(3)
     array([1., 0.])
     """
-    pi = np.full(len(likelihood), 1 / len(likelihood))
+    n_models, n_samples = likelihood.shape
+    total = reduction.sum(n_samples if weight is None else weight.sum())
+    pi = np.full(n_models, 1 / n_models)
     for _ in range(_MIXTURE_STEPS):
         joint = pi[:, None] * likelihood
-        pi = np.average(joint / joint.sum(axis=0), axis=1, weights=weight)
+        joint /= joint.sum(axis=0)
+        if weight is not None:
+            joint *= weight
+        pi = reduction.sum(joint.sum(axis=1)) / total
     return pi

@@ -24,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from survival_objectives.hazards import RiskRows
+from survival_objectives._fit.population import Reduction
+from survival_objectives.hazards import LOCAL, RiskRows
 from survival_objectives.validation import Features
 
 __all__ = ["LinearDesign", "ridge_hazards"]
@@ -67,8 +68,13 @@ class LinearDesign:
     scale: FloatArray
 
     @classmethod
-    def of(cls, features: Features, weight: FloatArray | None = None) -> LinearDesign:
-        """The columns of these people; constant ones are left out."""
+    def of(
+        cls,
+        features: Features,
+        weight: FloatArray | None = None,
+        reduction: Reduction = LOCAL,
+    ) -> LinearDesign:
+        """The columns of these people and of those of other parts; constant ones are left out."""
         values = features.values
         weights = np.ones(len(values)) if weight is None else weight
         kept: list[tuple[int, int, float, float]] = []
@@ -76,9 +82,10 @@ class LinearDesign:
             column = values[:, feature]
             kinds = [NUMBER, MISSING]
             if feature in features.categories:
-                kinds = [*_frequent_levels(column, weights), MISSING]
+                n_levels = len(features.categories[feature])
+                kinds = [*_frequent_levels(column, weights, n_levels, reduction), MISSING]
             for kind in kinds:
-                mean, scale = _moments(_column(column, kind), weights)
+                mean, scale = _moments(_column(column, kind), weights, reduction)
                 if scale > 1e-9 * max(1.0, abs(mean)):
                     kept.append((feature, kind, mean, scale))
         feature_, kind_, mean_, scale_ = zip(*kept, strict=True) if kept else ((), (), (), ())
@@ -115,18 +122,24 @@ def _column(values: Float32Array, kind: int) -> FloatArray:
     return np.where(missing, np.nan, column == kind)
 
 
-def _moments(column: FloatArray, weights: FloatArray) -> tuple[float, float]:
+def _moments(column: FloatArray, weights: FloatArray, reduction: Reduction) -> tuple[float, float]:
     known = ~np.isnan(column)
-    if not known.any():
-        return 0.0, 0.0
     column, weights = column[known], weights[known]
-    mean = float(np.average(column, weights=weights))
-    return mean, float(np.sqrt(np.average((column - mean) ** 2, weights=weights)))
+    total, weight = reduction.sum([(column * weights).sum(), weights.sum()])
+    if weight == 0:
+        return 0.0, 0.0
+    mean = float(total / weight)
+    squares = reduction.sum(((column - mean) ** 2 * weights).sum())
+    return mean, float(np.sqrt(squares / weight))
 
 
-def _frequent_levels(column: Float32Array, weights: FloatArray) -> list[int]:
+def _frequent_levels(
+    column: Float32Array, weights: FloatArray, n_levels: int, reduction: Reduction
+) -> list[int]:
     known = ~np.isnan(column)
-    count = np.bincount(column[known].astype(np.int64), weights=weights[known])
+    count = reduction.sum(
+        np.bincount(column[known].astype(np.int64), weights=weights[known], minlength=n_levels)
+    )
     levels = np.argsort(-count, kind="stable")[:_MOST_LEVELS]
     levels = np.sort(levels[count[levels] > 0])
     # Of two levels one tells everything.
@@ -140,6 +153,7 @@ def ridge_hazards(
     n_intervals: int,
     penalty: float,
     start: FloatArray | None = None,
+    reduction: Reduction = LOCAL,
 ) -> FloatArray:
     """Coefficients b of all causes that maximise (77), (K, n_columns).
 
@@ -153,13 +167,15 @@ def ridge_hazards(
         lambda.
     start : array of shape (K, n_columns), optional
         Where Newton's method starts. Default: zero.
+    reduction : Reduction
+        Sums over all parts of the people.
     """
     n_columns = design.shape[1]
     found = np.zeros((n_causes, n_columns)) if start is None else start.copy()
-    events = rows.events(n_causes, n_intervals)
+    events = reduction.sum(rows.events(n_causes, n_intervals))
     for cause in range(n_causes):
         if n_columns and events[cause].any():
-            fit = _CauseFit(design, rows, cause + 1, events[cause])
+            fit = _CauseFit(design, rows, cause + 1, events[cause], reduction)
             found[cause] = fit.maximised(found[cause], penalty)
     return found
 
@@ -167,17 +183,25 @@ def ridge_hazards(
 class _CauseFit:
     """Newton's method for the coefficients of one cause."""
 
-    def __init__(self, design: FloatArray, rows: RiskRows, cause: int, events: FloatArray) -> None:
+    def __init__(
+        self,
+        design: FloatArray,
+        rows: RiskRows,
+        cause: int,
+        events: FloatArray,
+        reduction: Reduction,
+    ) -> None:
         self._rows, self._events, self._design = rows, events, design
+        self._reduction = reduction
         happened = rows.target == cause
         seen = np.bincount(rows.person[happened], rows.weight[happened], minlength=len(design))
         self._columns: slice | npt.NDArray[np.int64] = slice(None)
         if design.shape[1] > _MOST_COLUMNS:
             per_person, _ = self._expected(np.zeros(design.shape[1]))
-            score = np.abs(design.T @ (seen - per_person))
+            score = np.abs(reduction.sum(design.T @ (seen - per_person)))
             self._columns = np.sort(np.argsort(-score, kind="stable")[:_MOST_COLUMNS])
             self._design = design[:, self._columns]
-        self._score_of_events = self._design.T @ seen
+        self._score_of_events = reduction.sum(self._design.T @ seen)
 
     def maximised(self, start: FloatArray, penalty: float) -> FloatArray:
         """Coefficients of all columns."""
@@ -186,9 +210,12 @@ class _CauseFit:
         for _ in range(_NEWTON_STEPS):
             # A person's rows share z: sums over rows are sums over people, a tenth as many.
             per_person, table = self._expected(coefficients)
-            gradient = self._score_of_events - self._design.T @ per_person - penalty * coefficients
-            by_interval = table @ self._design
-            hessian = self._design.T @ (self._design * per_person[:, None])
+            expected, by_interval, hessian = self._sums(
+                self._design.T @ per_person,
+                table @ self._design,
+                self._design.T @ (self._design * per_person[:, None]),
+            )
+            gradient = self._score_of_events - expected - penalty * coefficients
             hessian -= (by_interval / np.maximum(self._events, 1e-9)[:, None]).T @ by_interval
             step = np.linalg.solve(hessian + ridge, gradient)
             step *= min(1.0, _LARGEST_STEP / max(np.abs(step).max(), _SMALLEST_STEP))
@@ -199,12 +226,23 @@ class _CauseFit:
         everything[self._columns] = coefficients
         return everything
 
+    def _sums(self, *parts: FloatArray) -> list[FloatArray]:
+        """The sums of several arrays over all parts of the people, in one message."""
+        total = self._reduction.sum(np.concatenate([part.ravel() for part in parts]))
+        ends = np.cumsum([part.size for part in parts])
+        return [
+            values.reshape(part.shape)
+            for values, part in zip(np.split(total, ends[:-1]), parts, strict=True)
+        ]
+
     def _expected(self, coefficients: FloatArray) -> tuple[FloatArray, csr_array]:
         """Expected events mu per person, and per interval and person."""
         rows, n_people = self._rows, len(self._design)
         predictor = np.clip(self._design @ coefficients, -_LARGEST_PREDICTOR, _LARGEST_PREDICTOR)
         relative = rows.weight * np.exp(predictor)[rows.person]
-        at_risk = np.bincount(rows.interval, relative, minlength=len(self._events))
+        at_risk = self._reduction.sum(
+            np.bincount(rows.interval, relative, minlength=len(self._events))
+        )
         level = np.divide(self._events, at_risk, out=np.zeros_like(at_risk), where=at_risk > 0)
         expected = relative * level[rows.interval]
         shape = (len(self._events), n_people)

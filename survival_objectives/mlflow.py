@@ -20,7 +20,6 @@ import pandas as pd
 
 from survival_objectives._version import __version__
 from survival_objectives.estimator import SurvivalBoost
-from survival_objectives.hazard_boost import HazardBoost
 
 __all__ = ["load_model", "log_model", "save_model"]
 
@@ -111,7 +110,7 @@ class _Curves:
 
     def _with_types(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame with types for columns of nothing but nulls, which JSON leaves open."""
-        schema = self._estimator._schema
+        schema = self._estimator.fitted_model.schema
         empty = {name for name in frame if frame[name].isna().all()}
         types = {
             name: pd.CategoricalDtype(schema.categories[column])
@@ -125,9 +124,7 @@ class _Curves:
 
 def _load_pyfunc(path: str) -> _Curves:
     """What MLflow calls with the folder that was saved."""
-    folder = Path(path)
-    kind = HazardBoost if (folder / "hazard_boost.json").exists() else SurvivalBoost
-    return _Curves(kind.load(folder))
+    return _Curves(SurvivalBoost.load(path))
 
 
 def _mlflow() -> Any:
@@ -164,7 +161,7 @@ def _arguments(model: Any, folder: Path, options: dict[str, Any]) -> dict[str, A
 
 def _made_up_person(model: Any) -> Any:
     """One row with the columns of training, which nobody of training had to give."""
-    schema = model._schema
+    schema = model.fitted_model.schema
     if schema.names is None:
         return np.zeros((1, schema.n_features))
     return pd.DataFrame(
@@ -189,11 +186,13 @@ def _signature(model: Any) -> Any:
     types = importlib.import_module("mlflow.types")
     # MLflow turns no whole numbers into others, and no categorical dtype into text. The model does.
     anything = importlib.import_module("mlflow.types.schema").AnyType()
-    if model._schema.names is None:
+    if model.fitted_model.schema.names is None:
         shape = (-1, model.n_features_in_)
         inputs = types.Schema([types.TensorSpec(np.dtype(np.float64), shape)])
     else:
-        inputs = types.Schema([types.ColSpec(anything, name) for name in model._schema.names])
+        inputs = types.Schema(
+            [types.ColSpec(anything, name) for name in model.fitted_model.schema.names]
+        )
     curves = types.TensorSpec(np.dtype(np.float64), (-1, len(model.event_ids_), -1))
     times = types.ParamSpec("times", "double", model.times_.tolist(), shape=(-1,))
     return models.ModelSignature(inputs, types.Schema([curves]), types.ParamSchema([times]))

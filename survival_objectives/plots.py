@@ -5,7 +5,7 @@ curves, times and names and therefore work with any package's predictions; nothi
 scored here. The one computation, `group_incidence`, is apart from its picture.
 
 Colours are those of Okabe and Ito, which people with any colour vision can tell apart. Needs
-matplotlib: ``pip install survival-objectives[plots]``.
+matplotlib: ``pip install matplotlib``.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def group_incidence(
         n_missing = int((members < 0).sum())
         msg = (
             f"`groups` has {len(members)} values, {n_missing} of them missing, for "
-            f"{target.n_samples} people. Give everybody a group."
+            f"{target.n_samples} people. Give every person a group."
         )
         raise ValueError(msg)
 

@@ -1,6 +1,8 @@
 """Who is held out, what censoring the scores see, and who wins where the truth is known."""
 
 import importlib.util
+import warnings
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from survival_objectives import SurvivalBoost
-from survival_objectives.assessment import assess
+from survival_objectives.assessment import assess, check_assessable
 from survival_objectives.baselines import AalenJohansen, CauseSpecificCox
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.metrics import (
@@ -295,8 +297,8 @@ def test_progress_counts_every_fit(people):
     )
     assert calls == [
         (1, 4, "SurvivalBoost"),
-        (2, 4, "SurvivalBoost"),
-        (3, 4, "again"),
+        (2, 4, "again"),
+        (3, 4, "SurvivalBoost"),
         (4, 4, "again"),
     ]
 
@@ -461,3 +463,85 @@ def test_horizons_can_be_chosen(people):
         assess(*data, horizons=[1, 2, 3, 4])
     with pytest.raises(ValueError, match=r"`horizons` has 1e[+]06, but follow-up"):
         assess(*data, n_splits=2, horizons=[1e6])
+
+
+# ----------------------------------------------------------------------------------- many people
+def test_folds_in_processes_give_the_same_bit_for_bit(people):
+    model = SurvivalBoost("xgboost", n_estimators=5, random_state=0, n_jobs=1)
+    one, two = (
+        assess(model, people.X, people.y, n_splits=3, random_state=0, n_jobs=n_jobs)
+        for n_jobs in (1, 2)
+    )
+    assert list(one.curves) == list(two.curves)
+    for name, curves in one.curves.items():
+        np.testing.assert_array_equal(two.curves[name], curves)
+    pd.testing.assert_frame_equal(one.scores, two.scores)
+    pd.testing.assert_frame_equal(one.estimates, two.estimates)
+
+
+def test_warnings_and_failures_come_back_from_processes(people):
+    class Careful(AalenJohansen):
+        def fit(self, X, y):
+            warnings.warn("mind the gap", UserWarning, stacklevel=2)
+            return super().fit(X, y)
+
+    with pytest.warns(UserWarning, match="mind the gap"):
+        assess(Careful(), people.X, people.y, n_splits=2, baselines=False, n_jobs=2)
+    with pytest.raises(ValueError, match=r"returned shape"):
+        assess(TwoStates(), people.X, people.y, baselines=False, n_jobs=2)
+
+
+class Interrupted(AalenJohansen):
+    """Fits as often as it is allowed to; the next fit is interrupted."""
+
+    allowed: ClassVar[list[int]] = []
+
+    def fit(self, X, y):
+        if not self.allowed:
+            raise KeyboardInterrupt
+        self.allowed.pop()
+        return super().fit(X, y)
+
+
+def test_an_interruption_keeps_complete_folds(people):
+    Interrupted.allowed[:] = [1, 1, 1]
+    whole = assess(AalenJohansen(), people.X, people.y, n_splits=5, random_state=0)
+    result = assess(
+        Interrupted(), people.X, people.y, n_splits=5, random_state=0, keep_interrupted=True
+    )
+    assert (result.n_splits, result.n_planned) == (3, 5)
+    assert (whole.n_splits, whole.n_planned) == (5, 5)
+    assert set(result.scores["fold"]) == {0, 1, 2}
+    kept = np.isin(whole.index, result.index)
+    assert kept.sum() == 300
+    np.testing.assert_array_equal(whole.curves["Cox"][kept], result.curves["Cox"])
+    assert np.isfinite(result.estimates["standard_error"]).any()
+
+
+@pytest.mark.parametrize("allowed", [[], [1]])
+def test_an_interruption_is_raised_where_nothing_is_complete_or_wanted(people, allowed):
+    Interrupted.allowed[:] = allowed
+    with pytest.raises(KeyboardInterrupt):
+        assess(Interrupted(), people.X, people.y, n_splits=5, keep_interrupted=not allowed)
+
+
+def test_training_parts_can_be_limited(people):
+    class Counting(AalenJohansen):
+        def fit(self, X, y):
+            self.n_people_ = len(X)
+            return super().fit(X, y)
+
+        def predict_cumulative_incidence(self, X, times=None):
+            assert self.n_people_ == 120
+            return super().predict_cumulative_incidence(X, times)
+
+    result = assess(Counting(), people.X, people.y, test_size=0.2, max_train=120, random_state=0)
+    assert (result.n_trained, len(result.index)) == (120, 100)
+
+
+def test_what_cannot_be_assessed_is_known_before_training(people):
+    check_assessable(people.y, n_splits=5, random_state=0)
+    with pytest.raises(ValueError, match="`horizons` has 1e"):
+        check_assessable(people.y, horizons=[1e9])
+    with pytest.raises(ValueError, match="`max_train` must be"):
+        check_assessable(people.y, max_train=0)

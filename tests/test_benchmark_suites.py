@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 pytest.importorskip("psutil")
 pytest.importorskip("matplotlib")
 
-from benchmarks import _environments, _records, _report
+from benchmarks import _environments, _pages, _records, _report, _tables
 from benchmarks.__main__ import main
 from benchmarks._comparison import METRICS, compare, standard_error
 from benchmarks._contenders import CONTENDERS, contender
@@ -97,10 +97,18 @@ def test_the_report_shows_all_contenders_and_is_reproducible(
     for path in (first, second):
         path.parent.mkdir()
         assert main(["report", "--results", str(rehearsal), "--out", str(path)]) == 0
-    text = first.read_text()
-    assert text == second.read_text()
+    names = sorted(path.name for path in (first.parent / "results").iterdir())
+    assert names == sorted(f"{name}.md" for name in (*SUITES, "comparisons", "failures"))
+    summary = first.read_text()
+    assert summary == second.read_text()
+    text = ""
+    for name in names:
+        assert f"](results/{name})" in summary
+        page = (first.parent / "results" / name).read_text()
+        assert page == (second.parent / "results" / name).read_text()
+        text += page
     for suite in SUITES.values():
-        assert f"## {suite.title}" in text
+        assert f"# {suite.title}" in text
     for record in Store("survival", rehearsal).latest().values():
         assert contender(record["contender"]).label in text
     figures = sorted(path.name for path in (first.parent / "figures").iterdir())
@@ -108,7 +116,7 @@ def test_the_report_shows_all_contenders_and_is_reproducible(
     for name in figures:
         drawn = (first.parent / "figures" / name).read_bytes()
         assert drawn == (second.parent / "figures" / name).read_bytes()
-        assert f"figures/{name}" in text
+        assert f"](../figures/{name})" in text
 
 
 def test_a_second_run_skips_what_is_done(
@@ -285,9 +293,9 @@ def test_an_environment_that_does_not_install_is_shown(
     assert len(calls) == 1
     monkeypatch.undo()
     runner(tmp_path, in_process=True).run([small_job(), small_job(seed=1)])
-    text = _report.write_report(tmp_path, tmp_path / "RESULTS.md").read_text()
-    assert "| Fine-Gray | unavailable |" in text
-    assert records[0]["reason"] in text.split("## Without a result")[1]
+    _report.write_report(tmp_path, tmp_path / "RESULTS.md")
+    assert "| Fine-Gray | unavailable |" in (tmp_path / "results" / "competing.md").read_text()
+    assert records[0]["reason"] in (tmp_path / "results" / "failures.md").read_text()
 
 
 def test_an_environment_is_remade_when_its_list_changes(
@@ -425,7 +433,7 @@ def test_tables_mark_the_best_and_those_within_a_standard_error() -> None:
         for seed, value in enumerate(column)
     ]
     rows.append({"contender": "rsf", "seed": 0, "status": "memory", "ibs": np.nan})
-    text = _report.score_table(pd.DataFrame(rows), ["ibs"], splits=False)
+    text = _tables.score_table(pd.DataFrame(rows), ["ibs"], splits=False)
     lines = text.splitlines()[2:]
     assert lines[0].startswith("| **SurvivalBoost, LightGBM** | **0.2000** ± 0.1000")
     assert lines[1].startswith("| Cox, cause-specific | ≈ 0.2100")
@@ -442,14 +450,36 @@ def test_the_report_counts_wins_and_losses(tmp_path: Path) -> None:
             record = runner(tmp_path, in_process=True).record(small_job(seed=seed))
             metrics = {"ise_x1000": error + 0.01 * seed, "ibs_true_curves": 0.1}
             made = {"key": job.key, "contender": name, "metrics": metrics, "fit_cpu": error}
-            store.append({**record, **made})
+            store.append({**record, **made, "extra": {"method": "hazards"}})
     text = _report.write_report(tmp_path, tmp_path / "RESULTS.md").read_text()
     wins = text.split("## What we win, tie and lose")[1].split("\n## ")[0]
+    every = (tmp_path / "results" / "comparisons.md").read_text()
     assert "| **SurvivalBoost, XGBoost** | 1 | 0 | 1 | 0 | 1 | 0 | 1 | 0 |" in wins
     lost = wins.split("### What we lose")[1].split("###")[0]
     assert "simulated, base case, error to the truth × 1000: Cox, cause-specific, -69." in lost
     assert "hazardous" not in lost
-    assert "win ×2 |" in wins
+    assert "win ×2 |" in every
+
+
+def test_ours_before_the_default_changed_is_marked_and_not_judged(tmp_path: Path) -> None:
+    store = Store("competing", tmp_path)
+    for name, error in {"ours-xgboost": 3.0, "ours-imputed": 2.0, "cox": 6.0}.items():
+        for seed in range(3):
+            job = small_job(contender=name, seed=seed)
+            record = runner(tmp_path, in_process=True).record(small_job(seed=seed))
+            metrics = {"ise_x1000": error + 0.01 * seed, "ibs_true_curves": 0.1}
+            store.append(
+                {**record, "key": job.key, "contender": name, "metrics": metrics, "fit_cpu": 1.0}
+                | {"settings": job.settings}
+            )
+    text = _report.write_report(tmp_path, tmp_path / "RESULTS.md").read_text()
+    page = (tmp_path / "results" / "competing.md").read_text()
+    assert "| **SurvivalBoost, XGBoost** † |" in page
+    assert "| **SurvivalBoost, XGBoost, imputed** |" in page
+    assert "†: not run again" in text
+    wins = text.split("## What we win, tie and lose")[1]
+    assert "| **SurvivalBoost, XGBoost** |" not in wins
+    assert "| **SurvivalBoost, XGBoost, imputed** | 1 | 0 | 0 | 0 |" in wins
 
 
 def test_ablations_are_changes_against_the_defaults_of_the_same_seed() -> None:
@@ -465,7 +495,7 @@ def test_ablations_are_changes_against_the_defaults_of_the_same_seed() -> None:
         for variant, factor in (("defaults", 1.0), ("floor 0.2", math.e**0.1))
         for seed in range(3)
     ]
-    changes = _report.ablation_changes(pd.DataFrame(rows)).set_index("variant")
+    changes = _pages.ablation_changes(pd.DataFrame(rows)).set_index("variant")
     assert changes.loc["floor 0.2", "change"] == pytest.approx(10)
     assert changes.loc["floor 0.2", "error"] == pytest.approx(0, abs=1e-9)
     assert changes.loc["floor 0.2", "cpu"] == pytest.approx(math.e**0.1)

@@ -69,13 +69,26 @@ def test_commands_of_the_command_line_page_run() -> None:
     run_block(before, page, namespace)
     commands = "".join(re.findall(r"^```bash\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL))
     lines = commands.replace("\\\n", " ").splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 7
     for line in lines:
         program, *arguments = shlex.split(line)
         assert program == "survival-objectives"
         assert main([*arguments, "--quiet"]) == 0, line
     run_block(after, page, namespace)
     assert Path("curves.csv").exists()
+    assert ";" in Path("rounded.csv").read_text().splitlines()[0]
+
+
+def test_every_command_and_option_is_on_the_command_line_page() -> None:
+    from survival_objectives.cli._main import _parser
+
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    (commands,) = (action for action in _parser()._actions if action.dest == "command")
+    for name, command in commands.choices.items():
+        assert f"`{name}`" in text, name
+        for action in command._actions:
+            if action.option_strings and action.dest != "help":
+                assert f"`{action.option_strings[0]}" in text, (name, action.option_strings)
 
 
 def test_blocks_are_found_with_their_outputs(tmp_path: Path) -> None:
@@ -230,16 +243,19 @@ def test_results_are_taken_over_with_their_pictures(
     assert "Title" not in text
     assert "raw (`benchmarks/results/a.json`), [site](https://example.org), b (`README.md`)" in text
     assert outside.results_pictures() == ["results/p.png"]
-    long = "".join(f"- line {number}\n" for number in range(100))
     outside.RESULTS.write_text(
-        f"# Title\n\nBegin.\n\n## A\n\nSee [B](#b).\n\n### Short\n\n- one\n\n### Long\n\n{long}\n"
-        "## B\n\n![p](figures/p.svg)\n"
+        "# Title\n\nBegin.\n\n## Pages\n\n- [B](results/b.md)\n- [A](results/a.md): why\n\n"
+        "## More\n\nEnd.\n"
     )
+    (tmp_path / "benchmarks" / "results").mkdir()
+    (tmp_path / "benchmarks" / "results" / "a.md").write_text("# A\n\nSee [it](../RESULTS.md).\n")
+    (tmp_path / "benchmarks" / "results" / "b.md").write_text("# B\n\n![p](../figures/p.svg)\n")
     pages = outside.results_pages()
-    assert list(pages) == ["opening.md", "part01.md", "part02.md", "part03.md"]
-    assert pages["part01.md"].startswith("# A\n\nSee B.\n\n## Short")
-    assert pages["part02.md"].startswith("# Long")
-    assert "![p](../figures/p.svg)" in pages["part03.md"]
+    assert list(pages) == ["opening.md", "part01.md", "part02.md"]
+    assert pages["opening.md"].strip() == "Begin.\n\n## More\n\nEnd."
+    assert pages["part01.md"] == "# B\n\n![p](../figures/p.svg)\n"
+    assert pages["part02.md"] == "# A\n\nSee it (`benchmarks/RESULTS.md`).\n"
+    assert outside.results_pictures() == ["figures/p.svg"]
 
 
 # ------------------------------------------------------------------------------------------ build

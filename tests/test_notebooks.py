@@ -11,7 +11,12 @@ import pytest
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
-DECISIONS = ("churn_with_dates", "predictive_maintenance", "credit_default_and_early_repayment")
+DECISIONS = (
+    "churn_with_dates",
+    "clinic_with_delayed_entry",
+    "credit_default_and_early_repayment",
+    "predictive_maintenance",
+)
 by_name = pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 
 

@@ -22,13 +22,20 @@ from survival_objectives.assessment import Assessment, assess
 from survival_objectives.baselines import AalenJohansen
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.report import in_short, write_report
-from survival_objectives.report._format import number, percent, short_names, shortened
+from survival_objectives.report._format import (
+    distinct_names,
+    number,
+    percent,
+    short_names,
+    shortened,
+)
 from survival_objectives.report._interval import (
     brier_difference,
     fold_difference,
     person_scores,
 )
 from survival_objectives.report._svg import nice_ticks
+from survival_objectives.report._write import _checked_study
 from survival_objectives.validation import check_survival_target
 
 SCRIPT = "<script>alert(1)</script>"
@@ -208,7 +215,8 @@ def test_score_table_is_the_assessment(plain, study):
         }.get(metric) or f"Concordance by time {horizon[metric[-2:]]:g}"
         decimals = 4 if "integrated" in metric else 3
         expected = [
-            f"{values.mean():.{decimals}f} ± {values.std():.{decimals}f}"
+            f"{values.mean():.{decimals}f}"
+            + (f" ± {values.std():.{decimals}f}" if values.std() > 0 else "")
             for values in (part.loc[part["model"] == m, "value"] for m in assessment.models)
         ]
         assert found.pop((name, cause)) == expected
@@ -256,12 +264,18 @@ def test_example_people_are_the_models_predictions(plain, study):
 def test_mean_calibration_is_that_of_the_held_out_curves(plain, study):
     assessment = study["assessment"]
     curves = assessment.curves[assessment.main]
-    for horizon in assessment.horizons:
+    for place, horizon in enumerate(assessment.horizons, start=1):
         column = np.searchsorted(assessment.times, horizon)
         observed = AalenJohansen().fit(study["X"], study["y"]).predict_proba(study["X"], horizon)
+        assert plain.row("Event", f"By time {assessment.horizons[0]:g}")[place].endswith(
+            f"{horizon:g}"
+        )
         for code, name in ((1, "relapse"), (2, "death")):
-            row = plain.row(name, f"time {horizon:g}", percent(curves[:, code, column].mean()))
-            assert row[3].split("\n")[0] == percent(observed[0, code])
+            (row,) = (row for row in plain.rows if row[0] == name and "predicted" in row[-1])
+            assert row[place].split("\n")[:2] == [
+                f"{percent(curves[:, code, column].mean())} predicted",
+                f"{percent(observed[0, code])} observed",
+            ]
 
 
 def test_opening_compares_with_one_curve_for_everybody(study):
@@ -270,7 +284,7 @@ def test_opening_compares_with_one_curve_for_everybody(study):
     assessment, target = study["assessment"], check_survival_target(study["y"])
     marginal = brier_difference(assessment, target, assessment.main, "Aalen-Johansen")
     assert marginal.high < 0
-    assert "smaller than that of one curve for everybody" in told.sentences[0]
+    assert "smaller than that of one curve for all people" in told.sentences[0]
     cox = brier_difference(assessment, target, assessment.main, "Cox")
     share = cox.estimate / assessment.values("integrated_brier_score").loc["Cox"].mean()
     assert cox.low > 0
@@ -360,7 +374,7 @@ def test_only_a_certain_lead_is_bold(study, tmp_path):
     )
     assert not [cell for cell in page.attributes("td") if cell.get("class") == "best"]
     assert "predicts better" not in page.text
-    assert "cannot be told from that of twin" in page.text
+    assert "does not differ clearly from that of twin" in page.text
 
 
 # ----------------------------------------------------------------------------------------- cautions
@@ -680,3 +694,22 @@ def test_long_names_are_cut():
     engines = ["SurvivalBoost (xgboost)", "SurvivalBoost (lightgbm)", "Cox"]
     assert short_names(engines, 18) == ["xgboost", "lightgbm", "Cox"]
     assert short_names(["a (x)", "b (x)"], 18) == ["a (x)", "b (x)"]
+
+
+def test_columns_that_begin_alike_are_told_apart_in_labels():
+    names = [f"systolic_blood_pressure_at_admission_{which}_measurement" for which in "abc"]
+    short = distinct_names([*names, "age"], 19)
+    assert short[-1] == "age"
+    assert [text.split("…")[1][0] for text in short[:3]] == ["a", "b", "c"]
+    assert max(map(len, short)) <= 19
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "axis"),
+    [("day", "days", "days"), ("age", "years", "age (years)"), ("years of use", "years", None)],
+)
+def test_axis_of_time_says_its_unit_once(study, name, unit, axis):
+    checked = _checked_study(
+        study["model"], study["X"], study["y"], study["assessment"], None, name, unit
+    )
+    assert checked.axis == (axis or name)

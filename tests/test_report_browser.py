@@ -195,7 +195,14 @@ def test_charts_have_tooltips(browser, report):
     tip = browser.find_element("id", "tip")
     assert not tip.is_displayed()
     strip = browser.find_element("css selector", "#curves ~ .figures rect.hit:nth-of-type(12)")
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", strip)
+    # Scrolling hides the tooltip, and browsers report it only with the next frame.
+    browser.execute_async_script(
+        """
+        arguments[0].scrollIntoView({block: 'center'});
+        requestAnimationFrame(() => requestAnimationFrame(arguments[1]));
+        """,
+        strip,
+    )
     ActionChains(browser).move_to_element(strip).perform()
     assert tip.is_displayed()
     lines = tip.text.split("\n")

@@ -7,7 +7,20 @@ from typing import Any
 from survival_objectives import SurvivalBoost
 
 
-def fit(X: Any, event: Any, duration: Any, *, seed: int, n_threads: int, **options: Any) -> Any:
+def fit(
+    X: Any,
+    event: Any,
+    duration: Any,
+    *,
+    seed: int,
+    n_threads: int,
+    impute_above: float | None = None,
+    **options: Any,
+) -> Any:
+    if impute_above is not None:
+        # By the share of censored people: the default of version 0.1.
+        is_many = (event == 0).mean() > impute_above
+        options = {"censoring": "imputed" if is_many else "boosted", **options}
     model = SurvivalBoost(random_state=seed, n_jobs=n_threads, **options)
     model.fit(X, (event, duration))
     if model.engine_ != model.engine:
@@ -17,6 +30,7 @@ def fit(X: Any, event: Any, duration: Any, *, seed: int, n_threads: int, **optio
     def predict(X_test: Any, times: Any) -> Any:
         return model.predict_cumulative_incidence(X_test, times)
 
+    predict.notes = {"method": model.censoring_method_}  # type: ignore[attr-defined]
     return predict
 
 

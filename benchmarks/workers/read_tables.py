@@ -48,6 +48,14 @@ def transplant() -> tuple[pd.DataFrame, Any, Any]:
     return table[["age", "sex", "abo", "year"]], event, table["futime"]
 
 
+def survset(name: str) -> tuple[pd.DataFrame, Any, Any]:
+    """A table of SurvSet with one cause."""
+    from SurvSet.data import SurvLoader
+
+    table = SurvLoader().load_dataset(name)["df"]
+    return table.drop(columns=["pid", "event", "time"]), table["event"], table["time"]
+
+
 def numeric(table: pd.DataFrame) -> pd.DataFrame:
     columns: dict[str, Any] = {}
     for name, column in table.items():
@@ -69,7 +77,8 @@ TABLES = {read.__name__: read for read in (follic, mgus2, pbc, transplant)}
 
 def main() -> None:
     name, destination = sys.argv[1:]
-    table, event, duration = TABLES[name]()
+    source, _, within = name.partition("/")
+    table, event, duration = survset(within) if source == "survset" else TABLES[name]()
     features = numeric(table)
     np.savez(
         destination,

@@ -14,50 +14,46 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
-_LONG = 80
 _NO_RESULTS = """The tables are written by the scripts in `benchmarks`, and this copy of the
 repository has not been given them. The raw numbers of every run are in `benchmarks/results`.
 """
 
 
-def results_text() -> str:
-    """The committed results with links that lead out of this site spelt out, title left out."""
-    if not RESULTS.exists():
+def results_text(path: Path | None = None) -> str:
+    """The committed summary, or a page of it, without its title and links out of this site."""
+    source = path or RESULTS
+    if not source.exists():
         return _NO_RESULTS
-    text = RESULTS.read_text(encoding="utf-8")
-    text = re.sub(r"\A# .*\n", "", text)
-    return re.sub(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)([^)]+)\)", _spelt_out, text)
+    text = re.sub(r"\A# .*\n", "", source.read_text(encoding="utf-8"))
+    return re.sub(
+        r"(?<!!)\[([^\]]+)\]\((?!https?:|#)([^)]+)\)",
+        lambda link: _spelt_out(link, source.parent),
+        text,
+    )
 
 
 def results_pages() -> dict[str, str]:
-    """The results by file name: the opening, then a page per section.
-
-    A subsection that is longer than a few screens gets a page of its own. Links to places of the
-    same text lose their targets, which may be on another page.
-    """
-    text = re.sub(r"\[([^\]]+)\]\(#[^)]*\)", r"\1", results_text())
-    opening, *sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
-    parts: list[str] = []
-    for section in sections:
-        head, *pieces = re.split(r"^(?=### )", section, flags=re.MULTILINE)
-        short = [piece for piece in pieces if len(piece.splitlines()) <= _LONG]
-        parts += ["".join([head, *short]), *(piece for piece in pieces if piece not in short)]
-    pages = {"opening.md": opening}
-    for position, part in enumerate(parts, start=1):
-        # Headings move up: the first one becomes the title of the page.
-        depth = len(part) - len(part.lstrip("#")) - 1
-        raised = re.sub(rf"^#{{{depth}}}(?=#)", "", part, flags=re.MULTILINE)
-        pages[f"part{position:02d}.md"] = re.sub(r"\]\((?=figures/)", "](../", raised)
+    """The results by file name: the summary, then the pages in the order the summary names them."""
+    summary = results_text()
+    pages = {"opening.md": re.sub(r"^## Pages\n+(?:- .*\n)+\n*", "", summary, flags=re.MULTILINE)}
+    source = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else ""
+    for position, name in enumerate(re.findall(r"^- \[.*\]\(results/(\w+)\.md\)", source, re.M)):
+        path = RESULTS.parent / "results" / f"{name}.md"
+        title = path.read_text(encoding="utf-8").split("\n", 1)[0]
+        pages[f"part{position + 1:02d}.md"] = f"{title}\n{results_text(path)}"
     return pages
 
 
 def results_pictures() -> list[str]:
-    """Paths of the pictures in the results, relative to them."""
-    return re.findall(r"!\[[^\]]*\]\((?!https?:)([^)]+)\)", results_text())
+    """Paths of the pictures in the results, relative to the summary."""
+    found: list[str] = []
+    for page in results_pages().values():
+        found += re.findall(r"!\[[^\]]*\]\((?!https?:)(?:\.\./)?([^)]+)\)", page)
+    return found
 
 
-def _spelt_out(link: re.Match[str]) -> str:
-    text, target = link[1], (RESULTS.parent / link[2]).resolve()
+def _spelt_out(link: re.Match[str], folder: Path) -> str:
+    text, target = link[1], (folder / link[2]).resolve()
     path = target.relative_to(ROOT).as_posix() if target.is_relative_to(ROOT) else link[2]
     return text if path in text else f"{text} (`{path}`)"
 

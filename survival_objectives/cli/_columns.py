@@ -144,15 +144,11 @@ def _ask_about_codes(table: Table, columns: Sequence[Column]) -> None:
     """Refuse to guess whether whole numbers under the name of a code are numbers."""
     codes = []
     for column in columns:
+        if column.kind != "number" or not _CODE_NAME.fullmatch(column.name):
+            continue
         values = table.numbers(column.name).values
         known = np.unique(values[np.isfinite(values)])
-        is_whole = bool((known == np.rint(known)).all())
-        if (
-            column.kind == "number"
-            and _CODE_NAME.fullmatch(column.name)
-            and is_whole
-            and len(known) > 2
-        ):
+        if len(known) > 2 and (known == np.rint(known)).all():
             codes.append(column.name)
     if codes:
         names = quoted(",".join(codes))
@@ -183,8 +179,10 @@ def features(table: Table, columns: Sequence[Column]) -> tuple[pd.DataFrame, dic
             X[column.name] = days(table, column.name, column.date_format)
         elif column.kind == "category":
             texts = table.texts(column.name)
-            X[column.name] = pd.Categorical(texts, categories=list(column.levels))
-            strange = sorted(set(texts.dropna()) - set(column.levels))
+            # pandas 4 will refuse values that are no category instead of making them missing.
+            known = texts.where(texts.isin(column.levels))
+            X[column.name] = pd.Categorical(known, categories=list(column.levels))
+            strange = sorted(set(texts.dropna().unique()) - set(column.levels))
             if strange:
                 unseen[column.name] = strange
         else:
@@ -229,12 +227,11 @@ def _understand(table: Table, name: str) -> tuple[Column | None, str]:
     is_code = is_whole and _has_codes(table, name)
     if (~numbers.wrong[~missing]).mean() < _MOSTLY or is_code:
         return _understand_text(table, name)
-    n_different = len(np.unique(known))
     if is_whole and len(known) == table.n_rows > 2 and (np.diff(known) == 1).all():
         return None, "row numbers"
-    if is_whole and _is_id(name) and n_different > _DIFFERENT * len(known):
+    if is_whole and _is_id(name) and len(pd.unique(known)) > _DIFFERENT * len(known):
         return None, "an id; --numeric keeps it"
-    if n_different == 1 and not missing.any():
+    if (known == known[0]).all() and not missing.any():
         return None, f"always {known[0]:g}"
     return Column(name, "number"), ""
 
@@ -265,7 +262,11 @@ def _unless_constant(table: Table, column: Column) -> tuple[Column | None, str]:
 
 def _has_codes(table: Table, name: str) -> bool:
     """Whether there are numbers such as 00123, which name something and count nothing."""
-    return table.is_text(name) and bool(table.frame[name].str.fullmatch(r"0\d+").any())
+    if not table.is_text(name):
+        return False
+    cells = table.frame[name]
+    padded = cells[cells.str.startswith("0", na=False)]
+    return bool(padded.str.fullmatch(r"0\d+").any())
 
 
 def _is_id(name: str) -> bool:
@@ -296,8 +297,9 @@ def _number_column(
     numbers = table.numbers(column.name)
     values, wrong = numbers.values, numbers.wrong
     if column.kind == "boolean":
-        texts = table.texts(column.name).str.lower()
-        is_boolean = texts.isin(list(_BOOLEAN)).to_numpy(bool)
-        values = np.where(is_boolean, texts.map(_BOOLEAN).to_numpy(np.float64), values)
-        wrong = wrong & ~is_boolean
+        texts = table.texts(column.name)
+        known = {text: _BOOLEAN.get(text.lower(), np.nan) for text in texts.dropna().unique()}
+        truth = texts.map(known).to_numpy(np.float64)
+        values = np.where(np.isnan(truth), values, truth)
+        wrong = wrong & np.isnan(truth)
     return values, wrong

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 from survival_objectives.cli._errors import one_line
 
-__all__ = ["PROGRAM", "Console"]
+__all__ = ["PROGRAM", "Bar", "Console", "in_words"]
 
 PROGRAM = "survival-objectives"
+SECONDS_BETWEEN_LINES = 30.0
 
 
 class Console:
@@ -25,31 +29,33 @@ class Console:
         self.quiet = quiet
         self._warned: set[str] = set()
 
-        self._open_line = False
-
     @property
     def shows_progress(self) -> bool:
-        """Whether somebody looks at a line that is written over and over."""
+        """Whether somebody looks at a bar that is drawn over and over."""
         return not self.quiet and sys.stderr.isatty()
 
     def result(self, text: object = "") -> None:
         """Write to standard output."""
-        self._close_line()
-        print(text)
+        _aside(lambda: print(text))
 
     def progress(self, text: object) -> None:
         """Say on standard error what is being done."""
         if not self.quiet:
             self._say(text)
 
-    def step(self, text: str) -> None:
-        """As `progress`, on a line that the next step writes over where somebody looks on."""
-        if self.shows_progress:
-            sys.stderr.write(f"\r{text:<78}")
-            sys.stderr.flush()
-            self._open_line = True
-        else:
-            self.progress(text)
+    @contextmanager
+    def bar(self, label: str, total: float = 1.0, unit: str = "") -> Iterator[Bar]:
+        """A bar with the time left on a terminal; elsewhere, a line now and then."""
+        tqdm = _tqdm() if self.shows_progress else None
+        if tqdm is None:
+            yield _Lines(self, label, total)
+            return
+        counted = f"{{n:.0f}}/{{total:.0f}} {unit} " if unit else "{percentage:3.0f}% "
+        shown = f"{{desc}}: {{bar}} {counted}[{{elapsed}}, {{remaining}} left]"
+        with tqdm(
+            total=total, desc=label, file=sys.stderr, leave=False, ncols=78, bar_format=shown
+        ) as bar:
+            yield _Drawn(bar)
 
     def warn(self, message: object) -> None:
         """Say once on standard error what may be wrong."""
@@ -67,10 +73,72 @@ class Console:
         self.warn(message)
 
     def _say(self, text: object) -> None:
-        self._close_line()
-        print(text, file=sys.stderr, flush=True)
+        _aside(lambda: print(text, file=sys.stderr, flush=True))
 
-    def _close_line(self) -> None:
-        if self._open_line:
-            sys.stderr.write("\n")
-            self._open_line = False
+
+class Bar(Protocol):
+    """How far something has come."""
+
+    def at(self, done: float) -> None:
+        """Show that so much of the total is done."""
+
+
+class _Drawn:
+    """A bar of tqdm."""
+
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+
+    def at(self, done: float) -> None:
+        self._bar.n = min(done, self._bar.total)
+        self._bar.refresh()
+
+
+class _Lines:
+    """Lines for a log: the share that is done and the time left, at most two a minute."""
+
+    def __init__(self, console: Console, label: str, total: float) -> None:
+        self._console, self._label, self._total = console, label, total
+        self._begin = self._said = time.monotonic()
+
+    def at(self, done: float) -> None:
+        now = time.monotonic()
+        if now - self._said < SECONDS_BETWEEN_LINES or not 0 < done < self._total:
+            return
+        self._said = now
+        left = (now - self._begin) * (self._total - done) / done
+        self._console.progress(
+            f"{self._label}: {done / self._total:.0%} done, {in_words(left)} left"
+        )
+
+
+def in_words(seconds: float) -> str:
+    """A span of time as people say it.
+
+    >>> in_words(4), in_words(50), in_words(400), in_words(9000)
+    ('5 seconds', '50 seconds', '7 minutes', '2.5 hours')
+    """
+    if seconds < 90:
+        return f"{max(5 * round(seconds / 5), 5)} seconds"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.1f} hours"
+
+
+def _aside(say: Any) -> None:
+    """Print without writing into a bar that is on the screen."""
+    tqdm = _tqdm()
+    if tqdm is None:
+        say()
+        return
+    with tqdm.external_write_mode(file=sys.stderr):
+        say()
+
+
+def _tqdm() -> Any:
+    """The class that draws bars, or None where tqdm is not installed."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return None
+    return tqdm

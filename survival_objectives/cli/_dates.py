@@ -81,9 +81,14 @@ def days(table: Table, name: str, date_format: str | None = None) -> FloatArray:
     if pd.api.types.is_datetime64_any_dtype(values.dtype):
         dates = values.dt.tz_localize(None) if values.dt.tz is not None else values
     elif table.is_text(name):
-        texts = values[~missing].str.replace(_TIME_OF_DAY, "", regex=True)
-        chosen = date_format or _date_format(table, name, texts)
-        dates = _parsed(texts, chosen).reindex(values.index)
+        codes, different = pd.factorize(values)
+        codes[missing] = -1
+        texts = pd.Series(different, dtype=object)[np.unique(codes[codes >= 0])]
+        texts = texts.str.replace(_TIME_OF_DAY, "", regex=True)
+        n_cells = pd.Series(np.bincount(codes[codes >= 0], minlength=len(different)))[texts.index]
+        chosen = date_format or _date_format(table, name, texts, n_cells)
+        parsed = _parsed(texts, chosen).reindex(range(-1, len(different)))
+        dates = parsed[codes].set_axis(values.index)
         wrong = dates.isna().to_numpy(bool) & ~missing
         if wrong.any():
             msg = (
@@ -107,19 +112,17 @@ def _parsed(texts: pd.Series[Any], date_format: str) -> pd.Series[Any]:
         raise UsageError(msg) from error
 
 
-def _date_format(table: Table, name: str, texts: pd.Series[Any]) -> str:
-    """The format in which most cells are dates; an error where two give other dates."""
-    n_cells = texts.value_counts()
-    different = pd.Series(n_cells.index, dtype=object)
-    parsed = {candidate: _parsed(different, candidate) for candidate in _FORMATS}
-    counts = {
-        candidate: int(n_cells.to_numpy()[dates.notna()].sum())
-        for candidate, dates in parsed.items()
-    }
+def _date_format(table: Table, name: str, texts: pd.Series[Any], n_cells: pd.Series[Any]) -> str:
+    """The format in which most cells are dates; an error where two give other dates.
+
+    ``texts`` are the different cells, and ``n_cells`` says how often each occurs.
+    """
+    parsed = {candidate: _parsed(texts, candidate) for candidate in _FORMATS}
+    counts = {candidate: int(n_cells[dates.notna()].sum()) for candidate, dates in parsed.items()}
     most = max(counts.values())
-    if most < _MOSTLY * len(texts):
+    if most < _MOSTLY * n_cells.sum():
         msg = (
-            f"{table.source}: column {name!r} holds cells such as {listed(different, 3)}, which "
+            f"{table.source}: column {name!r} holds cells such as {listed(texts, 3)}, which "
             "are no dates in a known format; name it with --date-format, such as %d.%m.%Y"
         )
         raise CommandError(msg)
@@ -128,7 +131,7 @@ def _date_format(table: Table, name: str, texts: pd.Series[Any]) -> str:
     if others:
         msg = (
             f"{table.source}: which is the day and which the month in column {name!r}, such as "
-            f"{different[0]!r}? Use --date-format {best[0]} or --date-format {others[0]}"
+            f"{texts.iloc[0]!r}? Use --date-format {best[0]} or --date-format {others[0]}"
         )
         raise CommandError(msg)
     return best[0]

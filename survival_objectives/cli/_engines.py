@@ -6,21 +6,19 @@ import importlib.metadata
 import importlib.util
 
 from survival_objectives._version import __version__
+from survival_objectives.adapters._engine import install_command
 from survival_objectives.cli._console import PROGRAM
 from survival_objectives.cli._errors import CommandError, UsageError, suggestion
 from survival_objectives.estimator import ENGINES
 
 __all__ = ["chosen_engine", "installed_engines", "missing_for_report", "versions"]
 
-# What each engine takes to run.
-_PACKAGES = {name: [name] for name in ENGINES} | {"catboost": ["catboost", "numba"]}
-
 
 def installed_engines() -> list[str]:
     """The engines that can be used, the default one first; an error where there is none."""
     engines = [name for name in ENGINES if importlib.util.find_spec(name) is not None]
     if not engines:
-        msg = "no engine is installed; use: pip install xgboost"
+        msg = f"no engine is installed; use: {install_command('xgboost')}"
         raise CommandError(msg)
     return engines
 
@@ -32,10 +30,7 @@ def chosen_engine(name: str | None) -> str:
         raise UsageError(msg)
     engines = installed_engines()
     if name is not None and name not in engines:
-        msg = (
-            f"{name} is not installed; use: pip install {' '.join(_PACKAGES[name])}, "
-            f"or --engine {engines[0]}"
-        )
+        msg = f"{name} is not installed; use: {install_command(name)}, or --engine {engines[0]}"
         raise CommandError(msg)
     return name or engines[0]
 

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from sklearn.base import clone
 
+from survival_objectives.assessment import check_assessable
 from survival_objectives.cli._baselines import trained_baselines
 from survival_objectives.cli._columns import Column, Selection, features, understand_columns
-from survival_objectives.cli._console import PROGRAM, Console
+from survival_objectives.cli._console import PROGRAM, Console, in_words
 from survival_objectives.cli._dates import UNIT_DAYS, Span
+from survival_objectives.cli._disk import GIB, LargeFile, PeopleBatches, large_file
 from survival_objectives.cli._engines import chosen_engine, missing_for_report, versions
-from survival_objectives.cli._errors import CommandError, UsageError, counted
+from survival_objectives.cli._errors import CommandError, Problems, UsageError, counted
 from survival_objectives.cli._folder import (
     REPORT,
     Schema,
@@ -27,35 +30,53 @@ from survival_objectives.cli._folder import (
 )
 from survival_objectives.cli._leaks import leaks
 from survival_objectives.cli._outcomes import Events, outcomes, understand_events
+from survival_objectives.cli._plan import Plan, n_cores, planned
 from survival_objectives.cli._scores import assessment_content, score_table
-from survival_objectives.cli._tables import Table, read_table
-from survival_objectives.cli._tuning import TunedSurvivalBoost
+from survival_objectives.cli._tables import MISSING, Table, read_table
+from survival_objectives.cli._training import (
+    assessed,
+    assessment_title,
+    expected_cost,
+    trained,
+    trained_from_disk,
+    untrained,
+)
 from survival_objectives.estimator import SurvivalBoost
 
 __all__ = ["named_columns", "run_fit"]
 
-DEFAULT_FOLDS = 5
-
 
 def run_fit(options: argparse.Namespace, console: Console) -> int:
-    """Read, say what was understood, assess, train, save."""
-    engine = chosen_engine(options.engine)
+    """Read, say what was understood, train, assess, save."""
+    large = large_file(options.data, options.memory)
+    engine = _engine(options, large)
     target = check_folder(options.out, "--out", force=options.force)
     report = _report_path(options, console)
-    data = _understood(options)
-    _check_people(data, options)
+    data = _understood(options) if large is None else _sampled(options, large, console)
+    plan = planned(options, len(data.X), data.X.shape[1])
+    _check_people(data, plan, options)
     _print_understanding(data, console)
     found = [str(leak) for leak in leaks(data.X, data.y)]
     for leak in found:
         console.warn(leak)
 
-    name, model = _untrained(engine, options)
-    assessment = _assessed(model, name, data, options, console)
-    title = _assessment_title(assessment, options)
-    console.result(f"\n{title}:\n")
-    console.result(score_table(assessment, data.events))
-
-    model, tuned = _trained(model, data, console)
+    name, model = untrained(engine, options)
+    _say_plan(plan, model, data, options, console)
+    tuned: dict[str, Any] = {}
+    cost = None
+    if data.batches is None:
+        fitted, tuned, cost = trained(model, data.X, data.y, console)
+        if options.budget is not None:
+            plan = plan.within(options.budget, cost, n_cores(options.threads))
+    else:
+        fitted = trained_from_disk(clone(model), data.batches, console)
+    try:
+        assessment = assessed(model, name, data.X, data.y, plan, cost, options, console)
+    except KeyboardInterrupt as interrupt:
+        if type(interrupt) is not KeyboardInterrupt:
+            raise
+        assessment = None
+    title = "" if assessment is None else assessment_title(assessment, plan)
     schema = Schema(
         duration=options.duration,
         event=options.event,
@@ -69,26 +90,87 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         people=data.people,
         missing=tuple(options.missing),
         versions=versions(engine),
-        assessment=assessment_content(assessment, data.events, title),
-        baselines=trained_baselines(data.X, data.y, float(model.times_[-1])),
+        assessment={} if assessment is None else assessment_content(assessment, data.events, title),
+        baselines=trained_baselines(data.X, data.y, float(fitted.times_[-1])),
         tuned=tuned,
     )
-    with drafted(target, model, schema) as draft:
+    missing = _missing_part(assessment)
+    if assessment is None:
+        report = None
+    else:
+        console.result(f"\n{title}:\n")
+        console.result(score_table(assessment, data.events))
+        _print_in_short(fitted, data, assessment, console)
+    with drafted(target, fitted, schema) as draft:
         if report is not None:
             console.progress("writing the report")
             is_inside = report.resolve().parent == target.resolve()
             with replacing(draft / report.name if is_inside else report) as file:
-                _write_report(file, model, data, assessment, found, options)
+                cautions = [*found, *([missing] if missing else [])]
+                _write_report(file, fitted, data, assessment, cautions, options)
     console.result(f"\nmodel:  {target}")
     if report is not None:
         console.result(f"report: {report}")
-    return 0
+    if missing:
+        console.warn(missing)
+    return 130 if missing else 0
+
+
+def _missing_part(assessment: Any) -> str:
+    """What an interruption has left out."""
+    if assessment is None:
+        return (
+            "the assessment was interrupted before a fold was complete: the model is trained on "
+            "everybody and saved, but nothing is known about how well it predicts"
+        )
+    if assessment.n_splits < assessment.n_planned:
+        return (
+            f"the assessment was interrupted: scores are of {assessment.n_splits} of "
+            f"{assessment.n_planned} folds; the model itself is trained on everybody"
+        )
+    return ""
+
+
+def _engine(options: argparse.Namespace, large: LargeFile | None) -> str:
+    if large is None:
+        return chosen_engine(options.engine)
+    if options.engine not in (None, "xgboost"):
+        msg = (
+            f"{options.data} is larger than memory, and only xgboost trains from disk; leave out "
+            "--engine, or allow more memory with --memory"
+        )
+        raise CommandError(msg)
+    if options.tune is not None:
+        msg = (
+            f"{options.data} is larger than memory, where --tune cannot try settings; leave it "
+            "out, or allow more memory with --memory"
+        )
+        raise CommandError(msg)
+    return chosen_engine("xgboost")
+
+
+def _say_plan(
+    plan: Plan, model: Any, data: _Data, options: argparse.Namespace, console: Console
+) -> None:
+    """Say what is going to be done and, where it takes minutes, how many."""
+    how = f"within {options.budget:g} minutes" if options.budget is not None else str(plan)
+    text = f"plan: train on {data.n_people} people, then assess ({how})"
+    cost = expected_cost(model, data.X, data.y)
+    if cost is not None and data.batches is None:
+        jobs = plan.n_jobs(cost, n_cores(options.threads))
+        later = 60 * options.budget if options.budget is not None else plan.seconds(cost, jobs)
+        text += f": about {in_words(cost.clock + later)} in all"
+    console.progress(f"{text}; --budget, --cv and --test-size change it")
 
 
 # ---------------------------------------------------------------------------------------- reading
 @dataclass(frozen=True)
 class _Data:
-    """A file as it was understood."""
+    """A file as it was understood.
+
+    Of a file larger than memory, ``X`` and ``y`` are a sample, ``everybody`` are the outcomes of
+    all people and ``batches`` gives their features.
+    """
 
     table: Table
     events: Events
@@ -96,11 +178,24 @@ class _Data:
     X: pd.DataFrame
     y: pd.DataFrame
     time_unit: str | None = None
+    duration: str | None = None
+    batches: PeopleBatches | None = None
+    everybody: pd.DataFrame | None = None
+
+    @property
+    def outcomes(self) -> pd.DataFrame:
+        """Outcomes of all people of the file."""
+        return self.y if self.everybody is None else self.everybody
+
+    @property
+    def n_people(self) -> int:
+        """Number of people of the file."""
+        return len(self.outcomes)
 
     @property
     def people(self) -> dict[str, int]:
         """Number of people by what happened to them."""
-        counts = self.y["event"].value_counts()
+        counts = self.outcomes["event"].value_counts()
         return {name: int(counts.get(code, 0)) for code, name in sorted(self.events.names.items())}
 
 
@@ -125,15 +220,59 @@ def _understood(options: argparse.Namespace) -> _Data:
     )
     for name, option in outcome.items():
         table.require(name, option)
-    events = understand_events(
+    problems = Problems()
+    with problems:
+        events = _events(table, options)
+        y = outcomes(table, duration=duration, event=options.event, events=events)
+    with problems:
+        selection = _selection(table, outcome, options)
+        X, _ = features(table, selection.used)
+    problems.raise_all()
+    return _Data(table, events, selection, X, y, _unit(duration, options), options.duration)
+
+
+def _sampled(options: argparse.Namespace, large: LargeFile, console: Console) -> _Data:
+    """Outcomes of all people, a sample of their features, and batches of all."""
+    duration, outcome = _duration(options)
+    missing = MISSING | set(options.missing)
+    table, chosen = large.sample(missing, options.seed)
+    console.progress(
+        f"{large.source}: {large.n_people} people take about {large.needed / GIB:.2g} GiB to train "
+        "in memory, more than there is (--memory). They are trained on from disk; columns, "
+        f"assessment and report are those of {len(chosen)} people drawn at random"
+    )
+    for name, option in outcome.items():
+        table.require(name, option)
+    known = large.columns(list(outcome), missing)
+    events = _events(known, options)
+    everybody = outcomes(known, duration=duration, event=options.event, events=events)
+    selection = _selection(table, outcome, options)
+    X, _ = features(table, selection.used)
+    batches = PeopleBatches(
+        large,
+        [column.name for column in selection.used],
+        missing,
+        everybody,
+        lambda part: features(part, selection.used),
+        console.warn,
+    )
+    y = everybody.iloc[chosen].reset_index(drop=True)
+    unit = _unit(duration, options)
+    return _Data(table, events, selection, X, y, unit, options.duration, batches, everybody)
+
+
+def _events(table: Table, options: argparse.Namespace) -> Events:
+    return understand_events(
         table,
         options.event,
         censored=options.censored_label,
         nobody_censored=options.nobody_censored,
         names=options.event_names,
     )
-    y = outcomes(table, duration=duration, event=options.event, events=events)
-    selection = understand_columns(
+
+
+def _selection(table: Table, outcome: dict[str, str], options: argparse.Namespace) -> Selection:
+    return understand_columns(
         table,
         tuple(outcome),
         categorical=named_columns(table, options.categorical, "--categorical"),
@@ -142,9 +281,10 @@ def _understood(options: argparse.Namespace) -> _Data:
         drop=named_columns(table, options.drop, "--drop"),
         date_format=options.date_format,
     )
-    X, _ = features(table, selection.used)
-    unit = options.time_unit if isinstance(duration, str) else duration.unit
-    return _Data(table, events, selection, X, y, unit)
+
+
+def _unit(duration: str | Span, options: argparse.Namespace) -> str | None:
+    return options.time_unit if isinstance(duration, str) else duration.unit
 
 
 def _duration(options: argparse.Namespace) -> tuple[str | Span, dict[str, str]]:
@@ -180,12 +320,14 @@ def _duration(options: argparse.Namespace) -> tuple[str | Span, dict[str, str]]:
     return Span(options.start_date, options.end_date, unit, options.date_format), outcome
 
 
-def _check_people(data: _Data, options: argparse.Namespace) -> None:
+def _check_people(data: _Data, plan: Plan, options: argparse.Namespace) -> None:
     """Refuse what cannot be assessed before anything is trained."""
     n_rows = len(data.y)
-    if options.test_size is None and n_rows < 2 * options.cv:
+    if plan.n_splits is not None and n_rows < 2 * plan.n_splits:
         way_out = f"use --cv {n_rows // 2}" if n_rows >= 4 else "give more people"
-        msg = f"{data.table.source} has {n_rows} people, too few for {options.cv} folds; {way_out}"
+        msg = (
+            f"{data.table.source} has {n_rows} people, too few for {plan.n_splits} folds; {way_out}"
+        )
         raise CommandError(msg)
     fewest = 2 if options.tune is None else 4
     for code, name in list(data.events.names.items())[1:]:
@@ -197,11 +339,17 @@ def _check_people(data: _Data, options: argparse.Namespace) -> None:
                 "it as censored with --censored-label"
             )
             raise CommandError(msg)
+    check_assessable(
+        data.y,
+        **plan.options,
+        random_state=options.seed,
+        horizons=options.horizons and [float(time) for time in options.horizons],
+    )
 
 
 def _print_understanding(data: _Data, console: Console) -> None:
-    table, y = data.table, data.y
-    console.result(f"{table.source}: {table.n_rows} people")
+    table, y = data.table, data.outcomes
+    console.result(f"{table.source}: {data.n_people} people")
     for note in table.notes:
         console.result(f"  {note}")
     times = y["duration"]
@@ -217,8 +365,9 @@ def _print_understanding(data: _Data, console: Console) -> None:
     console.result(_aligned(rows))
     console.result(f"\n{counted(len(data.selection.used), 'column')} used:")
     missing = data.X.isna().sum()
+    where = "" if data.batches is None else " in the sample"
     rows = [
-        (column.name, str(column), _remark(table, column, int(missing[column.name])))
+        (column.name, str(column), _remark(table, column, int(missing[column.name]), where))
         for column in data.selection.used
     ]
     console.result(_aligned(rows))
@@ -227,8 +376,8 @@ def _print_understanding(data: _Data, console: Console) -> None:
         console.result(_aligned(list(data.selection.dropped.items())))
 
 
-def _remark(table: Table, column: Column, n_missing: int) -> str:
-    remarks = [f"{n_missing} missing"] if n_missing else []
+def _remark(table: Table, column: Column, n_missing: int, where: str) -> str:
+    remarks = [f"{n_missing} missing{where}"] if n_missing else []
     if column.kind == "number" and table.has_percent_signs(column.name):
         remarks.append("percent signs left out: 12% is 12")
     return ", ".join(remarks)
@@ -239,73 +388,6 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     return "\n".join(f"  {line}" for line in lines)
-
-
-# --------------------------------------------------------------------------------------- training
-def _untrained(engine: str, options: argparse.Namespace) -> tuple[str, Any]:
-    """Name and settings of the model."""
-    model = SurvivalBoost(engine, random_state=options.seed, n_jobs=options.threads)
-    if options.rounds is not None:
-        model.set_params(n_estimators=options.rounds)
-    if options.tune is None:
-        return f"SurvivalBoost ({engine})", model
-    tune_rounds = options.rounds is None
-    return f"SurvivalBoost ({engine}, tuned)", TunedSurvivalBoost(
-        model, options.tune, tune_rounds=tune_rounds, random_state=options.seed
-    )
-
-
-def _assessed(
-    model: Any, name: str, data: _Data, options: argparse.Namespace, console: Console
-) -> Any:
-    from survival_objectives.assessment import assess
-
-    def on_fit(done: int, total: int, fitted: str) -> None:
-        console.step(f"assessing: {done} of {total} fits done, last {fitted}")
-
-    console.progress("assessing")
-    if isinstance(model, TunedSurvivalBoost):
-        n_folds = 1 if options.test_size is not None else options.cv
-        console.progress(f"{model.n_fits * (n_folds + 1)} fits, as every fold tunes anew")
-    return assess(
-        model,
-        data.X,
-        data.y,
-        name=name,
-        n_splits=options.cv,
-        test_size=options.test_size,
-        random_state=options.seed,
-        horizons=options.horizons and [float(time) for time in options.horizons],
-        on_fit=on_fit,
-    )
-
-
-def _assessment_title(assessment: Any, options: argparse.Namespace) -> str:
-    if options.test_size is not None:
-        return f"Scores of {len(assessment.index)} people held out ({options.test_size:.0%})"
-    return f"Scores of people held out, mean ± sd over {assessment.n_splits} folds"
-
-
-def _trained(model: Any, data: _Data, console: Console) -> tuple[SurvivalBoost, dict[str, Any]]:
-    """The model trained on everybody, and what a search has chosen."""
-    console.progress("training on everybody")
-    if not isinstance(model, TunedSurvivalBoost):
-        model.set_params(verbose=int(console.shows_progress))
-        return model.fit(data.X, data.y).set_params(verbose=0), {}
-    model.fit(data.X, data.y)
-    scores, chosen = model.scores_, model.chosen_
-    shown = ", ".join(f"{name} {value:g}" for name, value in chosen.items()) or "the defaults"
-    console.result(
-        f"\nchosen of {len(scores)} settings: {shown} "
-        f"(Brier score {scores.min():.4f} in the search, defaults {scores[0]:.4f})"
-    )
-    tuned = {
-        "n_settings": len(scores),
-        "chosen": chosen,
-        "brier_score": float(scores.min()),
-        "brier_score_of_defaults": float(scores[0]),
-    }
-    return model.best_, tuned
 
 
 # ----------------------------------------------------------------------------------------- report
@@ -342,18 +424,44 @@ def _write_report(
 ) -> None:
     from survival_objectives.report import write_report
 
+    described = f"{data.n_people} people from {Path(data.table.source).name}."
+    if data.batches is not None:
+        described += f" Pictures and scores are of {len(data.y)} of them, drawn at random."
     write_report(
         path,
-        model=model,
-        X=data.X,
-        y=data.y,
-        assessment=assessment,
-        event_names=[data.events.names[code] for code in data.events.ids],
+        **_about(model, data, assessment),
         title=options.title or f"{_stem(options.data)}: survival report",
-        duration_name=data.time_unit or options.duration,
-        description=f"{data.table.n_rows} people from {Path(data.table.source).name}.",
+        description=described,
         cautions=cautions,
+        show_people=not options.hide_people,
     )
+
+
+def _about(model: SurvivalBoost, data: _Data, assessment: Any) -> dict[str, Any]:
+    """What the report and its summary are about."""
+    return {
+        "model": model,
+        "X": data.X,
+        "y": data.y,
+        "assessment": assessment,
+        "event_names": [data.events.names[code] for code in data.events.ids],
+        "duration_name": data.duration or "time",
+        "time_unit": data.time_unit,
+    }
+
+
+def _print_in_short(model: SurvivalBoost, data: _Data, assessment: Any, console: Console) -> None:
+    """Say what the report says at its top: what to remember, and what to be careful with."""
+    from survival_objectives.report import in_short
+
+    found = in_short(**_about(model, data, assessment))
+    console.result("\nIn short:")
+    for sentence in found.sentences:
+        console.result(f"  {sentence}")
+    if found.cautions:
+        console.result("\nBe careful:")
+        for caution in found.cautions:
+            console.result(f"  - {caution}")
 
 
 def _stem(data: str) -> str:

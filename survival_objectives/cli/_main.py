@@ -21,7 +21,7 @@ from survival_objectives.cli._demo import run_demo
 from survival_objectives.cli._errors import CommandError, UsageError
 from survival_objectives.cli._evaluate import run_compare, run_evaluate
 from survival_objectives.cli._explain import run_explain
-from survival_objectives.cli._fit import DEFAULT_FOLDS, run_fit
+from survival_objectives.cli._fit import run_fit
 from survival_objectives.estimator import ENGINES
 
 __all__ = ["main"]
@@ -31,7 +31,8 @@ exit codes:
   0    done
   1    a problem with the data or the model
   2    wrong usage
-  130  interrupted; nothing is left half-written
+  130  interrupted; nothing is left half-written (after Ctrl-C during the assessment of `fit`, the
+       model is saved with the scores so far)
 
 Results go to standard output, progress and messages to standard error.
 """
@@ -82,6 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM: unlike after Ctrl-C, nothing is kept of what is done so far."""
+
+
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
     """Inside, SIGTERM ends the command as Ctrl-C does, so that drafts are cleaned away."""
@@ -90,7 +95,7 @@ def _terminated_like_interrupted() -> Iterator[None]:
         return
 
     def interrupt(*_: Any) -> NoReturn:
-        raise KeyboardInterrupt
+        raise _Terminated
 
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
@@ -132,6 +137,17 @@ def _whole_number(minimum: int) -> Callable[[str], int]:
         return number
 
     return parse
+
+
+def _amount(text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = float("nan")
+    if not 0 < amount < float("inf"):
+        msg = f"is {text!r}; use a number above 0, such as 0.5 or 10"
+        raise argparse.ArgumentTypeError(msg)
+    return amount
 
 
 def _share(text: str) -> float:
@@ -360,18 +376,24 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--cv",
         type=_whole_number(2),
-        default=DEFAULT_FOLDS,
         metavar="K",
-        help=f"assess by K-fold cross-validation (default: {DEFAULT_FOLDS})",
+        help="assess by K-fold cross-validation (default: 5 folds up to 20 000 people, and one "
+        "held-out part of more)",
     )
     how.add_argument(
         "--test-size", type=_share, metavar="F", help="assess on this share, held out once"
+    )
+    how.add_argument(
+        "--budget",
+        type=_amount,
+        metavar="MINUTES",
+        help="assess as thoroughly as so many minutes after the training allow",
     )
     fit.add_argument(
         "--tune",
         type=_whole_number(2),
         metavar="N",
-        help="compare N settings by an inner cross-validation, in every fold anew, and keep the "
+        help="compare N settings by an inner cross-validation, again in every fold, and keep the "
         "best",
     )
     fit.add_argument(
@@ -387,6 +409,18 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
         "--report", metavar="FILE", help="where to write the report (default: inside --out)"
     )
     where.add_argument("--no-report", action="store_true", help="write no report")
+    fit.add_argument(
+        "--hide-people",
+        action="store_true",
+        help="print no real person's values in the report",
+    )
+    fit.add_argument(
+        "--memory",
+        type=_amount,
+        metavar="GIB",
+        help="memory to stay within: larger Parquet files are trained on from disk (default: most "
+        "of what is free)",
+    )
     fit.add_argument("--force", action="store_true", help="replace what is there")
     _add_training(fit)
     _add_reading(fit)
@@ -454,7 +488,10 @@ def _add_training(command: argparse.ArgumentParser) -> None:
         "--seed", type=_whole_number(0), default=0, help="seed of splits and models (default: 0)"
     )
     command.add_argument(
-        "--rounds", type=_whole_number(1), metavar="N", help="boosting rounds (default: 200)"
+        "--rounds",
+        type=_whole_number(1),
+        metavar="N",
+        help="boosting rounds, the most where held-out people choose them (default: by method)",
     )
 
 

@@ -38,6 +38,7 @@ _CENSORED = frozenset(
         "false",
     }
 )
+_BOOLEAN = ("true", "false")
 # Labels that look as if follow-up had ended without the event.
 _PERHAPS_CENSORED = re.compile(
     r"cens|\balive|\bliv(ing|es)\b|surviv|\bno[ _-]?event|[ _-]free\b|\bnone\b|not? (dead|died)"
@@ -173,8 +174,8 @@ def _labels(table: Table, column: str) -> pd.Series[Any]:
         )
         raise CommandError(msg)
     labels = table.texts(column)
-    is_boolean = labels.str.lower().isin(["true", "false"])
-    return labels.where(~is_boolean, labels.str.lower())
+    lower = {label: label.lower() for label in labels.unique() if label.lower() in _BOOLEAN}
+    return labels.replace(lower) if lower else labels
 
 
 def _label_counts(table: Table, column: str) -> dict[str, int]:

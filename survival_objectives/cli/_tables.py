@@ -5,9 +5,7 @@ Cells of a CSV file stay text here, so that whoever reads a column can name the 
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import re
 import sys
 import zlib
@@ -22,14 +20,21 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives.cli._csv import (
+    check_names,
+    check_rows,
+    column_names,
+    has_percent_signs,
+    parsed_numbers,
+    read_rows,
+)
 from survival_objectives.cli._errors import CommandError, counted, listed, suggestion
 
-__all__ = ["MISSING", "Numbers", "Table", "read_table"]
+__all__ = ["MISSING", "Numbers", "Table", "parquet_files", "read_table", "typed_table"]
 
 #: Cells that mean "not known". `None` is not among them: it is a level of many scales.
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "#N/A", "<NA>", "null", "NULL", "."})
 
-_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _PARQUET = (".parquet", ".pq")
 _EXCEL = (".xlsx", ".xlsm")
 _OTHER_FORMATS = {
@@ -44,15 +49,7 @@ _OTHER_FORMATS = {
     ".json": "JSON",
     ".feather": "a Feather file",
 }
-# "1,234" is one and a bit to some, and more than a thousand to others.
-_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}([.,])\d{3}(\1\d{3})*")
-# By decimal sign: numbers, with or without groups of thousands.
-_NUMBER = {
-    ",": re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)?(,\d*)?([eE][+-]?\d+)?"),
-    ".": re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)?(\.\d*)?([eE][+-]?\d+)?"),
-}
 _WHOLE = re.compile(r"(-?\d+)\.0+")
-_PERCENT = re.compile(r"\s*%$")
 # Standard input, as a file's name.
 _STDIN = "-"
 
@@ -82,7 +79,8 @@ class Table:
     source : str
         The file's name, for messages.
     frame : DataFrame
-        Text columns hold str; the columns of a Parquet file keep their types.
+        Text columns hold str, as objects or as Arrow's strings; the columns of a Parquet file
+        keep their types.
     lines : int64 array of shape (n_rows,)
         Where each row stands in the file.
     unit : str
@@ -102,6 +100,9 @@ class Table:
     decimal: str = "."
     missing: frozenset[str] = MISSING
     notes: tuple[str, ...] = ()
+    _missing: dict[str, npt.NDArray[np.bool_]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     _numbers: dict[str, Numbers] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -129,25 +130,25 @@ class Table:
 
     def is_text(self, name: str) -> bool:
         """Whether the cells of a column are text."""
-        return self.frame[name].dtype == object
+        return _is_text(self.frame[name].dtype)
 
     def is_missing(self, name: str) -> npt.NDArray[np.bool_]:
         """Which cells of a column are not known."""
-        column = self.frame[name]
-        missing = column.isna()
-        if self.is_text(name):
-            missing |= column.isin(self.missing)
-        return missing.to_numpy(bool)
+        if name not in self._missing:
+            column = self.frame[name]
+            missing = column.isna().to_numpy(bool)
+            if self.is_text(name):
+                missing = missing | column.isin(self.missing).to_numpy(bool)
+            self._missing[name] = missing
+        return self._missing[name]
 
     def has_percent_signs(self, name: str) -> bool:
         """Whether numbers of a column have a percent sign, which is not read: 12 % is 12."""
         if not self.is_text(name):
             return False
-        signed = self.frame[name][self.frame[name].str.endswith("%", na=False)].unique()
-        number = _NUMBER[self.decimal]
-        return len(signed) > 0 and all(
-            number.fullmatch(_PERCENT.sub("", cell)) is not None for cell in signed
-        )
+        column = self.frame[name]
+        signed = column[column.str.endswith("%", na=False)]
+        return has_percent_signs(signed.unique(), self.decimal)
 
     def stray(self, name: str, wrong: npt.NDArray[np.bool_], limit: int = 20) -> str:
         """The cells of a column that are wrong, each with its place, as a list in one line."""
@@ -164,9 +165,10 @@ class Table:
 
     def texts(self, name: str) -> pd.Series[Any]:
         """A column as text, whole numbers without decimals, NaN where missing."""
-        known = self.frame[name][~self.is_missing(name)].astype(object)
-        texts = known.map({value: _text(value) for value in known.unique()})
-        return texts.reindex(self.frame.index)
+        codes, different = pd.factorize(self.frame[name])
+        texts = np.array([*map(_text, different), np.nan], dtype=object)
+        codes[self.is_missing(name)] = -1
+        return pd.Series(texts[codes], index=self.frame.index, name=name, dtype=object)
 
     def numbers(self, name: str) -> Numbers:
         """A column as numbers; True and False become 1 and 0 where the file types them so."""
@@ -182,11 +184,7 @@ class Table:
                 return Numbers(np.full(len(column), np.nan), ~missing)
             values = column.to_numpy(np.float64, na_value=np.nan)
         else:
-            cells = column.mask(missing, "nan")
-            if self.has_percent_signs(name):
-                cells = cells.str.replace(_PERCENT, "", regex=True)
-            text = _with_points(cells, self.decimal)
-            values = pd.to_numeric(text, errors="coerce").to_numpy(np.float64)
+            values = parsed_numbers(column.mask(missing), self.decimal)
         finite = np.isfinite(values)
         return Numbers(np.where(finite, values, np.nan), ~missing & ~finite)
 
@@ -231,6 +229,15 @@ def read_table(
             msg = f"{path!r} cannot be unpacked ({error}); is it complete?"
             raise CommandError(msg) from error
     return _read_text(content, path, separator, decimal, tokens)
+
+
+def parquet_files(path: str) -> list[Path]:
+    """The Parquet files that a name stands for, in order; none where it is another format."""
+    file = Path(path)
+    if path == _STDIN or not file.exists():
+        return []
+    parts = sorted(file.iterdir()) if file.is_dir() else [file]
+    return [part for part in parts if part.suffix.lower() in _PARQUET]
 
 
 def _check_readable(file: Path) -> None:
@@ -281,7 +288,7 @@ def _read_excel(file: Path, missing: frozenset[str]) -> Table:
             n_blank += 1
         elif not header:
             n_columns = max(column for column, cell in enumerate(cells, start=1) if cell)
-            header = _names(cells[:n_columns], source)
+            header = column_names(cells[:n_columns], source)
         else:
             beyond = [cell for cell in cells[len(header) :] if cell]
             if beyond:
@@ -292,7 +299,7 @@ def _read_excel(file: Path, missing: frozenset[str]) -> Table:
                 raise CommandError(msg)
             rows.append([*cells, *[""] * len(header)][: len(header)])
             lines.append(number)
-    _check_rows(len(rows), source)
+    check_rows(len(rows), source)
     notes = []
     if len(book.worksheets) > 1:
         others = [other.title for other in book.worksheets[1:]]
@@ -328,22 +335,30 @@ def _read_parquet(file: Path, missing: frozenset[str]) -> Table:
         raise CommandError(msg) from error
     if not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index()
-    frame.columns = pd.Index([str(name).strip() for name in frame.columns])
-    _check_names(list(frame.columns), str(file))
+    check_rows(len(frame), str(file))
+    return typed_table(frame, str(file), np.arange(1, len(frame) + 1), missing)
+
+
+def typed_table(
+    frame: pd.DataFrame, source: str, rows: npt.NDArray[np.int64], missing: frozenset[str]
+) -> Table:
+    """The table of columns that have types; ``rows`` says where each row stands in the file."""
+    frame = frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
+    check_names(list(frame.columns), source)
+    frame = frame.reset_index(drop=True)
     for name in frame.columns:
         if frame[name].dtype == object or isinstance(
             frame[name].dtype, pd.CategoricalDtype | pd.StringDtype
         ):
             frame[name] = _stripped(frame[name])
-    _check_rows(len(frame), str(file))
-    lines = np.arange(1, len(frame) + 1)
-    return Table(str(file), frame.reset_index(drop=True), lines, unit="row", missing=missing)
+    return Table(source, frame, rows, unit="row", missing=missing)
 
 
 def _stripped(column: pd.Series[Any]) -> pd.Series[Any]:
     """A column of text or of Python objects, as text with None for missing."""
-    known = column.astype(object).where(column.notna(), None)
-    return known.map(lambda value: _text(value).strip(), na_action="ignore").astype(object)
+    codes, different = pd.factorize(column.astype(object))
+    texts = np.array([*(_text(value).strip() for value in different), None], dtype=object)
+    return pd.Series(texts[codes], index=column.index, dtype=object)
 
 
 # ----------------------------------------------------------------------------------------- text
@@ -354,168 +369,16 @@ def _read_text(
     decimal: str | None,
     missing: frozenset[str],
 ) -> Table:
-    notes = []
-    text, encoding = _decoded(content, source)
-    if encoding is not None:
-        notes.append(f"read as {encoding}, as it is not UTF-8")
-    separator = separator or _separator(text, source)
-    if separator != ",":
-        notes.append(f"columns are separated by {_SEPARATORS.get(separator, repr(separator))}")
-    header, rows, lines, n_blank = _records(text, separator, source)
-    if n_blank:
-        notes.append(f"{counted(n_blank, 'empty line')} skipped")
-    frame = pd.DataFrame(rows, columns=pd.Index(header), dtype=object)
-    unnamed = [name for name in header if name.startswith(_UNNAMED)]
-    # A separator at the end of every line makes a column without name and content.
-    empty = [name for name in unnamed if (frame[name] == "").all()]
-    frame = frame.drop(columns=empty)
-    has_commas = _decimals(frame, ",", missing)
-    if decimal is None:
-        decimal = _decimal(frame, has_commas, missing, source)
-    if has_commas:
-        notes.append(_COMMAS[decimal])
-    return Table(source, frame, lines, decimal=decimal, missing=missing, notes=tuple(notes))
+    rows = read_rows(content, source, separator, decimal, missing)
+    return Table(
+        source, rows.frame, rows.lines, decimal=rows.decimal, missing=missing, notes=rows.notes
+    )
 
 
-_UNNAMED = "unnamed column "
-_COMMAS = {
-    ",": "commas in numbers are decimal commas",
-    ".": "commas in numbers separate thousands",
-}
-
-
-def _decoded(content: bytes, source: str) -> tuple[str, str | None]:
-    """The text, and its encoding where that is not UTF-8."""
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return content.decode("utf-16", errors="replace"), "UTF-16"
-    position = content.find(b"\0")
-    if position >= 0:
-        line = content.count(b"\n", 0, position) + 1
-        msg = (
-            f"{source!r} has a NUL byte on line {line}, so it is damaged or no text file; "
-            "save it again as CSV in UTF-8"
-        )
-        raise CommandError(msg)
-    try:
-        return content.decode("utf-8-sig"), None
-    except UnicodeDecodeError:
-        return content.decode("cp1252", errors="replace"), "Windows-1252"
-
-
-def _separator(text: str, source: str) -> str:
-    header = next((line for line in text.splitlines() if line.strip()), "")
-    if not header:
-        msg = f"{source!r} is empty; give a file with a header and a row per person"
-        raise CommandError(msg)
-    outside_quotes = re.sub(r'"[^"]*"', "", header)
-    # Of equal counts the first of the dict wins: the comma.
-    return max(_SEPARATORS, key=outside_quotes.count)
-
-
-def _records(
-    text: str, separator: str, source: str
-) -> tuple[list[str], list[list[str]], npt.NDArray[np.int64], int]:
-    """Header, rows, the line on which each row begins, and the number of empty lines."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    header: list[str] = []
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    n_blank, begin = 0, 1
-    try:
-        for record in reader:
-            cells = [cell.strip() for cell in record]
-            if not any(cells):
-                n_blank += 1
-            elif not header:
-                header = _names(cells, source)
-            elif len(cells) != len(header):
-                msg = (
-                    f"line {begin} of {source} has {len(cells)} cells, but the header has "
-                    f"{len(header)}; correct it, or name what separates columns with --separator"
-                )
-                raise CommandError(msg)
-            else:
-                rows.append(cells)
-                lines.append(begin)
-            begin = reader.line_num + 1
-    except csv.Error as error:
-        msg = f"{source} cannot be read at line {begin} ({error}); is a quotation mark left open?"
-        raise CommandError(msg) from error
-    _check_rows(len(rows), source)
-    return header, rows, np.array(lines, dtype=np.int64), n_blank
-
-
-def _names(cells: list[str], source: str) -> list[str]:
-    names = [cell or f"{_UNNAMED}{number}" for number, cell in enumerate(cells, start=1)]
-    _check_names(names, source)
-    return names
-
-
-def _check_names(names: list[str], source: str) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        msg = f"{source} has more than one column named {listed(twice)}; rename or remove one"
-        raise CommandError(msg)
-
-
-def _check_rows(n_rows: int, source: str) -> None:
-    if n_rows == 0:
-        msg = f"{source!r} has a header but no rows; give a file with a row per person"
-        raise CommandError(msg)
-
-
-def _decimal(
-    frame: pd.DataFrame, commas: dict[str, str], missing: frozenset[str], source: str
-) -> str:
-    """The decimal sign that the columns of the file show; an error where they leave it open."""
-    if not commas:
-        return "."
-    dots = _decimals(frame, ".", missing)
-    sure = {name: cell for name, cell in commas.items() if not _GROUPED.fullmatch(cell)}
-    sure_dots = {name: cell for name, cell in dots.items() if not _GROUPED.fullmatch(cell)}
-    if sure and sure_dots:
-        (name, cell), (other, dotted) = next(iter(sure.items())), next(iter(sure_dots.items()))
-        msg = (
-            f"{source} has decimal commas ({cell!r} in column {name!r}) and decimal points "
-            f"({dotted!r} in column {other!r}); use one of them throughout"
-        )
-        raise CommandError(msg)
-    if not sure and not sure_dots:
-        name, cell = next(iter(commas.items()))
-        msg = (
-            f"{source}, column {name!r}: is {cell!r} a number with decimals, or thousands? "
-            "Use --decimal , for decimals and --decimal . for thousands"
-        )
-        raise CommandError(msg)
-    return "," if sure else "."
-
-
-def _decimals(frame: pd.DataFrame, sign: str, missing: frozenset[str]) -> dict[str, str]:
-    """Columns of numbers with this sign, with one of their cells: the clearest there is."""
-    found = {}
-    for name in frame.columns:
-        signed = frame[name][frame[name].str.contains(sign, regex=False)].unique()
-        if len(signed) == 0:
-            continue
-        cells = [cell for cell in frame[name].unique() if cell not in missing]
-        if all(_NUMBER[sign].fullmatch(_PERCENT.sub("", cell)) for cell in cells):
-            clear = (cell for cell in signed if not _GROUPED.fullmatch(cell))
-            found[name] = next(clear, signed[0])
-    return found
-
-
-def _with_points(cells: pd.Series[Any], decimal: str) -> pd.Series[Any]:
-    """Cells without thousands marks and with a decimal point, where they are numbers."""
-    if decimal == "." and not cells.str.contains(",", regex=False).any():
-        return cells
-    thousands = "," if decimal == "." else "."
-
-    def rewritten(cell: str) -> str:
-        if _NUMBER[decimal].fullmatch(cell) is None:
-            return cell if thousands not in cell else ""
-        return cell.replace(thousands, "").replace(decimal, ".")
-
-    return cells.map(rewritten)
+def _is_text(dtype: Any) -> bool:
+    if isinstance(dtype, pd.ArrowDtype):
+        return dtype.type is str
+    return bool(pd.api.types.is_object_dtype(dtype))
 
 
 def _text(value: Any) -> str:

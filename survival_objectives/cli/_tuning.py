@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.stats import loguniform
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, ParameterSampler, StratifiedKFold
 
 from survival_objectives.estimator import SurvivalBoost
@@ -46,6 +46,9 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
         Whether the number of rounds is drawn as well.
     random_state : int, default=0
         Seed of the settings and of the folds.
+    n_jobs : int, default=1
+        Fits at the same time, in processes of their own. Engines of the search have one thread, so
+        that the choice is the same whatever this is.
 
     Attributes
     ----------
@@ -68,11 +71,13 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
         *,
         tune_rounds: bool = True,
         random_state: int = 0,
+        n_jobs: int = 1,
     ) -> None:
         self.estimator = estimator
         self.n_settings = n_settings
         self.tune_rounds = tune_rounds
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     @property
     def n_fits(self) -> int:
@@ -87,13 +92,15 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
             warnings.filterwarnings("ignore", message="The least populated class")
             splits = list(folds.split(X, y["event"]))
         search = GridSearchCV(
-            self.estimator,
+            clone(self.estimator).set_params(n_jobs=1),
             [{name: [value] for name, value in setting.items()} for setting in self._settings()],
             cv=splits,
             error_score="raise",
+            n_jobs=self.n_jobs,
+            refit=False,
         )
         search.fit(X, y)
-        self.best_ = search.best_estimator_
+        self.best_ = clone(self.estimator).set_params(**search.best_params_).fit(X, y)
         self.chosen_ = search.best_params_
         self.scores_ = -np.asarray(search.cv_results_["mean_test_score"], dtype=np.float64)
         return self
@@ -103,7 +110,10 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
         return self.best_.predict_cumulative_incidence(X, times)
 
     def _settings(self) -> list[dict[str, Any]]:
-        space = {**_SPACE, "n_estimators": _ROUNDS} if self.tune_rounds else dict(_SPACE)
+        space: dict[str, Any] = dict(_SPACE)
+        # Where the estimator leaves the rounds to held-out people, there is nothing to draw.
+        if self.tune_rounds and self.estimator.n_estimators is not None:
+            space["n_estimators"] = _ROUNDS
         if self.estimator.engine == "catboost":
             del space["min_leaf_people"], space["min_split_gain"]  # CatBoost has no such settings.
         drawn = ParameterSampler(space, self.n_settings - 1, random_state=self.random_state)

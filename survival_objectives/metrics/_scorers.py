@@ -43,6 +43,7 @@ class SurvivalScorer:
         times: npt.ArrayLike | None,
         n_times: int,
         options: dict[str, Any],
+        sample_weight_request: bool | str | None = None,
     ) -> None:
         self.metric = metric
         self.greater_is_better = greater_is_better
@@ -50,7 +51,7 @@ class SurvivalScorer:
         self.times = times
         self.n_times = check_positive_int(n_times, "n_times")
         self.options = options
-        self._sample_weight_request: bool | str | None = None
+        self.sample_weight_request = sample_weight_request
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score of a fitted estimator on ``X`` and ``y``; higher is better."""
@@ -89,13 +90,13 @@ class SurvivalScorer:
             to pass them.
         """
         scorer = copy.copy(self)
-        scorer._sample_weight_request = sample_weight
+        scorer.sample_weight_request = sample_weight
         return scorer
 
     def get_metadata_routing(self) -> MetadataRequest:
         """What the scorer asks for, in scikit-learn's terms."""
         request = MetadataRequest(owner=repr(self))
-        request.score.add_request(param="sample_weight", alias=self._sample_weight_request)
+        request.score.add_request(param="sample_weight", alias=self.sample_weight_request)
         return request
 
     def __repr__(self) -> str:
@@ -122,7 +123,7 @@ def make_survival_scorer(
     greater_is_better : bool
         Whether the metric is; if not, its sign is turned.
     censoring : outcomes or CensoringModel, optional
-        What weighs people for censoring. Default: Kaplan-Meier of the people scored, as a fold of
+        Source of the censoring weights. Default: Kaplan-Meier of the people scored, as a fold of
         a cross-validation does not know its training outcomes. A model gets their features.
     times : array of shape (n_times,), optional
         Horizons. Default: ``n_times`` of them evenly spaced from the 5 % to the 95 % quantile of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -205,8 +204,8 @@ def _of_group(study: Study, code: int, groups: Calibration, position: int) -> st
     )
 
 
-def _biased(model: Any) -> str:
-    if model.censoring_method_ == "imputed":
+def _biased(study: Study) -> str:
+    if study.trains_without_weights:
         return "scores at late times. The curves were trained without weights."
     return 'the late part of the curves. `censoring="imputed"` or a lower `horizon_max` avoids it.'
 
@@ -218,7 +217,7 @@ def _weights(study: Study, weights: Weighing) -> list[str]:
         found.append(
             f"At {study.when(float(weights.times[worst]), 3)}, "
             f"{percent(float(weights.floored[worst]))} of the weights are at the limit set by "
-            f"`min_censoring_survival`, which biases {_biased(study.model)}"
+            f"`min_censoring_survival`, which biases {_biased(study)}"
         )
     ratio = weights.effective / np.maximum(weights.known, 1e-9)
     uneven = np.flatnonzero(ratio < _UNEVEN)

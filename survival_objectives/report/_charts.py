@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from survival_objectives.report._format import (
     count,
+    distinct_names,
     number,
     percent,
     percent_tick,
@@ -47,7 +48,7 @@ _READ_OFF = 24
 class Curve:
     """A line of a chart, with a band where limits are given.
 
-    One that is not ``labelled`` goes with the line before it, as told in the caption.
+    One that is not ``labelled`` belongs to the line before it, as the caption says.
     """
 
     name: str
@@ -136,7 +137,7 @@ def curves_chart(
 
 
 def dot_chart(label: str, rows: Sequence[DotRow], *, x_label: str) -> str:
-    """A row a model: small dots are folds, the large one is their mean, the bar one deviation."""
+    """One row per model: small dots are folds, the large dot their mean, the bar one deviation."""
     shown = [row for row in rows if not np.isnan(row.mean)]
     low = min(min(float(np.nanmin(row.values)), row.mean - row.sd) for row in shown)
     high = max(max(float(np.nanmax(row.values)), row.mean + row.sd) for row in shown)
@@ -170,7 +171,7 @@ def dot_chart(label: str, rows: Sequence[DotRow], *, x_label: str) -> str:
             y1=place,
             y2=place,
         )
-        spread = f" ± {row.sd:.4f}" if len(row.values) > 1 else ""
+        spread = f" ± {row.sd:.4f}" if row.sd > 0 else ""
         area.dot(row.mean, position, 4.5, f"dot {row.css}", f"{row.name}: {row.mean:.4f}{spread}")
         for fold, value in enumerate(row.values, start=1):
             if len(row.values) > 1 and not np.isnan(value):
@@ -229,7 +230,7 @@ def importance_chart(
     css: str,
     x_label: str,
 ) -> str:
-    """A row per feature: an arrow for its direction, a dot per horizon, the later the darker."""
+    """One row per feature: an arrow for its direction, a dot per horizon, later ones darker."""
     n_horizons = values.shape[1]
     end = round_up(float(values.max()))
     area = Area(
@@ -243,9 +244,11 @@ def importance_chart(
         bottom=40,
     )
     area.x_axis(x_label, nice_ticks(0.0, end, 4), grid=True)
+    short = distinct_names(names, label_length(116))
     for position, name in enumerate(names):
         place = area.py(position)
-        area.text(2, place + 4, name, room=116)
+        full = name if short[position] != name else None
+        area.add("text", "label", short[position], tip=full, x=2, y=place + 4)
         arrow = {1: "▲", -1: "▼", 0: "◆"}[signs[position]]
         area.add("text", "arrow mid", arrow, tip=directions[position], x=126, y=place + 4)
         row = values[position]

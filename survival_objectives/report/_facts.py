@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from survival_objectives.assessment import Assessment
+from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.estimator import SurvivalBoost
 from survival_objectives.marginal import aalen_johansen, kaplan_meier_censoring
 from survival_objectives.metrics import (
@@ -51,7 +52,7 @@ __all__ = [
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-# People looked at where everybody would take long and change no picture.
+# Numbers of people used where all would take long and change no chart.
 _N_EXPLAINED = 1000
 _N_WEIGHED = 4000
 _N_RANKED = 20_000
@@ -87,9 +88,16 @@ class Study:
     @property
     def axis(self) -> str:
         """Name of the axis of time."""
-        if self.time_unit and self.time_unit not in self.duration_name:
-            return f"{self.duration_name} ({self.time_unit})"
-        return self.duration_name
+        if self.time_unit is None or self.time_unit in self.duration_name:
+            return self.duration_name
+        if self.duration_name in self.time_unit:
+            return self.time_unit  # "day" and "days" need not both be said.
+        return f"{self.duration_name} ({self.time_unit})"
+
+    @property
+    def trains_without_weights(self) -> bool:
+        """Whether no row of training was weighted for censoring."""
+        return self.model.censoring_method_ in ("imputed", "hazards")
 
     @property
     def horizons(self) -> FloatArray:
@@ -98,7 +106,7 @@ class Study:
 
     @property
     def marginal(self) -> str | None:
-        """Name of the baseline that is the same curve for everybody, if it was assessed."""
+        """Name of the baseline with one curve for all people, if it was assessed."""
         return next((name for name in self.assessment.models if name in MARGINAL), None)
 
     @property
@@ -138,7 +146,7 @@ class Column:
 
 
 def columns(features: Features, *, n_levels: int = 4) -> list[Column]:
-    """One `Column` a feature: its range, or its most frequent levels."""
+    """One `Column` per feature: its range, or its most frequent levels."""
     return [_column(features, position, n_levels) for position in range(features.n_features)]
 
 
@@ -179,7 +187,7 @@ def median_follow_up(target: SurvivalTarget) -> float:
 
 @dataclass(frozen=True)
 class Incidence:
-    """Aalen-Johansen curves of everybody with 95 % limits, (K + 1, n_times)."""
+    """Aalen-Johansen curves of all people with 95 % limits, (K + 1, n_times)."""
 
     times: FloatArray
     values: FloatArray
@@ -251,8 +259,8 @@ class MetricRow:
 def metric_rows(study: Study) -> list[MetricRow]:
     """Scores and concordance of the assessment, in its order, with the mean over folds.
 
-    The calibration error is left out: `calibration` makes it from everybody held out, in the groups
-    that are also drawn.
+    The calibration error is left out: `calibration` computes it from all held-out people, in the
+    groups that are also drawn.
     """
     assessment = study.assessment
     names = ("concordance_25", "concordance_50", "concordance_75")
@@ -521,8 +529,8 @@ def example_people(
 ) -> list[ExamplePerson]:
     """People at low, median and high predicted incidence of the first cause.
 
-    ``shown`` are the columns to tell about them. Without ``real`` the curves are means of a tenth
-    of the people around them, and no columns are told.
+    ``shown`` are the columns to show. Without ``real`` the curves are means of a tenth
+    of the people around them, and no columns are shown.
     """
     rows = study.sample(_N_RANKED)
     risk = study.model.predict_proba(take_rows(study.X, rows), study.middle)[:, 1]
@@ -575,13 +583,19 @@ class Weighing:
 
 
 def weighing(study: Study, *, n_times: int = 24) -> Weighing:
-    """Weights (20) of the metrics with the model's own censoring probabilities and floor."""
+    """Weights (20) of the metrics with the model's own censoring probabilities and floor.
+
+    A model that was trained without weights has no such probabilities; those of Kaplan-Meier, which
+    the scores use, stand in for them.
+    """
     rows = study.sample(_N_WEIGHED)
     people, floor = take_rows(study.X, rows), float(study.model.min_censoring_survival)
     duration, event = study.target.duration[rows], study.target.event[rows]
     times = np.unique(np.append(np.linspace(0, study.last, n_times + 1)[1:], study.horizons))
     shape = (len(rows), len(times))
-    censoring = study.model.censoring_
+    censoring = getattr(study.model, "censoring_", None)
+    if censoring is None:
+        censoring = KaplanMeierCensoring().fit(study.target)
     at_time = censoring.survival(np.broadcast_to(times, shape), people)
     at_exit = censoring.survival(duration, people, left=True)
     stayed = duration[:, None] > times

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 
-__all__ = ["count", "number", "percent", "percent_tick", "score", "short_names", "shortened"]
+__all__ = [
+    "count",
+    "distinct_names",
+    "number",
+    "percent",
+    "percent_tick",
+    "score",
+    "short_names",
+    "shortened",
+]
 
 
 def count(value: float) -> str:
@@ -100,4 +110,47 @@ def short_names(names: Sequence[str], length: int) -> list[str]:
             short.append(name if len(name) <= length else stem)
     if len(set(short)) < len(set(names)):
         short = list(names)
-    return [shortened(name, length) for name in short]
+    return distinct_names(short, length)
+
+
+def distinct_names(names: Sequence[str], length: int) -> list[str]:
+    """Names cut to ``length`` characters, each at a place that keeps it apart from the others.
+
+    >>> distinct_names(["pressure_at_rest_first_day", "pressure_at_rest_second_day"], 18)
+    ['pressu…first_day', 'pressu…second_day']
+    """
+    short = {name: shortened(name, length) for name in names}
+    # Names that begin alike would differ by a few last letters only.
+    beginnings = {name: text.partition("…")[0] for name, text in short.items() if text != name}
+    short |= _separated(beginnings, length)
+    return [short[name] for name in names]
+
+
+def _separated(keys: dict[str, str], length: int) -> dict[str, str]:
+    """Abbreviations, which show where they differ, of those names that share a key."""
+    sharing = defaultdict(list)
+    for name, key in keys.items():
+        sharing[key].append(name)
+    found: dict[str, str] = {}
+    for group in sharing.values():
+        if len(group) > 1:
+            start = _first_difference(group)
+            apart = {name: _around(name, start, length) for name in group}
+            found |= apart | _separated(apart, length)
+    return found
+
+
+def _first_difference(names: Sequence[str]) -> int:
+    """Position of the first character that is not the same in all names."""
+    # What the first and the last name in alphabetical order share, all between them share too.
+    first, last = min(names), max(names)
+    same = (a == b for a, b in zip(first, last, strict=False))
+    return next((place for place, is_same in enumerate(same) if not is_same), len(first))
+
+
+def _around(name: str, start: int, length: int) -> str:
+    """``name`` with its beginning and what follows ``start``; ellipses stand for the rest."""
+    head = name[: min(start, length // 3)]
+    room = length - len(head) - 1
+    rest = name[start:]
+    return f"{head}…{rest if len(rest) <= room else rest[: room - 1] + '…'}"

@@ -28,14 +28,14 @@ from survival_objectives.report._facts import (
     metric_rows,
     weighing,
 )
-from survival_objectives.report._format import shortened
+from survival_objectives.report._format import distinct_names
 from survival_objectives.report._interval import Interval
 
 __all__ = ["Findings", "InShort", "find", "in_short_of"]
 
 _NAMED = 3
 _NAMED_CAUSES = 2
-_LONGEST = 40
+_LONGEST = 60
 
 
 @dataclass(frozen=True)
@@ -109,13 +109,13 @@ def _versus(study: Study) -> str:
         if not change.excludes_zero or abs(change.estimate) < TIE:
             level.append(name)
         elif change.estimate < 0:
-            better.append(f"{name} ({-change.estimate:.0%}, limits {_shares(change.scaled(-1))})")
+            better.append(f"{name} ({_with_limits(change.scaled(-1))})")
         else:
-            worse.append(f"{name} ({change.estimate:.0%}, limits {_shares(change)})")
+            worse.append(f"{name} ({_with_limits(change)})")
     for names, verdict in (
         (better, "It is smaller than that of {}."),
         (worse, "It is larger than that of {}."),
-        (level, "It cannot be told from that of {}."),
+        (level, "It does not differ clearly from that of {}."),
     ):
         if names:
             text += " " + verdict.format(_listed(names))
@@ -125,19 +125,28 @@ def _versus(study: Study) -> str:
 def _against_marginal(change: Interval) -> str:
     if change.high < 0:
         return (
-            f"On people it was not trained on, the model's error is {-change.estimate:.0%} smaller "
-            "than that of one curve for everybody (integrated Brier score; 95% limits "
-            f"{-change.high:.0%} to {-change.low:.0%})."
+            f"On people it was not trained on, the model's error is {_share(-change.estimate)} "
+            "smaller than that of one curve for all people (integrated Brier score; 95% limits "
+            f"{_shares(change.scaled(-1))})."
         )
     verdict = "larger than" if change.low > 0 else "not certain to be smaller than"
     return (
         f"On people it was not trained on, the model's error is {verdict} that of one curve for "
-        f"everybody (integrated Brier score; 95% limits of the change {limits(change)})."
+        f"all people (integrated Brier score; 95% limits of the change {limits(change)})."
     )
 
 
+def _with_limits(change: Interval) -> str:
+    return f"{_share(change.estimate)}, limits {_shares(change)}"
+
+
 def _shares(change: Interval) -> str:
-    return f"{change.low:.0%} to {change.high:.0%}"
+    return f"{_share(change.low)} to {_share(change.high)}"
+
+
+def _share(value: float) -> str:
+    """A positive share, with a decimal where whole percents would round it to nearly nothing."""
+    return f"{value:.0%}" if value >= 0.05 else f"{value:.1%}"
 
 
 # ------------------------------------------------------------------------------------- calibration
@@ -169,16 +178,14 @@ def _calibrated(study: Study, calibrations: Sequence[Sequence[Calibration]]) -> 
 # --------------------------------------------------------------------------------------- importance
 def _rests_on(study: Study, explained: Importance) -> str:
     parts = []
+    short = distinct_names(explained.names, _LONGEST)
     for code, name in enumerate(study.states[1 : 1 + _NAMED_CAUSES], start=1):
         strength = explained.values[code - 1].max(axis=1)
         order = [int(i) for i in np.argsort(-strength, kind="stable")[:_NAMED] if strength[i] > 0]
         if not order:
             parts.append(f"of “{name}” rest on no column")
             continue
-        columns = [
-            f"{shortened(explained.names[i], _LONGEST)} ({explained.direction[code - 1][i]})"
-            for i in order
-        ]
+        columns = [f"{short[i]} ({explained.direction[code - 1][i]})" for i in order]
         parts.append(f"of “{name}” rest most on {_listed(columns)}")
     return f"Its predictions {'; those '.join(parts)}."
 

@@ -26,7 +26,7 @@ from survival_objectives.report._charts import (
     stacked_chart,
 )
 from survival_objectives.report._facts import Study
-from survival_objectives.report._format import count, number, percent, score, shortened
+from survival_objectives.report._format import count, distinct_names, number, percent, score
 from survival_objectives.report._in_short import Findings, in_short_of
 from survival_objectives.report._svg import nice_ticks
 
@@ -46,7 +46,7 @@ _METRICS = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its caption, and its numbers as a table for who cannot or will not see it."""
+    """A chart with its caption, and its numbers as a table for accessibility."""
 
     title: str
     svg: str
@@ -96,7 +96,8 @@ def page(
         "weights": _weights(weights, study.axis),
         "weight_rows": _weight_rows(study, weights),
         "floored": _floored(study),
-        "imputed": study.model.censoring_method_ == "imputed",
+        "method": study.model.censoring_method_,
+        "without_weights": study.trains_without_weights,
         "floor": number(weights.floor),
         "how": _how(study),
         "parameters": sorted((key, repr(value)) for key, value in study.model.get_params().items()),
@@ -168,8 +169,8 @@ def _incidence(study: Study) -> Figure:
         )
         for tick, column in zip(ticks[1:], chosen, strict=True)
     )
-    head = (study.axis, *(shortened(name, 28) for name in study.states))
-    return Figure("Everybody, by state", svg, head, rows)
+    head = (study.axis, *distinct_names(study.states, 28))
+    return Figure("All people, by state", svg, head, rows)
 
 
 def _limits(low: float, high: float) -> str:
@@ -211,7 +212,8 @@ def _score_table(study: Study, rows: Sequence[facts.MetricRow]) -> list[dict[str
             cells = [
                 {
                     "mean": score(model.mean, decimals),
-                    "sd": score(model.sd, decimals) if len(model.values) > 1 else "",
+                    # 0 with a single known fold, and for predictions that are the same for all.
+                    "sd": score(model.sd, decimals) if model.sd > 0 else "",
                     "best": model.best,
                 }
                 for model in row.models
@@ -312,18 +314,16 @@ def _calibration(study: Study, calibrations: Sequence[Sequence[facts.Calibration
     choices = []
     for code, by_horizon in enumerate(calibrations, start=1):
         name = study.states[code]
-        # The same axes at all horizons, so that one sees what changes.
-        highest = max(
-            float(max(groups.predicted.max(), np.nanmax(groups.observed))) for groups in by_horizon
-        )
-        end = min(1.0, round_up(highest))
-        figures = tuple(_calibration_figure(study, code, groups, end) for groups in by_horizon)
+        figures = tuple(_calibration_figure(study, code, groups) for groups in by_horizon)
         choices.append(Choice(name, figures))
     return choices
 
 
-def _calibration_figure(study: Study, code: int, groups: facts.Calibration, end: float) -> Figure:
+def _calibration_figure(study: Study, code: int, groups: facts.Calibration) -> Figure:
     name = study.states[code]
+    # Axes of one horizon: with those of the latest, early and rare events crowd in a corner.
+    highest = max(groups.predicted.max(), np.nanmax(groups.observed + groups.half_width))
+    end = min(1.0, round_up(float(highest)))
     title = f"{name}, by {study.when(groups.horizon)}"
     svg = calibration_chart(
         f"Observed against predicted probability of {title}",
@@ -389,14 +389,17 @@ def _risk_groups(study: Study) -> list[Figure]:
     return figures
 
 
-def _mean_calibration(study: Study) -> list[tuple[str, ...]]:
+def _mean_calibration(study: Study) -> dict[str, Any]:
+    """Head and rows of a table: one row per cause, one column per horizon."""
     rows: list[tuple[str, ...]] = []
     for code, name in enumerate(study.states[1:], start=1):
-        for horizon, predicted, observed, half in facts.mean_calibration(study, code):
+        cells = []
+        for _, predicted, observed, half in facts.mean_calibration(study, code):
             limits = _limits(max(observed - half, 0), min(observed + half, 1))
-            seen = f"{percent(observed)}\n{limits}"
-            rows.append((name, study.when(horizon), percent(predicted), seen))
-    return rows
+            cells.append(f"{percent(predicted)} predicted\n{percent(observed)} observed\n{limits}")
+        rows.append((name, *cells))
+    head = ("Event", *(f"By {study.when(float(horizon))}" for horizon in study.horizons))
+    return {"head": head, "rows": rows}
 
 
 # ------------------------------------------------------------------------------------- importance
@@ -541,7 +544,7 @@ def _weight_rows(study: Study, weights: facts.Weighing) -> list[tuple[str, ...]]
 
 def _floored(study: Study) -> str:
     n_floored = getattr(study.model, "n_floored_", None)
-    if n_floored is None or study.model.censoring_method_ == "imputed":
+    if n_floored is None or study.trains_without_weights:
         return ""
     n_rows = study.target.n_samples * study.model.n_horizons
     return f"{count(n_floored)} of at most {count(n_rows)} rows"
@@ -549,19 +552,23 @@ def _floored(study: Study) -> str:
 
 # -------------------------------------------------------------------------------- how it was made
 _CENSORED = {
-    "boosted": "others stand for them in training, weighed by their features",
-    "kaplan-meier": "others stand for them in training, weighed by one curve for everybody",
+    "hazards": "count in training up to the time at which they were last seen",
+    "boosted": "others stand for them in training, weighted by their features",
+    "kaplan-meier": "others stand for them in training, weighted by one curve for all people",
     "imputed": "in training their later states were drawn from what the model had learnt",
 }
+_CENSORED_BY_OTHERS = "others stand for them in training, weighted by a censoring model of the user"
 
 
 def _how(study: Study) -> list[tuple[str, str]]:
     model, assessment = study.model, study.assessment
     if assessment.n_splits > 1:
-        held_out = f"{assessment.n_splits} folds, drawn by event; everybody was held out once"
+        held_out = (
+            f"{assessment.n_splits} folds, stratified by event; each person held out once"
+        )
     else:
         held_out = (
-            f"one split, drawn by event; {count(len(assessment.index))} of "
+            f"one split, stratified by event; {count(len(assessment.index))} of "
             f"{count(study.target.n_samples)} people were held out"
         )
     packages = ("numpy", "pandas", "scikit-learn", model.engine_)
@@ -570,7 +577,7 @@ def _how(study: Study) -> list[tuple[str, str]]:
         versions.append(f"lifelines {metadata.version('lifelines')}")
     return [
         ("Engine", f"{model.engine_}, {count(model.n_estimators_)} rounds"),
-        ("Censored people", _CENSORED[model.censoring_method_]),
+        ("Censored people", _CENSORED.get(model.censoring_method_, _CENSORED_BY_OTHERS)),
         ("Seed of the model", repr(model.random_state)),
         ("Assessment", held_out),
         *([("Seed of the folds", str(assessment.seed))] if assessment.seed is not None else []),

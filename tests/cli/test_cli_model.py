@@ -353,7 +353,8 @@ def test_an_interrupted_process_leaves_nothing_behind(workplace, number):
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stderr.readline() == "assessing\n"
+    assert process.stderr.readline().startswith("plan: train on 240 people, then assess (5 folds)")
+    assert process.stderr.readline() == "training on everybody\n"
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

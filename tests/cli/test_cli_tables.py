@@ -1,6 +1,7 @@
 """Whatever dialect a file is written in, the same people are read."""
 
 import csv
+import importlib.util
 import io
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from survival_objectives.cli import _csv
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._tables import MISSING, read_table
 
@@ -163,3 +165,58 @@ def test_parquet_without_pyarrow_names_the_extra(read, monkeypatch):
     monkeypatch.setattr(pd, "read_parquet", lacking)
     with pytest.raises(CommandError, match="use: pip install pyarrow, or give a CSV"):
         read(b"PAR1", name="people.parquet")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "x,y\n1,a\n2,b\n",
+        "x,y\r\n 1 ,a \r\n2,\r\n",
+        'x;y\n1,5;"a;b"\n2;"say ""no"""\n',
+        'x;y\n"1.234,5";7 %\n2;8%\n',
+        "x,y\n+.5,007\nNA,012\nNAN,1.0",
+        "größe,ort\n1,Köln\n2,\u00a0Münster\n",
+        "x\n1\n2\n",
+    ],
+)
+def test_arrow_reads_what_is_read_line_by_line(read, monkeypatch, content):
+    quick = read(content)
+    monkeypatch.setattr(_csv, "_one_row_a_line", lambda *_: None)
+    plain = read(content)
+    assert isinstance(quick.frame.dtypes.iloc[0], pd.ArrowDtype)
+    assert pd.api.types.is_object_dtype(plain.frame.dtypes.iloc[0])
+    assert (quick.notes, quick.decimal) == (plain.notes, plain.decimal)
+    np.testing.assert_array_equal(quick.lines, plain.lines)
+    pd.testing.assert_frame_equal(quick.frame.astype(object), plain.frame)
+    for name in plain.names:
+        np.testing.assert_array_equal(quick.is_missing(name), plain.is_missing(name))
+        pd.testing.assert_series_equal(quick.texts(name), plain.texts(name))
+        for field in ("values", "wrong"):
+            np.testing.assert_array_equal(
+                getattr(quick.numbers(name), field), getattr(plain.numbers(name), field)
+            )
+
+
+def test_without_pyarrow_a_file_is_read_all_the_same(read, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "pyarrow" else found(name)
+    )
+    table = read("x,y\n1.5,a\n,b\n")
+    assert table.is_text("x")
+    assert isinstance(table.frame["x"].iloc[0], str)
+    np.testing.assert_array_equal(table.numbers("x").values, [1.5, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        ('x,y\n1,"two\nlines"\n2,b\n', [2, 4]),
+        ("x,y\n1,a\n\n2,b\n", [2, 4]),
+        ("x,y\n1,a\n,\n2,b\n", [2, 4]),
+        ("\nx,y\n1,a\n2,b\n", [3, 4]),
+        ("x,y\r1,a\r2,b\r", [2, 3]),
+    ],
+)
+def test_lines_are_counted_where_rows_and_lines_differ(read, content, lines):
+    assert read(content).lines.tolist() == lines

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
-from survival_objectives.fitted import check_same_time_unit, rounded_horizon, two_digits
-from survival_objectives.population import Population, counted
+from survival_objectives._fit.population import Population, grid_population
+from survival_objectives._model.rounding import check_same_time_unit, rounded_horizon, two_digits
 from survival_objectives.validation import check_survival_target
 
 
@@ -181,7 +181,7 @@ def test_units_by_the_median():
 @given(st.lists(st.floats(0.01, 1e6), min_size=12, max_size=40), st.booleans())
 def test_the_latest_horizon_is_rounded_up(durations, is_counted):
     target = check_survival_target((np.ones(len(durations)), durations))
-    people = counted(target, None) if is_counted else Population(target, None)
+    people = grid_population(target, None) if is_counted else Population(target, None)
     for t_max in (people.quantile(0.99), max(durations)):
         found = rounded_horizon(t_max, people)
         shared = sum(duration == t_max for duration in durations)
@@ -196,7 +196,7 @@ def test_the_latest_horizon_is_rounded_up(durations, is_counted):
 def test_a_time_that_many_share_stays():
     target = check_survival_target((np.ones(10), [1.0, 2.0, 3.0, 4.0, 5.0] + [1234.5] * 5))
     assert rounded_horizon(1234.5, Population(target, None)) == 1234.5
-    assert rounded_horizon(1234.5, counted(target, None)) == 1234.5
+    assert rounded_horizon(1234.5, grid_population(target, None)) == 1234.5
     assert rounded_horizon(3.0, Population(target, None)) == 3.0
     assert rounded_horizon(3.01, Population(target, None)) == 3.1
     assert two_digits(1289.0) == 1300.0
@@ -209,7 +209,7 @@ def test_the_latest_horizon_of_many_people_does_not_depend_on_counting(share_at_
     duration = rng.exponential(100, 60_000)
     duration[rng.random(60_000) < share_at_end] = 1234.5
     target = check_survival_target((np.ones(60_000), np.minimum(duration, 1234.5)))
-    alone, many = Population(target, None), counted(target, None)
+    alone, many = Population(target, None), grid_population(target, None)
     found = [rounded_horizon(people.quantile(0.99), people) for people in (alone, many)]
     assert found[0] == found[1] == (1234.5 if share_at_end else 460.0)
 
@@ -220,7 +220,7 @@ def test_a_late_and_rare_cause_does_not_show_in_the_saved_model(engine, tmp_path
     last = float(duration.max() * 1.2345678)
     event[0], duration[0] = 9, last
     model = boost(engine, n_estimators=3).fit(data.X, (event, duration))
-    assert last <= model._t_max <= last * 1.01
+    assert last <= model._model.frame.t_max <= last * 1.01
     model.save(tmp_path / "model")
     text = (tmp_path / "model" / "survival_boost.json").read_text()
     for known in (last, float(np.float32(last))):
@@ -231,5 +231,5 @@ def test_a_late_and_rare_cause_does_not_show_in_the_saved_model(engine, tmp_path
 
 def test_a_chosen_horizon_is_kept_to_the_last_digit(data):
     model = boost("lightgbm", n_estimators=3, horizon_max=1.23456789).fit(data.X, data.y)
-    assert model._t_max == 1.23456789
+    assert model._model.frame.t_max == 1.23456789
     assert pd.Series(model.times_).iloc[-1] == 1.23456789

@@ -1,0 +1,232 @@
+"""Checkpoints of a training: its state, and a folder with the engine's trees and JSON, no pickle.
+
+On a cluster the first worker writes them, and reads them on resume, so the folder must be one that
+every worker sees. A checkpoint records which worker trained on which partitions: the same people
+must get the same random stream for the resumed model to be that of an uninterrupted run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "Checkpoint",
+    "Checkpoints",
+    "LoopState",
+    "RoundRecord",
+    "plain_parameters",
+    "read_checkpoint",
+    "write_checkpoint",
+]
+
+_METADATA = "checkpoint.json"
+_TREES = {"events": "events.ubj", "censoring": "censoring.ubj"}
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """Held-out loss after a round."""
+
+    round: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class LoopState:
+    """State of a training between two chunks: with the same people and seed, it continues here.
+
+    Attributes
+    ----------
+    n_chunks : int
+        Chunks that are done.
+    events, censoring : bytes
+        Trees of the models; empty where there are none.
+    history, refreshed_rounds
+        As in `survival_objectives._fit.loop.BoostingLoop`.
+    """
+
+    n_chunks: int
+    events: bytes
+    censoring: bytes
+    history: tuple[RoundRecord, ...]
+    refreshed_rounds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where a training starts, and what becomes of its states.
+
+    Attributes
+    ----------
+    state : LoopState, optional
+        Where to continue.
+    every : int, optional
+        Rounds between two checkpoints. Default: none are made.
+    write : callable, optional
+        Takes each state. On a cluster one worker writes, and all make checkpoints.
+    """
+
+    state: LoopState | None = None
+    every: int | None = None
+    write: Callable[[LoopState], None] | None = None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a training must have in common with the one that it resumes.
+
+    Attributes
+    ----------
+    parameters : dict
+        Those of the estimator that change the model.
+    seed : int
+        The seed, also where none was given.
+    partitions : list of list of int
+        Partitions of each worker.
+    n_samples : list of int
+        People in each partition.
+    digests : list of str
+        Digests of the people of each partition, followed by those of ``eval_set``.
+    """
+
+    parameters: dict[str, Any]
+    seed: int
+    partitions: list[list[int]]
+    n_samples: list[int]
+    digests: list[str]
+
+    def check_resumes(self, other: Checkpoint) -> None:
+        """Raise an error that names what differs from the interrupted training."""
+        for name, value in self.parameters.items():
+            if other.parameters.get(name) != value:
+                msg = (
+                    f"The checkpoint was written with {name}={value!r}, not "
+                    f"{other.parameters.get(name)!r}. Set it back, or fit with `resume=False`."
+                )
+                raise ValueError(msg)
+        if self.n_samples != other.n_samples:
+            msg = (
+                f"The checkpoint was written with {sum(self.n_samples)} people in "
+                f"{len(self.n_samples)} partitions; here are {sum(other.n_samples)} in "
+                f"{len(other.n_samples)}, or in others. Pass the same data, or fit with "
+                "`resume=False`."
+            )
+            raise ValueError(msg)
+        if self.digests != other.digests:
+            raise ValueError(self._other_people(other))
+
+    def _other_people(self, other: Checkpoint) -> str:
+        n_partitions = len(self.n_samples)
+        differ = [
+            number
+            for number, (ours, theirs) in enumerate(zip(self.digests, other.digests, strict=False))
+            if ours != theirs
+        ]
+        where = "`eval_set`"
+        if differ and differ[0] < n_partitions:
+            where = f"partition {differ[0]}"
+        return (
+            f"The checkpoint was written with other people, or with durations in another unit "
+            f"({where} differs). Pass the same data in the same order, or fit with `resume=False`."
+        )
+
+
+def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that JSON can hold.
+
+    >>> plain_parameters({"max_depth": 4, "horizon_sampler": len})
+    {'max_depth': 4}
+    """
+    return {name: value for name, value in parameters.items() if _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False, default=_plain_number)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _plain_number(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    msg = f"{value!r} is not plain"
+    raise TypeError(msg)
+
+
+def write_checkpoint(folder: str, checkpoint: Checkpoint, state: LoopState) -> None:
+    """Write the state, whole or not at all, and remove older ones."""
+    parent = Path(folder)
+    parent.mkdir(parents=True, exist_ok=True)
+    older = _checkpoints(parent)
+    trees = {"events": state.events, "censoring": state.censoring}
+    content = {
+        **asdict(checkpoint),
+        "n_chunks": state.n_chunks,
+        "history": [[record.round, record.loss] for record in state.history],
+        "refreshed_rounds": list(state.refreshed_rounds),
+        "files": {name: hashlib.sha256(tree).hexdigest() for name, tree in trees.items()},
+    }
+    draft = Path(tempfile.mkdtemp(dir=parent, prefix=".draft-"))
+    for name, tree in trees.items():
+        (draft / _TREES[name]).write_bytes(tree)
+    (draft / _METADATA).write_text(json.dumps(content, indent=1))
+    destination = parent / f"chunk-{state.n_chunks:06d}"
+    if destination.exists():  # Of an earlier training in this folder.
+        shutil.rmtree(destination)
+    draft.rename(destination)
+    for path in older:
+        if path != destination:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def read_checkpoint(folder: str) -> tuple[Checkpoint, LoopState] | None:
+    """The latest checkpoint in a folder, or None."""
+    found = _checkpoints(Path(folder))
+    if not found:
+        return None
+    path = found[-1]
+    try:
+        content = json.loads((path / _METADATA).read_text())
+        trees = {name: (path / file).read_bytes() for name, file in _TREES.items()}
+        for name, tree in trees.items():
+            if hashlib.sha256(tree).hexdigest() != content["files"][name]:
+                msg = f"{_TREES[name]} is not the file that was written"
+                raise ValueError(msg)
+        checkpoint = Checkpoint(
+            content["parameters"],
+            content["seed"],
+            content["partitions"],
+            content["n_samples"],
+            content["digests"],
+        )
+        return checkpoint, LoopState(
+            content["n_chunks"],
+            trees["events"],
+            trees["censoring"],
+            tuple(RoundRecord(number, loss) for number, loss in content["history"]),
+            tuple(content["refreshed_rounds"]),
+        )
+    except KeyError as error:
+        msg = (
+            f"The checkpoint {str(path)!r} lacks {error}: it is damaged, or of an earlier version. "
+            "Fit with `resume=False`."
+        )
+        raise ValueError(msg) from error
+    except (OSError, ValueError, TypeError) as error:
+        msg = f"The checkpoint {str(path)!r} is damaged: {error}. Fit with `resume=False`."
+        raise ValueError(msg) from error
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("chunk-*") if (path / _METADATA).exists())

@@ -1,0 +1,160 @@
+"""What is settled before the first tree: the time axis, the latest horizons and random streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives._fit.cohort import Batches
+from survival_objectives._fit.population import Population, Reduction
+from survival_objectives._fit.schemes import CensoringScheme
+from survival_objectives._model.fitted import ModelFrame, snapshot
+from survival_objectives._model.rounding import rounded_horizon, two_digits
+from survival_objectives.censoring import KaplanMeierCensoring
+from survival_objectives.marginal import StepFunction
+from survival_objectives.stacking import (
+    TimeStacker,
+    check_causes_seen,
+    latest_weighted_horizon,
+)
+from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
+from survival_objectives.validation import Features, SurvivalTarget
+
+__all__ = [
+    "BULK_QUANTILE",
+    "RandomStreams",
+    "best_constant",
+    "coarse_censoring_curve",
+    "planned_frame",
+    "weighted_until",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+#: The share of people whose follow-up ends before nearly all horizons that are even in time.
+BULK_QUANTILE = 0.99
+
+# Steps of the marginal censoring curve that is kept with the model, which must not show when the
+# people of training left: even ones, and ones that double for times that crowd at the start.
+_EVEN_STEPS, _DOUBLING_STEPS = 64, 96
+
+
+def planned_frame(
+    population: Population, engine: str, schema: Features, parameters: Mapping[str, Any]
+) -> ModelFrame:
+    """What is known of a model before it is trained.
+
+    Times are rounded so that they show no outcome of a single person.
+
+    Parameters
+    ----------
+    population : Population
+        Outcomes of all people, in the user's time.
+    engine : str
+    schema : Features
+        Columns, without people.
+    parameters : mapping
+        Those of the estimator.
+    """
+    horizon_max = parameters["horizon_max"]
+    t_max = _latest_horizon(population.target, horizon_max)
+    if horizon_max is None:
+        t_max = rounded_horizon(t_max, population)
+    # Hardly anybody is followed for longer than this.
+    last = float(rounded_up(population.quantile(BULK_QUANTILE)))
+    is_given = horizon_max is not None or last == 0
+    return ModelFrame(
+        engine=engine,
+        schema=schema,
+        event_ids=population.target.event_ids,
+        axis=TimeAxis(event_unit(population.target, population.count)),
+        t_max=t_max,
+        last_time=t_max if is_given else min(last, t_max),
+        median_duration=two_digits(population.quantile(0.5)),
+        censoring_curve=coarse_censoring_curve(population.target, population.weight, t_max),
+        parameters=snapshot(parameters),
+    )
+
+
+def weighted_until(
+    frame: ModelFrame, population: Population, kaplan_meier: KaplanMeierCensoring, floor: float
+) -> float:
+    """The latest horizon that weights 1/G can support: later ones would rest on few people.
+
+    Outcomes of the population are at their places on the time axis.
+    """
+    last = latest_weighted_horizon(population.target, kaplan_meier.curve_, frame.axis, floor)
+    return min(float(rounded_up(last)), frame.t_max)
+
+
+def _latest_horizon(target: SurvivalTarget, horizon_max: float | None) -> float:
+    if horizon_max is not None:
+        check_causes_seen(target, float(horizon_max))
+        return float(horizon_max)
+    t_max = float(target.duration.max())
+    if t_max == 0:
+        msg = "All durations are 0, so there is no horizon to look at."
+        raise ValueError(msg)
+    return t_max
+
+
+@dataclass(frozen=True)
+class RandomStreams:
+    """Random numbers of one training, by what they are for.
+
+    Attributes
+    ----------
+    train, held_out : Generator
+        Horizons of training and of held-out people: adding held-out people changes no training row.
+    seed : int
+        Of the engine.
+    """
+
+    train: np.random.Generator
+    held_out: np.random.Generator
+    seed: int
+
+    @classmethod
+    def of(cls, generator: np.random.Generator, n_rounds_before: int | None) -> RandomStreams:
+        """Streams from one generator; a warm start continues ``n_rounds_before`` rounds."""
+        train, held_out = generator.spawn(2)
+        seed = int(generator.integers(2**30))
+        if n_rounds_before is not None:
+            # Later rounds are at other horizons, also where the seed is the same.
+            train = np.random.default_rng([seed, n_rounds_before])
+        return cls(train, held_out, seed)
+
+
+def best_constant(
+    batches: Batches,
+    stacker: TimeStacker,
+    scheme: CensoringScheme,
+    reduction: Reduction,
+    *,
+    n_samples: int,
+    reference: bool,
+) -> FloatArray:
+    """Margins of the constant with the lowest loss, from a draw of its own."""
+    everybody = batches.outcomes()
+    total = np.zeros(everybody.target.n_causes + 1)
+    for rows in batches.slices:
+        total += scheme.state_weights(everybody.take(rows), stacker)
+    share = reduction.sum(total)
+    # Half a person is the smallest probability that the data could tell from 0.
+    log_share = np.log(np.maximum(share / share.sum(), 0.5 / n_samples))
+    margins: FloatArray = log_share[1:] - log_share[0] if reference else log_share
+    return margins
+
+
+def coarse_censoring_curve(
+    target: SurvivalTarget, sample_weight: FloatArray | None, t_max: float
+) -> StepFunction:
+    """Kaplan-Meier of censoring on a fixed grid of times, which shows no person's own time."""
+    curve = KaplanMeierCensoring().fit(target, sample_weight=sample_weight).curve_
+    even = np.linspace(0, t_max, _EVEN_STEPS + 1)
+    times = np.union1d(even, np.geomspace(t_max * 2.0**-14, t_max, _DOUBLING_STEPS))
+    return StepFunction(times, curve(times), np.array(1.0))

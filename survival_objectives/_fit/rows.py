@@ -1,0 +1,241 @@
+"""Stacked rows of the people of a training, batch by batch, at drawn horizons.
+
+Horizons of a draw are either drawn once and kept, where all people are one batch in memory, or
+drawn again from the same seed whenever the rows are read, so that rows need not be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, Outcomes
+from survival_objectives._fit.population import Reduction
+from survival_objectives.marginal import StepFunction
+from survival_objectives.stacking import (
+    Role,
+    Stack,
+    TimeStacker,
+    censoring_role,
+    exit_feature,
+    stacked_matrix,
+)
+from survival_objectives.validation import Features, SurvivalTarget
+
+__all__ = ["BatchReader", "BatchRows", "Draw", "StackedPeople", "joined", "people_of_turn"]
+
+FloatArray = npt.NDArray[np.float64]
+Float32Array = npt.NDArray[np.float32]
+Matrices = Iterator[tuple[Float32Array, FloatArray]]
+
+
+@dataclass(frozen=True)
+class BatchRows:
+    """One batch of people at drawn horizons: the rows of the event and of the censoring model."""
+
+    outcomes: Outcomes
+    events: Role
+    censorings: Role
+
+    @property
+    def target(self) -> SurvivalTarget:
+        """Outcomes of the people."""
+        return self.outcomes.target
+
+    @property
+    def weight(self) -> FloatArray | None:
+        """Sample weights of the people."""
+        return self.outcomes.weight
+
+    @property
+    def n_censored(self) -> int:
+        """Number of censored people, whose exits the event model is asked about."""
+        return int(np.count_nonzero(self.target.event == 0))
+
+    def censored_position(self, person: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Position of each of these people among the censored ones."""
+        return _position(self.target.event == 0, person)
+
+    def happened_position(self, person: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Position of each of these people among those with an event."""
+        return _position(self.target.event > 0, person)
+
+
+def _position(
+    belongs: npt.NDArray[np.bool_], person: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    position: npt.NDArray[np.int64] = (np.cumsum(belongs) - 1)[person]
+    return position
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One draw of horizons for all people.
+
+    Attributes
+    ----------
+    number : int
+        Of the draw, by which its rows are found again.
+    target : int array of shape (n_rows,)
+        Observed states of the event rows of this process.
+    has_stayed, has_censored : bool
+        Whether any row of any process is event-free at its horizon, or censored by it.
+    """
+
+    number: int
+    target: npt.NDArray[Any]
+    has_stayed: bool
+    has_censored: bool
+
+
+class StackedPeople:
+    """Rows of people at drawn horizons, and at the times of their exits.
+
+    Parameters
+    ----------
+    batches : Batches
+        People with outcomes at their places on the time axis.
+    stacker : TimeStacker
+        Draws the horizons.
+    event_rows : callable
+        Makes the rows of the event model from outcomes and horizons.
+    seed : int, optional
+        Of horizons that are drawn again whenever rows are read. Default: they are drawn from the
+        stacker's own stream and kept.
+    first_draw : int, default=0
+        Number of the first draw.
+    """
+
+    def __init__(
+        self,
+        batches: Batches,
+        stacker: TimeStacker,
+        event_rows: Callable[[SurvivalTarget, Stack], Role],
+        seed: int | None = None,
+        first_draw: int = 0,
+    ) -> None:
+        self.batches, self.stacker = batches, stacker
+        self._event_rows, self._seed = event_rows, seed
+        self._kept: dict[int, list[BatchRows]] = {}
+        self._next = first_draw
+
+    def outcomes(self) -> Iterator[Outcomes]:
+        """Outcomes, batch by batch."""
+        everybody = self.batches.outcomes()
+        return (everybody.take(rows) for rows in self.batches.slices)
+
+    def draw(self, reduction: Reduction) -> Draw:
+        """Draw horizons for everybody."""
+        number = self._next
+        self._next += 1
+        if self._seed is None:
+            self._kept[number] = [self._stacked(one, self.stacker) for one in self.outcomes()]
+        targets, stayed, censored = [], False, False
+        for rows in self.rows(number):
+            targets.append(rows.events.target)
+            stayed = stayed or bool(rows.events.stayed.any())
+            censored = censored or bool(rows.censorings.target.any())
+        anywhere = reduction.sum([stayed, censored])
+        return Draw(number, joined(targets, np.int8), bool(anywhere[0]), bool(anywhere[1]))
+
+    def rows(self, number: int) -> Iterator[BatchRows]:
+        """Rows of a draw, batch by batch, without their features."""
+        if self._seed is None:
+            yield from self._kept[number]
+            return
+        for batch, outcomes in enumerate(self.outcomes()):
+            yield self._stacked(outcomes, _reseeded(self.stacker, [self._seed, number, batch]))
+
+    def _stacked(self, outcomes: Outcomes, stacker: TimeStacker) -> BatchRows:
+        target = outcomes.target
+        stack = stacker.draw(target)
+        return BatchRows(outcomes, self._event_rows(target, stack), censoring_role(target, stack))
+
+    # --------------------------------------------------------------- matrices and starting margins
+    def event_matrices(self, number: int, start: FloatArray) -> Matrices:
+        """Rows of the event model at the horizons of a draw."""
+        for (_, features), rows in zip(self.batches, self.rows(number), strict=True):
+            yield rows.events.matrix(features), np.tile(start, (rows.events.n_rows, 1))
+
+    def censoring_matrices(self, number: int, start: StepFunction) -> Matrices:
+        """Rows of the censoring model at the horizons of a draw."""
+        for (_, features), rows in zip(self.batches, self.rows(number), strict=True):
+            role = rows.censorings
+            yield role.matrix(features), start(role.horizon)[:, None]
+
+    def censored_matrices(self, start: FloatArray) -> Matrices:
+        """Censored people at the time at which they were censored, for the event model."""
+        for features, target in self._people():
+            people = np.flatnonzero(target.event == 0)
+            feature = exit_feature(target.duration[people], self.stacker.axis)
+            rows = stacked_matrix(features, people, feature)
+            yield rows, np.tile(start, (len(rows), 1))
+
+    def happened_matrices(self, start: StepFunction) -> Matrices:
+        """People with an event just before it, for the censoring model."""
+        for features, target in self._people():
+            people = np.flatnonzero(target.event > 0)
+            # An event at t is seen when censoring comes no earlier: G just before t.
+            before = exit_feature(target.duration[people], self.stacker.axis, left=True)
+            yield stacked_matrix(features, people, before), start(before)[:, None]
+
+    def _people(self) -> Iterator[tuple[Features, SurvivalTarget]]:
+        for (_, features), outcomes in zip(self.batches, self.outcomes(), strict=True):
+            yield features, outcomes.target
+
+
+class BatchReader:
+    """Reads rows of an array batch by batch, as float64."""
+
+    def __init__(self, values: npt.ArrayLike) -> None:
+        self._values = np.asarray(values)
+        self._begin = 0
+
+    def next(self, n_rows: int) -> FloatArray:
+        """The next rows."""
+        rows = self._values[self._begin : self._begin + n_rows]
+        self._begin += n_rows
+        return np.asarray(rows, dtype=np.float64)
+
+
+def joined(parts: Sequence[npt.NDArray[Any]], dtype: type) -> npt.NDArray[Any]:
+    """All batches in one array: one batch as it is, several in a smaller type.
+
+    Where people come in batches, they are many, and the rows of all batches are in memory here.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([part.astype(dtype) for part in parts])
+
+
+def people_of_turn(batches: Batches, turn: int, n_turns: int, seed: int) -> MemoryBatches:
+    """The people of one turn of ``n_turns``, with their features in memory.
+
+    They come from all batches: files are often sorted by something that matters.
+    """
+    everybody, cohorts = batches.outcomes(), []
+    for number, (place, features) in enumerate(batches):
+        order = np.random.default_rng([seed, number]).permutation(features.n_samples)
+        # Shifted by the batch: one smaller than the number of turns has nobody for some.
+        rows = np.flatnonzero((order + number) % n_turns == turn)
+        outcomes = everybody.take(place).take(rows)
+        chosen = replace(features, values=features.values[rows])
+        cohorts.append(Cohort(chosen, outcomes.target, outcomes.weight))
+    return MemoryBatches(cohorts)
+
+
+def _reseeded(stacker: TimeStacker, seed: Sequence[int]) -> TimeStacker:
+    """The same stacker with a random stream of its own."""
+    return TimeStacker(
+        stacker.n_horizons,
+        stacker.sampler,
+        horizon_max=stacker.horizon_max,
+        random_state=np.random.default_rng(seed),
+        event_times=stacker.event_times,
+        time_unit=stacker.axis.unit,
+        bulk_end=stacker.bulk_end,
+    )

@@ -1,0 +1,356 @@
+"""Training of a model on people at horizons: from batches of people to a fitted model.
+
+People in memory, on disk and on the workers of a cluster are trained by the same function. They
+differ in what it is given: `Batches`, a `Reduction`, an `Engine` and `Checkpoints`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives._fit.boosters import censoring_settings, tree_settings
+from survival_objectives._fit.calibration import calibrated_curves
+from survival_objectives._fit.checkpoint import Checkpoints
+from survival_objectives._fit.cohort import Batches, Cohort, GivenPeople
+from survival_objectives._fit.engine import Booster, Engine, TreeSettings
+from survival_objectives._fit.loop import (
+    BoostingLoop,
+    HeldOut,
+    LoopSettings,
+    Turns,
+    held_out_rows,
+)
+from survival_objectives._fit.plan import (
+    BULK_QUANTILE,
+    RandomStreams,
+    best_constant,
+    coarse_censoring_curve,
+    weighted_until,
+)
+from survival_objectives._fit.population import LocalReduction, Population, Reduction
+from survival_objectives._fit.progress import Progress
+from survival_objectives._fit.schemes import (
+    AlternatingScheme,
+    CensoringScheme,
+    GivenScheme,
+    ImputedScheme,
+    KaplanMeierScheme,
+    WeightSettings,
+)
+from survival_objectives._model.checks import check_prediction_paths
+from survival_objectives._model.curves import StepCurves
+from survival_objectives._model.fitted import ModelFrame, StackedModel, TrainingRecord
+from survival_objectives._model.forest import EngineTrees
+from survival_objectives._parameters import by_method
+from survival_objectives._progress import progress_hook
+from survival_objectives.censoring import (
+    CensoringModel,
+    KaplanMeierCensoring,
+    censoring_log_odds,
+)
+from survival_objectives.marginal import StepFunction, aalen_johansen
+from survival_objectives.stacking import HorizonSampler, TimeStacker
+
+__all__ = ["StackedSettings", "StackedTraining"]
+
+FloatArray = npt.NDArray[np.float64]
+
+#: Draws of horizons that are boosted on in turn.
+N_DRAWS = 3
+# Horizons per held-out person.
+_HELD_OUT_HORIZONS = 8
+# Rounds, times the learning rate, after which the model fills in for censored people: by then all
+# but exp(-5) of the distance to the optimum is covered.
+_MARGINAL_ROUNDS = 5.0
+
+
+@dataclass(frozen=True)
+class StackedSettings:
+    """Parameters of a training, as `survival_objectives.SurvivalBoost` describes them."""
+
+    n_estimators: int
+    learning_rate: float
+    n_horizons: int
+    horizon_sampler: str | HorizonSampler
+    refresh_every: int | None
+    censoring: str | CensoringModel
+    monotone: bool
+    time_smoothing: float
+    early_stopping_rounds: int | None
+    min_censoring_survival: float
+    horizon_max: float | None
+    verbose: bool
+
+    @classmethod
+    def of(cls, frame: ModelFrame, method: str) -> StackedSettings:
+        """Settings from the parameters of an estimator."""
+        given = by_method(frame.parameters, method, frame.engine)
+        return cls(**{name: given[name] for name in cls.__dataclass_fields__})
+
+    @property
+    def censoring_model(self) -> CensoringModel | None:
+        """A censoring model of the user's own."""
+        return None if isinstance(self.censoring, str) else self.censoring
+
+    @property
+    def n_marginal_rounds(self) -> int:
+        """Rounds in which imputed states come from the marginal curves."""
+        return int(np.ceil(min(_MARGINAL_ROUNDS / self.learning_rate, self.n_estimators / 2)))
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What is known before any model is trained; outcomes are at their places on the time axis."""
+
+    population: Population
+    streams: RandomStreams
+    kaplan_meier: KaplanMeierCensoring
+    trained_until: float
+    stacker: TimeStacker
+    censoring_start: StepFunction
+    trees: TreeSettings
+
+
+@dataclass(frozen=True)
+class StackedTraining:
+    """One training on stacked rows.
+
+    Parameters
+    ----------
+    frame : ModelFrame
+        Columns, labels, time axis and the parameters of the estimator.
+    method, reason : str
+        How censored people count, and why.
+    engine : Engine
+        Makes the boosters.
+    generator : Generator
+        Random numbers; the same in all processes that train together.
+    reduction : Reduction
+        Sums over these processes.
+    previous : StackedModel, optional
+        The model that a warm start continues.
+    n_turns : int, optional
+        Turns in which people of several batches are boosted on. Default: all people are one batch
+        in memory.
+    checkpoints : Checkpoints
+    """
+
+    frame: ModelFrame
+    method: str
+    reason: str
+    engine: Engine
+    generator: np.random.Generator
+    reduction: Reduction = field(default_factory=LocalReduction)
+    previous: StackedModel | None = None
+    n_turns: int | None = None
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+
+    def fit(
+        self,
+        batches: Batches,
+        population: Population,
+        held_out: Cohort | None = None,
+    ) -> StackedModel:
+        """Train.
+
+        Parameters
+        ----------
+        batches : Batches
+            People with relative weights.
+        population : Population
+            Outcomes of all people, in the user's time.
+        held_out : Cohort, optional
+            People whose loss is recorded, and decides when to stop early.
+        """
+        prepared = self._prepared(population)
+        axis = self.frame.axis
+        batches = batches.with_outcomes(batches.outcomes().aligned(axis))
+        scheme = self._scheme(prepared, batches.given)
+        previous = self.previous
+        model = None if previous is None else previous.booster
+        events = self.engine.new_booster(prepared.trees, model)
+        start = (
+            self._start(batches, prepared, scheme, events) if previous is None else previous.start
+        )
+        loop = self._loop(batches, prepared, events, start, scheme)
+        stream = self.reduction.stream(prepared.streams.held_out)
+        held_rows = None
+        if held_out is not None:
+            held_rows = self._held_out_rows(held_out.aligned(axis), prepared, scheme, stream)
+        n_rounds = loop.settings.n_rounds
+        with Progress(n_rounds, "loss" if held_rows is None else "held-out loss") as progress:
+            loop.on_chunk = progress.advance if self.settings.verbose else progress_hook(n_rounds)
+            loop.run(held_rows)
+        return self._result(loop, batches, prepared)
+
+    @property
+    def settings(self) -> StackedSettings:
+        """The parameters, with defaults of the method."""
+        return StackedSettings.of(self.frame, self.method)
+
+    def _prepared(self, raw: Population) -> _Prepared:
+        """The plan of this training; ``raw`` has durations in the user's time."""
+        settings, previous, frame = self.settings, self.previous, self.frame
+        population = raw.aligned(frame.axis)
+        target, weight = population.target, population.weight
+        streams = RandomStreams.of(self.generator, None if previous is None else previous.n_rounds)
+        kaplan_meier = KaplanMeierCensoring().fit(target, sample_weight=weight)
+        trained_until = frame.t_max
+        if settings.horizon_max is None and self.method != "imputed":
+            trained_until = weighted_until(
+                frame, population, kaplan_meier, settings.min_censoring_survival
+            )
+        if previous is None:
+            on_axis = coarse_censoring_curve(target, weight, frame.t_max)
+            censoring_start = censoring_log_odds(on_axis, population.n_samples)
+        else:
+            censoring_start = previous.censoring_start
+        stacker = TimeStacker(
+            settings.n_horizons,
+            settings.horizon_sampler,
+            horizon_max=trained_until,
+            random_state=self.reduction.stream(streams.train),
+            event_times=population.event_times(trained_until),
+            time_unit=frame.axis.unit,
+            bulk_end=population.quantile(BULK_QUANTILE),
+        )
+        trees = tree_settings(
+            self.engine, frame.schema, frame.n_causes, self.method, frame.parameters, streams.seed
+        )
+        return _Prepared(
+            population, streams, kaplan_meier, trained_until, stacker, censoring_start, trees
+        )
+
+    def _scheme(self, prepared: _Prepared, given: GivenPeople | None) -> CensoringScheme:
+        settings, population = self.settings, prepared.population
+        weights = WeightSettings(
+            prepared.kaplan_meier,
+            settings.min_censoring_survival,
+            settings.n_horizons,
+            self.reduction,
+        )
+        if settings.censoring_model is not None:
+            assert given is not None
+            return GivenScheme(weights, settings.censoring_model, given, self.frame.axis)
+        if self.method == "imputed" and population.has_censored:
+            return ImputedScheme(
+                weights,
+                aalen_johansen(population.target, population.weight),
+                n_marginal_rounds=settings.n_marginal_rounds,
+                seed=int(prepared.stacker.generator.integers(2**62)),
+            )
+        if self.method == "boosted" and population.has_censored:
+            former = None if self.previous is None else self.previous.censoring_trees
+            booster = self.engine.new_booster(
+                censoring_settings(prepared.trees), None if former is None else former.model
+            )
+            return AlternatingScheme(weights, booster, prepared.censoring_start)
+        return KaplanMeierScheme(weights)
+
+    def _start(
+        self, batches: Batches, prepared: _Prepared, scheme: CensoringScheme, events: Booster
+    ) -> FloatArray:
+        return best_constant(
+            batches,
+            prepared.stacker,
+            scheme,
+            self.reduction,
+            n_samples=prepared.population.n_samples,
+            reference=events.reference,
+        )
+
+    def _loop(
+        self,
+        batches: Batches,
+        prepared: _Prepared,
+        events: Booster,
+        start: FloatArray,
+        scheme: CensoringScheme,
+    ) -> BoostingLoop:
+        settings, turns = self.settings, None
+        if self.n_turns is not None:
+            turns = Turns(int(prepared.stacker.generator.integers(2**62)), self.n_turns)
+        return BoostingLoop(
+            batches,
+            prepared.stacker,
+            events,
+            start,
+            scheme,
+            LoopSettings(
+                n_rounds=settings.n_estimators - events.n_rounds,
+                refresh_every=settings.refresh_every or self.engine.refresh_every,
+                n_draws=N_DRAWS,
+                early_stopping_rounds=settings.early_stopping_rounds,
+            ),
+            self.reduction,
+            turns,
+            self.checkpoints,
+        )
+
+    def _held_out_rows(
+        self,
+        cohort: Cohort,
+        prepared: _Prepared,
+        scheme: CensoringScheme,
+        stream: np.random.Generator,
+    ) -> HeldOut:
+        last = scheme.held_out_until(prepared.trained_until)
+        stacker = TimeStacker(
+            _HELD_OUT_HORIZONS,
+            "mixture",
+            horizon_max=last,
+            random_state=stream,
+            time_unit=self.frame.axis.unit,
+        )
+        rows = held_out_rows(cohort, stacker, scheme, self.settings.min_censoring_survival)
+        n_people, total = self.reduction.sum([cohort.n_samples, rows.weight.sum()])
+        if total == 0:
+            msg = (
+                f"None of the {n_people:.0f} held-out people counts: all were censored before "
+                f"every horizon up to {last:g}, so there is no loss to stop by. Pass an "
+                "`eval_set` of people who were followed for longer."
+            )
+            raise ValueError(msg)
+        return rows
+
+    def _result(self, loop: BoostingLoop, batches: Batches, prepared: _Prepared) -> StackedModel:
+        """The trained models, after a check that they predict what they learnt."""
+        settings, scheme, trees = self.settings, loop.scheme, prepared.trees
+        native = loop.events.model(
+            loop.events.n_rounds if loop.best_round is None else loop.best_round
+        )
+        native_censoring, censoring_trees = scheme.trained_model(), None
+        if native_censoring is not None:
+            booster = self.engine.new_booster(censoring_settings(trees), native_censoring)
+            censoring_trees = EngineTrees(booster, native_censoring)
+        model = StackedModel(
+            self.frame,
+            TrainingRecord(
+                self.method,
+                self.reason,
+                history=loop.history,
+                refreshed_rounds=scheme.refreshed_rounds,
+                n_floored=scheme.n_floored,
+                n_weighted_rows=scheme.n_weighted_rows,
+            ),
+            StepCurves(self.frame.axis),
+            EngineTrees(self.engine.new_booster(trees, native), native),
+            censoring_trees,
+            loop.start,
+            prepared.censoring_start,
+        )
+        check_prediction_paths(loop.events, model, batches.resident.values, trees.engine_params)
+        if not (settings.monotone and settings.time_smoothing > 0):
+            return model
+        curves = calibrated_curves(
+            model,
+            batches,
+            prepared.population,
+            trained_until=prepared.trained_until,
+            reduction=self.reduction,
+            seed=prepared.streams.seed,
+        )
+        return replace(model, curves=curves)

@@ -1,0 +1,286 @@
+"""People that hazard models are fitted to: their features in batches, folds, and who is used.
+
+Features come in batches that may be read from disk each time; outcomes of this process are in
+memory. Where other processes hold more people, they make the same calls, and counts of all people
+come from a `Reduction`.
+
+Up to 50 000 people everybody is used, in up to 8 rows and the last one, and folds are held out in
+turn. The error of a model of more people falls more slowly than its cost rises, so that above
+
+    n_rows = 450 000 (n / 50 000)^(1/2)                                                        (80)
+
+rows are aimed at: first with fewer rows per person, then, from two rows besides the last, with a
+random part of the people. One part of the people is held out once instead of folds in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives._fit.population import Reduction
+from survival_objectives.hazards import LOCAL
+from survival_objectives.validation import Features
+
+__all__ = [
+    "ALL_ROWS",
+    "CROSS_FITTED_PEOPLE",
+    "FeatureBatches",
+    "HazardPeople",
+    "InMemory",
+    "RowBudget",
+    "most_rounds",
+    "one_held_out_part",
+    "stratified_folds",
+]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+#: Rows of all intervals, whatever the number of people.
+ALL_ROWS = "all"
+#: Up to so many people, folds are held out in turn and everybody has all rows of the default.
+CROSS_FITTED_PEOPLE = 50_000
+_ROWS_PER_PERSON, _LEAST_ROWS_PER_PERSON = 8, 2
+# Most rounds of boosting up to this many people, and above.
+_MOST_ROUNDS, _MOST_ROUNDS_ABOVE = 300, 1000
+# Share of the people who are held out where there are no folds, and the most of them.
+_HELD_OUT_SHARE, _MOST_HELD_OUT = 0.1, 50_000
+
+
+class FeatureBatches(Protocol):
+    """Features of people, batch by batch, in the same order whenever they are read."""
+
+    def __iter__(self) -> Iterator[tuple[slice, Features]]:
+        """Numbers of people, which follow one another, with their features."""
+        ...
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """One batch of people in memory."""
+
+    features: Features
+
+    def __iter__(self) -> Iterator[tuple[slice, Features]]:
+        yield slice(0, self.features.n_samples), self.features
+
+
+@dataclass(frozen=True)
+class _OneAfterTheOther:
+    """Batches of several groups of people, numbered through."""
+
+    groups: Sequence[FeatureBatches]
+    sizes: Sequence[int]
+
+    def __iter__(self) -> Iterator[tuple[slice, Features]]:
+        first = 0
+        for group, size in zip(self.groups, self.sizes, strict=True):
+            for people, features in group:
+                yield slice(first + people.start, first + people.stop), features
+            first += size
+
+
+@dataclass(frozen=True)
+class HazardPeople:
+    """People of this process with their outcomes on the axis of the knots.
+
+    Attributes
+    ----------
+    batches : FeatureBatches
+    event : int32 array of shape (n_samples,)
+        0 = censored, 1..K = causes.
+    place : float64 array of shape (n_samples,)
+    weight : float64 array of shape (n_samples,), or None
+        With a mean of 1.
+    knots : float64 array of shape (M + 1,)
+    n_causes : int
+    """
+
+    batches: FeatureBatches
+    event: npt.NDArray[np.int32]
+    place: FloatArray
+    weight: FloatArray | None
+    knots: FloatArray
+    n_causes: int
+
+    @property
+    def n_samples(self) -> int:
+        """Number of people."""
+        return len(self.event)
+
+    @property
+    def n_intervals(self) -> int:
+        """Number of intervals between knots, M."""
+        return len(self.knots) - 1
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether all features are one batch in memory."""
+        return isinstance(self.batches, InMemory)
+
+    def weights(self, chosen: IntArray) -> FloatArray | None:
+        """Weights of some people."""
+        return None if self.weight is None else self.weight[chosen]
+
+    def features(self, chosen: npt.NDArray[np.integer[Any]]) -> Features:
+        """Features of some people, whose numbers rise, in memory."""
+        if isinstance(self.batches, InMemory) and len(chosen) == self.n_samples:
+            return self.batches.features
+        values, schema = None, None
+        for people, features in self.batches:
+            first, last = np.searchsorted(chosen, [people.start, people.stop])
+            if values is None:
+                values = np.empty((len(chosen), features.values.shape[1]), np.float32)
+                schema = features
+            values[first:last] = features.values[chosen[first:last] - people.start]
+        assert values is not None
+        assert schema is not None
+        return replace(schema, values=values)
+
+    def take(self, chosen: IntArray) -> HazardPeople:
+        """Some people, whose numbers rise, with their features in memory."""
+        return replace(
+            self,
+            batches=InMemory(self.features(chosen)),
+            event=self.event[chosen],
+            place=self.place[chosen],
+            weight=self.weights(chosen),
+        )
+
+    def followed_by(self, others: HazardPeople) -> HazardPeople:
+        """These people and others after them."""
+        weight = None
+        if self.weight is not None or others.weight is not None:
+            weight = np.concatenate(
+                [
+                    np.ones(group.n_samples) if group.weight is None else group.weight
+                    for group in (self, others)
+                ]
+            )
+        return replace(
+            self,
+            batches=_OneAfterTheOther(
+                (self.batches, others.batches), (self.n_samples, others.n_samples)
+            ),
+            event=np.concatenate([self.event, others.event]),
+            place=np.concatenate([self.place, others.place]),
+            weight=weight,
+        )
+
+
+@dataclass(frozen=True)
+class RowBudget:
+    """How many people are used, and in how many rows.
+
+    Attributes
+    ----------
+    n_rows : int or None
+        Most rows per person besides the last; None for all.
+    people_share : float
+        Share of the people who are used.
+    """
+
+    n_rows: int | None
+    people_share: float
+
+    @classmethod
+    def of(cls, n_people: float, rows_per_person: int | str | None) -> RowBudget:
+        """The budget of so many people in all.
+
+        Parameters
+        ----------
+        n_people : float
+            Of all processes.
+        rows_per_person : int, "all" or None
+            What is wanted; None follows equation (80).
+
+        Examples
+        --------
+        >>> RowBudget.of(50_000, None)
+        RowBudget(n_rows=8, people_share=1.0)
+        >>> RowBudget.of(200_000, None)
+        RowBudget(n_rows=3, people_share=1.0)
+        >>> RowBudget.of(5_000_000, None)
+        RowBudget(n_rows=2, people_share=0.3)
+        """
+        if rows_per_person == ALL_ROWS:
+            return cls(None, 1.0)
+        if rows_per_person is not None:
+            return cls(int(rows_per_person), 1.0)
+        if n_people <= CROSS_FITTED_PEOPLE:
+            return cls(_ROWS_PER_PERSON, 1.0)
+        per_person = (_ROWS_PER_PERSON + 1) * np.sqrt(CROSS_FITTED_PEOPLE / n_people)
+        n_rows = max(_LEAST_ROWS_PER_PERSON, int(np.floor(per_person + 1e-9)) - 1)
+        return cls(n_rows, min(1.0, float(round(per_person / (n_rows + 1), 6))))
+
+    def chosen(self, n_samples: int, generator: np.random.Generator) -> IntArray | None:
+        """Numbers of the people of a process who are used; None for all."""
+        if self.people_share == 1.0:
+            return None
+        n_chosen = int(np.ceil(self.people_share * n_samples))
+        return np.sort(generator.choice(n_samples, n_chosen, replace=False))
+
+
+def most_rounds(n_people: float) -> int:
+    """Most rounds of boosting of so many people; those who are held out choose how many it takes.
+
+    >>> most_rounds(10_000), most_rounds(1_000_000)
+    (300, 1000)
+    """
+    return _MOST_ROUNDS if n_people <= CROSS_FITTED_PEOPLE else _MOST_ROUNDS_ABOVE
+
+
+def stratified_folds(
+    event: npt.NDArray[np.int32],
+    n_folds: int,
+    generator: np.random.Generator,
+    reduction: Reduction = LOCAL,
+    n_causes: int | None = None,
+) -> IntArray:
+    """A random fold per person, with the people of each event spread evenly over the folds.
+
+    People of a cause that fewer people have than there are folds get -1: they are never held out,
+    so that every model knows all causes. So do those of a cause that only one fold has, as may
+    happen where each of several processes has a few of them.
+    """
+    n_causes = int(event.max(initial=0)) if n_causes is None else n_causes
+    count = reduction.sum(np.bincount(event, minlength=n_causes + 1))
+    fold = np.full(len(event), -1)
+    for cause in np.unique(event):
+        members = generator.permutation(np.flatnonzero(event == cause))
+        first = generator.integers(n_folds)
+        if count[cause] >= n_folds:
+            fold[members] = (np.arange(len(members)) + first) % n_folds
+    cell = event[fold >= 0] * n_folds + fold[fold >= 0]
+    size = (n_causes + 1) * n_folds
+    in_fold = reduction.sum(np.bincount(cell, minlength=size)).reshape(-1, n_folds)
+    alone = np.flatnonzero((in_fold > 0).sum(axis=1) == 1)
+    fold[np.isin(event, alone)] = -1
+    return fold
+
+
+def one_held_out_part(
+    event: npt.NDArray[np.int32],
+    n_causes: int,
+    generator: np.random.Generator,
+    reduction: Reduction = LOCAL,
+) -> IntArray:
+    """0 for a random part of the people, which is held out, and -1 for the others.
+
+    It is about a tenth of the people of each event, and at most 50 000 in all. Nobody with a cause
+    of fewer than ten people is held out.
+    """
+    count = reduction.sum(np.bincount(event, minlength=n_causes + 1))
+    share = min(_HELD_OUT_SHARE, _MOST_HELD_OUT / count.sum())
+    fold = np.full(len(event), -1)
+    for cause in np.unique(event):
+        members = generator.permutation(np.flatnonzero(event == cause))
+        n_held = int(share * len(members) + generator.random())
+        if count[cause] * _HELD_OUT_SHARE >= 1:
+            fold[members[:n_held]] = 0
+    return fold

@@ -1,0 +1,144 @@
+"""Checks of a model that has just been trained: that it predicts what it learnt, and something.
+
+Curves are computed in two ways, by the engine for a few people and by `Forest` for many. Both must
+agree whatever the settings of the engine were.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives._model.fitted import StackedModel
+from survival_objectives.losses import probabilities
+
+__all__ = ["check_prediction_paths", "warn_if_constant", "warn_if_floored"]
+
+FloatArray = npt.NDArray[np.float64]
+Float32Array = npt.NDArray[np.float32]
+
+_MOST_PEOPLE = 8
+_MOST_STEPS = 64
+_TOLERANCE = 1e-5
+_FLOORED_SHARE = 0.1
+
+
+def check_prediction_paths(
+    trained: Any, fitted: StackedModel, values: Float32Array, engine_params: Mapping[str, Any]
+) -> None:
+    """Raise a RuntimeError where ways of predicting the same probability differ by over 1e-5.
+
+    Parameters
+    ----------
+    trained : Booster
+        The booster that was trained.
+    fitted : StackedModel
+        The model that predicts: the engine's single model, and its trees.
+    values : array of shape (n_samples, n_features)
+        Features of people, of whom a few are looked at.
+    engine_params : mapping
+        The user's settings, to be named in the error.
+    """
+    forest, n_rounds = fitted.trees.forest(), fitted.n_rounds
+    people = _few(values)
+    steps = np.unique(
+        np.linspace(0, forest.n_steps - 1, min(forest.n_steps, _MOST_STEPS)).astype(np.int64)
+    )
+    begin = forest.representatives()
+    end = np.append(np.nextafter(begin[1:], np.float32(-np.inf)), 2 * begin[-1] + 1)
+    end = np.maximum(begin, end)
+
+    def proba(margins: npt.ArrayLike) -> FloatArray:
+        return probabilities(
+            np.asarray(margins, np.float64) + fitted.start, reference=fitted.trees.reference
+        )
+
+    rows, later = _stacked(people, begin[steps]), _stacked(people, end[steps])
+    expected = proba(fitted.trees.contribution(rows))
+    found = {
+        "its chunks of rounds, as they were trained": proba(
+            trained.contribution(rows, 0, n_rounds)
+        ),
+        "itself at another time between the same two splits on time": proba(
+            fitted.trees.contribution(later)
+        ),
+    }
+    if forest.is_readable:
+        margins = forest.step_margins(people)[:, steps]
+        found["the trees that are read off it"] = proba(
+            margins.transpose(2, 1, 0).reshape(len(rows), -1)
+        )
+    for other, values_of_other in found.items():
+        difference = float(np.abs(values_of_other - expected).max())
+        if not difference <= _TOLERANCE:
+            msg = (
+                f"The trained model and {other} differ by up to {difference:.2g} in their "
+                f"probabilities, so that predictions cannot be relied on. {_way_out(engine_params)}"
+            )
+            raise RuntimeError(msg)
+
+
+def _way_out(engine_params: Mapping[str, Any]) -> str:
+    if engine_params:
+        names = ", ".join(map(repr, engine_params))
+        return f"Leave out settings from `engine_params` ({names}) to find the one to blame."
+    return "Please report it, with the version of the engine."
+
+
+def _few(values: Float32Array) -> Float32Array:
+    """Some of the people, of whom half have missing values if any have, and one of missing only."""
+    incomplete = np.flatnonzero(np.isnan(values).any(axis=1))[: _MOST_PEOPLE // 2]
+    n_others = min(len(values), _MOST_PEOPLE - 1 - len(incomplete))
+    others = np.linspace(0, len(values) - 1, n_others).astype(np.int64)
+    unknown = np.full((1, values.shape[1]), np.nan, np.float32)
+    return np.concatenate([values[incomplete], values[others], unknown])
+
+
+def _stacked(people: Float32Array, times: Float32Array) -> Float32Array:
+    rows = np.empty((len(people) * len(times), people.shape[1] + 1), np.float32)
+    rows[:, :-1] = np.repeat(people, len(times), axis=0)
+    rows[:, -1] = np.tile(times, len(people))
+    return rows
+
+
+def warn_if_constant(gains: FloatArray, values: Float32Array, stacklevel: int) -> None:
+    """Warn where no tree splits on a feature, so that everybody has the same curve.
+
+    Parameters
+    ----------
+    gains : array of shape (n_features,)
+        What splits on each feature gained.
+    values : array of shape (n_samples, n_features)
+        Features in training; where they do not vary, nothing could be learnt from them.
+    stacklevel : int
+        As in `warnings.warn`, seen from the caller.
+    """
+    if gains.any() or not _vary(values):
+        return
+    msg = (
+        "No feature was worth a split, so everybody gets the same curve. If the features should "
+        "matter, lower `min_leaf_people` or `min_split_gain`, or raise `n_estimators`."
+    )
+    warnings.warn(msg, UserWarning, stacklevel=stacklevel + 1)
+
+
+def _vary(values: Float32Array) -> bool:
+    first = values[:1]
+    return bool(((values != first) & ~(np.isnan(values) & np.isnan(first))).any())
+
+
+def warn_if_floored(n_floored: int, n_rows: int, floor: float, stacklevel: int) -> bool:
+    """Warn, and say so, where the floor of G limits the weight of over a tenth of the rows."""
+    if n_floored <= _FLOORED_SHARE * n_rows:
+        return False
+    msg = (
+        f"min_censoring_survival={floor:g} limits the weight of {n_floored} of {n_rows} rows "
+        f"({n_floored / n_rows:.0%}): so few people are still seen at late horizons that "
+        'probabilities there are biased. Set `censoring="imputed"`, or lower `horizon_max`.'
+    )
+    warnings.warn(msg, UserWarning, stacklevel=stacklevel + 1)
+    return True

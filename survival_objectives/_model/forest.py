@@ -1,0 +1,294 @@
+r"""Curves of a forest that splits on time, without a pass per time.
+
+The path to a leaf says between which times it holds: two thresholds of the time feature, the same
+for everybody. So a person's margin is a step function whose breaks are the forest's thresholds on
+time,
+
+    f(t | x) = sum over leaves l of value_l [x reaches l] [lower_l <= t < upper_l],             (12)
+
+where x reaches l if it passes all splits on the way that are not on time. `Forest.step_margins`
+adds each leaf's value where its interval starts and takes it away where it ends, for all people
+that reach it at once; a running sum over the breaks then gives every curve at every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["EngineTrees", "Forest", "Tree", "averaged_incidence", "monotone_incidence"]
+
+FloatArray = npt.NDArray[np.float64]
+Float32Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One binary tree; node 0 is the root.
+
+    Attributes
+    ----------
+    feature : sequence of int
+        Column that a node splits on; -1 at leaves.
+    threshold : sequence of float
+        A row goes left if its value is below it (at most it, where the forest says so).
+    left, right : sequences of int
+        Children.
+    nan_left : sequence of bool
+        Whether a missing value goes left.
+    categories : dict of int to frozenset of int
+        For a node that splits on a category: the codes that go left.
+    value : sequence of float or of tuples
+        At leaves: what they add, to the margins ``first_margin`` and on.
+    first_margin : int
+    zero_is_missing : sequence of bool, optional
+        Whether a node takes 0 for a missing value.
+    """
+
+    feature: Sequence[int]
+    threshold: Sequence[float]
+    left: Sequence[int]
+    right: Sequence[int]
+    nan_left: Sequence[bool]
+    categories: dict[int, frozenset[int]]
+    value: Sequence[Sequence[float]]
+    first_margin: int
+    zero_is_missing: Sequence[bool] | None = None
+
+
+class Forest:
+    """Trees of a trained model, with time as the last column.
+
+    Parameters
+    ----------
+    trees : sequence of Tree
+    n_margins : int
+    time_column : int
+    at_most : bool
+        Whether a row goes left when its value equals the threshold (LightGBM, CatBoost) or only
+        when it is below (XGBoost).
+    breaks : array, optional
+        Thresholds on time, for a model whose trees only its engine can evaluate.
+    """
+
+    def __init__(
+        self,
+        trees: Sequence[Tree],
+        n_margins: int,
+        time_column: int,
+        *,
+        at_most: bool,
+        breaks: npt.ArrayLike | None = None,
+    ) -> None:
+        self.trees = trees
+        self.n_margins = n_margins
+        self.time_column = time_column
+        self.at_most = at_most
+        self.is_readable = breaks is None
+        if breaks is None:
+            breaks = [
+                threshold
+                for tree in trees
+                for feature, threshold in zip(tree.feature, tree.threshold, strict=True)
+                if feature == time_column
+            ]
+        self.breaks = np.unique(np.asarray(breaks, dtype=np.float64))
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps of every curve."""
+        return len(self.breaks) + 1
+
+    def interval(self, times: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Which of the len(breaks) + 1 steps each time falls into."""
+        feature = np.asarray(times, dtype=np.float32).astype(np.float64)
+        return np.searchsorted(self.breaks, feature, side="left" if self.at_most else "right")
+
+    def representatives(self) -> Float32Array:
+        """A float32 time inside each step: the first one, except in the step before all breaks."""
+        if len(self.breaks) == 0:
+            return np.zeros(1, np.float32)
+        breaks = self.breaks.astype(np.float32)
+        before = np.nextafter(breaks, np.float32(-np.inf))
+        begins = breaks
+        if self.at_most:
+            # A step begins just above its break, which need not be a float32 number.
+            is_above = breaks.astype(np.float64) > self.breaks
+            begins = np.where(is_above, breaks, np.nextafter(breaks, np.float32(np.inf)))
+            before = np.where(is_above, before, breaks)
+        return np.concatenate([before[:1], begins])
+
+    def step_margins(self, values: Float32Array) -> FloatArray:
+        """Margins of people on every step, (n_margins, n_steps, n_samples).
+
+        Parameters
+        ----------
+        values : float32 array of shape (n_samples, n_features)
+            Without the time.
+        """
+        columns = np.ascontiguousarray(values.T)
+        missing = np.isnan(columns)
+        sums = np.zeros((self.n_margins, len(self.breaks) + 2, len(values)))
+        for tree in self.trees:
+            self._add(tree, columns, missing, sums)
+        sums = sums[:, :-1]
+        np.cumsum(sums, axis=1, out=sums)
+        return sums
+
+    def _add(
+        self,
+        tree: Tree,
+        columns: Float32Array,
+        missing: npt.NDArray[np.bool_],
+        sums: FloatArray,
+    ) -> None:
+        n_steps = len(self.breaks) + 1
+        everybody = np.ones(columns.shape[1], bool)
+        # (node, who reaches it, first step, step after the last)
+        waiting = [(0, everybody, 0, n_steps)]
+        while waiting:
+            node, reached, first, last = waiting.pop()
+            feature = tree.feature[node]
+            if feature < 0:
+                for offset, value in enumerate(tree.value[node]):
+                    added = value * reached
+                    margin = sums[tree.first_margin + offset]
+                    margin[first] += added
+                    margin[last] -= added
+            elif feature == self.time_column:
+                # Steps up to the one that ends at the threshold go left, the others right.
+                middle = int(np.searchsorted(self.breaks, tree.threshold[node])) + 1
+                if first < middle:
+                    waiting.append((tree.left[node], reached, first, min(middle, last)))
+                if middle < last:
+                    waiting.append((tree.right[node], reached, max(middle, first), last))
+            else:
+                goes_left = self._goes_left(tree, node, columns[feature], missing[feature])
+                waiting.append((tree.left[node], reached & goes_left, first, last))
+                waiting.append((tree.right[node], reached & ~goes_left, first, last))
+
+    def _goes_left(
+        self,
+        tree: Tree,
+        node: int,
+        column: Float32Array,
+        missing: npt.NDArray[np.bool_],
+    ) -> npt.NDArray[np.bool_]:
+        if node in tree.categories:
+            goes_left = np.isin(column, list(tree.categories[node]))
+        elif self.at_most:
+            goes_left = column.astype(np.float64) <= tree.threshold[node]
+        else:
+            goes_left = column < np.float32(tree.threshold[node])
+        if tree.zero_is_missing is not None and tree.zero_is_missing[node]:
+            missing = missing | (column == 0)
+        return np.where(missing, tree.nan_left[node], goes_left)
+
+
+class EngineTrees:
+    """A finished model of an engine, evaluated by the engine or, once read, by `Forest`.
+
+    Parameters
+    ----------
+    booster : Booster
+        That of an adapter, which holds ``model``.
+    model : object, optional
+        The engine's own model.
+    """
+
+    def __init__(self, booster: Any, model: Any = None) -> None:
+        self.booster, self.model = booster, model
+        self._read: Forest | None = None
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds of boosting."""
+        return int(self.booster.n_rounds)
+
+    @property
+    def reference(self) -> bool:
+        """Whether margins are log-odds against the event-free state, which then has none."""
+        return bool(self.booster.reference)
+
+    def forest(self) -> Forest:
+        """The trees, read when first asked for."""
+        if self._read is None:
+            self._read = self.booster.forest()
+        return self._read
+
+    def contribution(self, rows: Float32Array) -> FloatArray:
+        """Sum of all trees on rows of features and time, (n_rows, n_margins)."""
+        return np.asarray(self.booster.contribution(rows, 0, self.n_rounds), np.float64)
+
+    def shap_values(self, rows: Float32Array) -> FloatArray:
+        """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
+        return np.asarray(self.booster.shap_values(rows), np.float64)
+
+    def importances(self) -> FloatArray:
+        """What splits on each column gained, the time last."""
+        return np.asarray(self.booster.importances(), np.float64)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, Any]]:
+        # A pickle leaves the trees out: they are read again from the engine's model.
+        return type(self), (self.booster, self.model)
+
+
+def monotone_incidence(incidence: FloatArray) -> FloatArray:
+    r"""Incidences on consecutive steps, made non-decreasing.
+
+    Each cause gets the mean of two monotone curves that enclose it and equal it where it is
+    monotone already, the running maximum from the start and the running minimum from the end:
+
+        F~_k(t) = (max_{u <= t} F_k(u) + min_{u >= t} F_k(u)) / 2.                             (13)
+
+    Where the causes of a person would then sum to more than 1 at the end, they are scaled to 1.
+
+    Parameters
+    ----------
+    incidence : array of shape (n_causes, n_steps, n_samples)
+
+    Returns
+    -------
+    array of the same shape
+    """
+    forward = np.maximum.accumulate(incidence, axis=1)
+    backward = np.minimum.accumulate(incidence[:, ::-1], axis=1)[:, ::-1]
+    smoothed: FloatArray = (forward + backward) / 2
+    total = smoothed[:, -1].sum(axis=0)
+    smoothed /= np.maximum(total, 1.0)
+    return smoothed
+
+
+def averaged_incidence(
+    incidence: FloatArray, breaks: FloatArray, times: FloatArray, radius: FloatArray
+) -> FloatArray:
+    r"""Incidences averaged over a window of times, (n_causes, n_times, n_samples).
+
+        F^_k(t) = 1/(2r) int_{t-r}^{t+r} F~_k(u) du                                            (14)
+
+    Trees know little about where between two thresholds something happens: a step is an average
+    over the horizons in it. The window spreads its jumps. Where r is 0 it is the step itself.
+
+    Parameters
+    ----------
+    incidence : array of shape (n_causes, n_steps, n_samples)
+        Values between breaks, non-decreasing.
+    breaks : array of shape (n_steps - 1,)
+    times, radius : arrays of shape (n_times,)
+        t and r of each window. Where neither end of the window falls in time, no incidence does.
+    """
+    low = np.searchsorted(breaks, times - radius, side="right")
+    high = np.searchsorted(breaks, times + radius, side="right")
+    # Jumps are added up rather than areas: where nothing happens, the result is exactly constant.
+    moments = np.zeros_like(incidence)
+    np.cumsum(np.diff(incidence, axis=1) * breaks[None, :, None], axis=1, out=moments[:, 1:])
+    before, after = incidence[:, low], incidence[:, high]
+    end, width = (times + radius)[None, :, None], 2 * radius[None, :, None]
+    gained = end * (after - before) - (moments[:, high] - moments[:, low])
+    share = np.divide(gained, width, out=np.zeros_like(gained), where=width > 0)
+    averaged: FloatArray = np.clip(before + share, before, after)
+    return averaged
