@@ -452,6 +452,12 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
 
     # --------------------------------------------------------------------------------- prediction
     @property
+    def fitted_model(self) -> FittedModel:
+        """What was fitted, for code that saves, exports or moves models."""
+        check_is_fitted(self)
+        return self._model
+
+    @property
     def _schema(self) -> Features:
         return self._model.schema
 

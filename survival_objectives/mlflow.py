@@ -190,9 +190,8 @@ def _signature(model: Any) -> Any:
         shape = (-1, model.n_features_in_)
         inputs = types.Schema([types.TensorSpec(np.dtype(np.float64), shape)])
     else:
-        inputs = types.Schema(
-            [types.ColSpec(anything, name) for name in model.fitted_model.schema.names]
-        )
+        names = model.fitted_model.schema.names
+        inputs = types.Schema([types.ColSpec(anything, name) for name in names])
     curves = types.TensorSpec(np.dtype(np.float64), (-1, len(model.event_ids_), -1))
     times = types.ParamSpec("times", "double", model.times_.tolist(), shape=(-1,))
     return models.ModelSignature(inputs, types.Schema([curves]), types.ParamSchema([times]))
