@@ -11,20 +11,21 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.checkpoint import (
     Checkpoint,
     Checkpoints,
     LoopState,
     write_checkpoint,
 )
-from survival_objectives._fit.cohort import Cohort, MemoryBatches, split_cohort
+from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, split_cohort
 from survival_objectives._fit.population import (
     MAX_TIMES,
     Population,
@@ -32,7 +33,8 @@ from survival_objectives._fit.population import (
     outcome_counts,
     population_of_counts,
 )
-from survival_objectives._fit.stacked import StackedFit, StackedSettings, StackedTraining
+from survival_objectives._fit.training import Training
+from survival_objectives._model.fitted import FittedModel, snapshot
 from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters._people_digest import cohort_digest
@@ -177,20 +179,20 @@ def is_running(training: str) -> bool:
 # ---------------------------------------------------------------------------------------- training
 @dataclass(frozen=True)
 class Plan:
-    """One training, the same on every worker."""
+    """One training, the same on every worker; its name and tracker are set when it begins."""
 
-    training: str
     parameters: dict[str, Any]
     schema: Features
     event_ids: npt.NDArray[np.int64]
     seed: int
-    tracker: dict[str, Any]
     timeout: int
-    previous: StackedFit | None
+    previous: FittedModel | None
     checkpoint: Checkpoint
     checkpoint_folder: str | None
     checkpoint_every: int
     resume: LoopState | None
+    training: str = ""
+    tracker: dict[str, Any] = field(default_factory=dict)
 
 
 class TrainingCancelled(RuntimeError):  # noqa: N818  It is not an error.
@@ -199,15 +201,21 @@ class TrainingCancelled(RuntimeError):  # noqa: N818  It is not an error.
 
 def train(
     rank: int, parts: list[Cohort], held_out: list[Cohort] | None, plan: Plan
-) -> StackedFit | None:
+) -> FittedModel | None:
     """Train on this worker's people; the first worker returns what was learnt."""
     worker = distributed.get_worker()
     with _registered(plan.training), _communicator(rank, plan):
-        result = _fit(parts, held_out, plan, worker)
-    return result.portable if rank == 0 else None
+        model = _fit(parts, held_out, plan, worker)
+    if rank > 0:
+        return None
+    # Boosters of this process stay here; threads are those of the client's parameters.
+    model = model.with_frame(parameters=snapshot(plan.parameters))
+    return model.wrapped(finished_boosters(model.frame, model.record.method))
 
 
-def _fit(parts: list[Cohort], held_out: list[Cohort] | None, plan: Plan, worker: Any) -> StackedFit:
+def _fit(
+    parts: list[Cohort], held_out: list[Cohort] | None, plan: Plan, worker: Any
+) -> FittedModel:
     reduction, parameters = CollectiveReduction(), dict(plan.parameters)
     if parameters["n_jobs"] is None:
         parameters["n_jobs"] = worker.state.nthreads
@@ -217,18 +225,24 @@ def _fit(parts: list[Cohort], held_out: list[Cohort] | None, plan: Plan, worker:
     held = None
     if held_out is not None:
         held = Cohort.joined(_counted(held_out), plan.schema, plan.event_ids)
-    elif parameters["early_stopping_rounds"] is not None:
-        people, held = _split(people, parameters["validation_fraction"], generator, reduction)
     booster = partial(_boosting_xgboost.Booster, before_round=_cancellation(worker))
-    training = StackedTraining(
-        StackedSettings.of(parameters),
+    training = Training(
+        parameters,
         replace(_boosting_xgboost.ENGINE, booster=booster),
         generator,
         reduction,
         plan.previous,
         checkpoints=_checkpoints(plan, reduction),
     )
-    return training.fit(MemoryBatches([people]), held)
+    split = None
+    if parameters["early_stopping_rounds"] is not None:
+        split = partial(
+            _split,
+            fraction=parameters["validation_fraction"],
+            generator=generator,
+            reduction=reduction,
+        )
+    return training.fit(MemoryBatches([people]), held, split=split)
 
 
 def _counted(parts: Sequence[Cohort]) -> list[Cohort]:
@@ -237,12 +251,15 @@ def _counted(parts: Sequence[Cohort]) -> list[Cohort]:
 
 
 def _split(
-    people: Cohort,
+    batches: Batches,
+    *,
     fraction: float,
     generator: np.random.Generator,
     reduction: CollectiveReduction,
-) -> tuple[Cohort, Cohort]:
+) -> tuple[Batches, Cohort]:
     """Training people and held-out people of this worker, where it has enough."""
+    assert isinstance(batches, MemoryBatches)
+    people = batches.cohorts[0]
     if reduction.n_workers == 1 or round(fraction * people.n_samples) >= 1:
         people, held = split_cohort(people, fraction, generator)
     else:
@@ -254,7 +271,7 @@ def _split(
             "Pass `eval_set`, or set `early_stopping_rounds=None`."
         )
         raise ValueError(msg)
-    return people, held
+    return MemoryBatches([people]), held
 
 
 def _checkpoints(plan: Plan, reduction: CollectiveReduction) -> Checkpoints:

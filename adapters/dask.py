@@ -33,7 +33,7 @@ import numbers
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.checkpoint import (
     Checkpoint,
     LoopState,
@@ -48,7 +49,7 @@ from survival_objectives._fit.checkpoint import (
     read_checkpoint,
 )
 from survival_objectives._fit.cohort import Cohort
-from survival_objectives._fit.stacked import StackedFit
+from survival_objectives._model.fitted import FittedModel
 from survival_objectives.adapters._dask_cluster import (
     Training,
     WorkerLostError,
@@ -113,8 +114,8 @@ class DaskSurvivalBoost(SurvivalBoost):
     Notes
     -----
     ``n_jobs`` are threads per worker; by default those that Dask gives it. A ``horizon_sampler``
-    that is a function gets the people of one worker at a time. ``verbose`` shows in the logs of the
-    workers.
+    that is a function gets the people of one worker at a time. ``verbose`` shows in the workers'
+    logs.
 
     Partitions that are in memory are trained on where they are. Others are loaded by the workers in
     contiguous blocks, so that the same data, seed and number of workers give the same model.
@@ -196,7 +197,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         if resume and self.checkpoint_folder is None:
             msg = "`resume=True` needs the `checkpoint_folder` of the interrupted training."
             raise ValueError(msg)
-        is_warm_start = bool(self.warm_start) and hasattr(self, "booster_")
+        is_warm_start = bool(self.warm_start) and self.__sklearn_is_fitted__()
         if is_warm_start:
             self._check_warm_start()
         client = _connected(client)
@@ -247,11 +248,11 @@ class DaskSurvivalBoost(SurvivalBoost):
         else:
             groups = _regrouped(found[0], people.n_partitions, client)
         with people.loaded(client, groups) as parts:
-            result = self._trained(
+            model = self._trained(
                 client, groups, parts, people.schema, held_out, found, is_warm_start
             )
-        self._take_result(result)
-        self._warn_about_result(result, people.schema.values)
+        self._set_model(model)
+        self._warn_about_model(people.schema)
 
     def _trained(
         self,
@@ -262,7 +263,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         held_out: _Collection | None,
         found: tuple[Checkpoint, LoopState] | None,
         is_warm_start: bool,
-    ) -> StackedFit:
+    ) -> FittedModel:
         summaries = gather(client, client.map(summary, parts, pure=False), list(groups))
         n_samples = [n_people for n_people, _ in summaries]
         event_ids = self.event_ids_ if is_warm_start else None
@@ -297,11 +298,7 @@ class DaskSurvivalBoost(SurvivalBoost):
                 groups,
                 parts,
                 held_parts,
-                schema,
-                event_ids,
-                checkpoint,
-                state,
-                is_warm_start,
+                self._plan(schema, event_ids, checkpoint, state, is_warm_start),
             )
 
     def _digests(self, client: Any, parts: list[Any], workers: list[str]) -> list[str]:
@@ -318,14 +315,10 @@ class DaskSurvivalBoost(SurvivalBoost):
         groups: dict[str, list[int]],
         parts: list[Any],
         held_parts: list[list[Any]] | None,
-        schema: Features,
-        event_ids: npt.NDArray[np.int64],
-        checkpoint: Checkpoint,
-        state: LoopState | None,
-        is_warm_start: bool,
-    ) -> StackedFit:
+        plan: Plan,
+    ) -> FittedModel:
         with Training(client, list(groups), self.timeout) as training:
-            plan = self._plan(training, schema, event_ids, checkpoint, state, is_warm_start)
+            plan = replace(plan, training=training.name, tracker=training.tracker)
             tasks = [
                 client.submit(
                     train,
@@ -341,7 +334,7 @@ class DaskSurvivalBoost(SurvivalBoost):
                 )
                 for rank, (worker, block) in enumerate(groups.items())
             ]
-            result: StackedFit = gather(client, tasks, list(groups))[0]
+            result: FittedModel = gather(client, tasks, list(groups))[0]
         return result
 
     def _found_checkpoint(
@@ -391,7 +384,6 @@ class DaskSurvivalBoost(SurvivalBoost):
 
     def _plan(
         self,
-        training: Training,
         schema: Features,
         event_ids: npt.NDArray[np.int64],
         checkpoint: Checkpoint,
@@ -399,14 +391,12 @@ class DaskSurvivalBoost(SurvivalBoost):
         is_warm_start: bool,
     ) -> Plan:
         return Plan(
-            training=training.name,
             parameters={**self._local_parameters(), "random_state": None},
             schema=schema,
             event_ids=event_ids,
             seed=checkpoint.seed,
-            tracker=training.tracker,
             timeout=int(self.timeout),
-            previous=self._as_fit() if is_warm_start else None,
+            previous=self._model if is_warm_start else None,
             checkpoint=checkpoint,
             checkpoint_folder=self.checkpoint_folder,
             checkpoint_every=self._checkpoint_every(),
@@ -419,17 +409,17 @@ class DaskSurvivalBoost(SurvivalBoost):
     # --------------------------------------------------------------------------------- prediction
     def to_local(self) -> SurvivalBoost:
         """The fitted model as a plain SurvivalBoost, which needs no cluster."""
-        check_is_fitted(self, "booster_")
+        check_is_fitted(self)
         model = SurvivalBoost(**self._local_parameters())
-        model._take_fitted(self)
+        model._set_model(_local(self._model))
         return model
 
     @classmethod
     def from_local(cls, model: SurvivalBoost) -> DaskSurvivalBoost:
         """A fitted XGBoost SurvivalBoost that predicts for Dask collections."""
-        check_is_fitted(model, "booster_")
+        check_is_fitted(model)
         copy = cls(**model.get_params())
-        copy._take_fitted(model)
+        copy._set_model(_local(model._model))
         return copy
 
     def save(self, path: Any) -> None:
@@ -809,6 +799,11 @@ def _part_score(model: SurvivalBoost, part: Cohort, last: float) -> tuple[float,
     total = float(part.n_samples if part.weight is None else part.weight.sum())
     y = (part.target.event_ids[part.target.event], part.target.duration)
     return model._score(part.features, y, part.weight, last) * total, total
+
+
+def _local(model: FittedModel) -> FittedModel:
+    """The model with boosters of its own."""
+    return model.wrapped(finished_boosters(model.frame, model.record.method))
 
 
 def _connected(client: Any) -> Any:

@@ -16,7 +16,7 @@ class DisplayMixin:
     def _facts(self) -> dict[str, str]:
         """Engine, people, events, treatment of censoring and horizon, as far as they are known."""
         model: Any = self
-        if not hasattr(model, "booster_"):
+        if not model.__sklearn_is_fitted__():
             return {}
         facts = {"engine": f"{model.engine_}, {model.n_estimators_} rounds"}
         counts = getattr(model, "n_events_", None)
@@ -28,6 +28,10 @@ class DisplayMixin:
         else:
             facts["events"] = ", ".join(names[1:])
         facts["censoring"] = str(model.censoring_method_)
+        weights = getattr(model, "member_weights_", None)
+        if weights is not None:
+            shown = ", ".join(f"{kind} {weight:.2f}" for kind, weight in weights.items())
+            facts["censoring"] += f" ({shown})"
         facts["horizon"] = f"{model.times_[-1]:g}"
         return facts
 

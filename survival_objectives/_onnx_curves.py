@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._hazard_models import HazardModel, Mixture
+from survival_objectives._model.curves import CurveShape, KnotCurves
+from survival_objectives._model.forest import Forest, averaged_incidence
+from survival_objectives._model.mixture import HazardModel, Mixture
 from survival_objectives._onnx_graph import Graph, forest_margins
 from survival_objectives._version import __version__
-from survival_objectives.curves import CurveShape, KnotCurves
 from survival_objectives.hazards_linear import FARTHEST, MISSING, LinearDesign
 from survival_objectives.time_axis import ANSWER_SHARE, UNIT_ROUNDING, TimeAxis
-from survival_objectives.trees import Forest, averaged_incidence
 from survival_objectives.validation import Features
 
 __all__ = ["CurveGraph", "Exportable", "StackedTrees", "column_name", "level_text"]

@@ -4,7 +4,7 @@ A tree that splits on features and on time is the sum of trees that split on fea
 leaves hold for an interval of time each: a split on time puts the trees of its two sides next to
 each other, a split on a feature joins those of its two sides in pairs. A leaf adds its value where
 its interval begins and takes it away where it ends; a running sum over the steps then gives the
-margins of all steps, as in `survival_objectives.trees`.
+margins of all steps, as in `survival_objectives._model.forest`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives.trees import Forest, Tree
+from survival_objectives._model.forest import Forest, Tree
 
 __all__ = ["Graph", "forest_margins"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import numbers
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,9 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from survival_objectives import persistence
 from survival_objectives._display import DisplayMixin
-from survival_objectives._fit.calibration import ENGINE_ROWS, PREDICTION_SIZE, TrainedTrees
 from survival_objectives._fit.cohort import (
+    Batches,
     Cohort,
     MemoryBatches,
     checked_eval_set,
@@ -25,35 +24,26 @@ from survival_objectives._fit.cohort import (
 )
 from survival_objectives._fit.engine import (
     ENGINES,
-    Engine,
-    TreeSettings,
     engine,
     engine_to_use,
     installed_engine,
     is_installed,
 )
-from survival_objectives._fit.plan import TimePlan
 from survival_objectives._fit.population import LocalReduction
-from survival_objectives._fit.stacked import (
-    METHODS,
-    StackedFit,
-    StackedSettings,
-    StackedTraining,
-    censoring_settings,
-)
-from survival_objectives.censoring import BoostedCensoring, CensoringModel
-from survival_objectives.curves import CurveShape
-from survival_objectives.fitted import FittedSettings
-from survival_objectives.fitted_checks import warn_if_constant, warn_if_floored
+from survival_objectives._fit.training import Training
+from survival_objectives._hazard_people import ALL_ROWS
+from survival_objectives._model import files
+from survival_objectives._model.checks import warn_if_constant, warn_if_floored
+from survival_objectives._model.fitted import FittedModel, MarginalCensoring
+from survival_objectives._model.mixture import HazardMixture
+from survival_objectives._parameters import METHODS, by_method
+from survival_objectives.censoring import CensoringModel
 from survival_objectives.horizon_view import view_at
 from survival_objectives.limits import check_limits
-from survival_objectives.marginal import StepFunction
 from survival_objectives.metrics import integrated_brier_score
-from survival_objectives.onnx_export import Exportable, OnnxMixin, StackedTrees
+from survival_objectives.onnx_export import Exportable, OnnxMixin, exportable
 from survival_objectives.outcomes import EVENT_FREE, named_outcomes, survival_outcomes
-from survival_objectives.stacking import HorizonSampler, TimeStacker, stacked_matrix
-from survival_objectives.time_axis import TimeAxis
-from survival_objectives.trees import Forest
+from survival_objectives.stacking import HorizonSampler, TimeStacker
 from survival_objectives.validation import (
     Features,
     check_choice,
@@ -72,12 +62,10 @@ __all__ = ["ENGINES", "SurvivalBoost"]
 logger = logging.getLogger("survival_objectives")
 
 FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
-_PREDICTION_SIZE, _ENGINE_ROWS = PREDICTION_SIZE, ENGINE_ROWS
 _N_TIMES = 101
-# Frames from the caller of `fit` to where it is warned.
-_CALLER = 3
+# Calls from `fit` to where training warns.
+_CALLER = 4
 
 
 class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[misc]
@@ -150,7 +138,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     random_state : int, Generator, RandomState or None
         Seed. The same seed and number of threads give the same model, bit for bit.
     n_jobs : int, optional
-        Threads. Default: the engine's.
+        Threads; -1 for all that the process may use. Default: as many of them as there is work for.
     verbose : int, default=0
         Whether to show progress on standard error.
     engine_params : dict, optional
@@ -203,22 +191,25 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         self,
         engine: str = "xgboost",
         *,
-        n_estimators: int = 200,
-        learning_rate: float = 0.05,
+        n_estimators: int | None = None,
+        learning_rate: float | None = None,
         max_depth: int = 4,
         n_horizons: int = 5,
         horizon_sampler: str | HorizonSampler = "mixture",
         refresh_every: int | None = None,
-        censoring: str | CensoringModel = "auto",
+        censoring: str = "auto",
         monotone: bool = True,
         time_smoothing: float = 0.03,
         early_stopping_rounds: int | None = None,
         validation_fraction: float = 0.1,
         min_censoring_survival: float = 0.05,
-        min_leaf_people: float = 5.0,
-        min_split_gain: float = 2.0,
-        max_features: float = 0.5,
+        min_leaf_people: float | None = None,
+        min_split_gain: float | None = None,
+        max_features: float | None = None,
         horizon_max: float | None = None,
+        linear: bool = True,
+        n_folds: int = 2,
+        rows_per_person: int | str | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -242,6 +233,9 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         self.min_split_gain = min_split_gain
         self.max_features = max_features
         self.horizon_max = horizon_max
+        self.linear = linear
+        self.n_folds = n_folds
+        self.rows_per_person = rows_per_person
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -252,12 +246,8 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     n_estimators_: int
     censoring_: CensoringModel
     censoring_method_: str
-    _censoring_booster: Any
-    # Two digits of the median duration; None in a model that was saved without it.
-    _median_duration: float | None
-    _fitted: FittedSettings
-    _shape: CurveShape
-    _axis: TimeAxis
+    _model: FittedModel
+    # How a part of the people learns about the others, where they train on several machines.
 
     # ---------------------------------------------------------------------------------- training
     def fit(
@@ -303,16 +293,15 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         if names is not None and eval_set is not None and len(eval_set) == 2:
             eval_set = eval_set[0], named_outcomes(eval_set[1], names=names, censored=censored)[0]
         self._check_parameters()
-        is_warm_start = bool(self.warm_start) and hasattr(self, "booster_")
+        is_warm_start = bool(self.warm_start) and self.__sklearn_is_fitted__()
         if is_warm_start:
             self._check_warm_start()
-        settings = StackedSettings.of(self.get_params(deep=False))
-        keep_given = settings.censoring_model is not None
+        keep_given = not isinstance(self.censoring, str)
         people = Cohort.checked(
             X,
             y,
             sample_weight,
-            like=self._schema if is_warm_start else None,
+            like=self._model.schema if is_warm_start else None,
             event_ids=self.event_ids_ if is_warm_start else None,
             keep_given=keep_given,
         )
@@ -324,36 +313,83 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         held_out = None
         if eval_set is not None:
             held_out = checked_eval_set(eval_set, people, keep_given=keep_given)
-        elif self.early_stopping_rounds is not None:
-            people, held_out = split_cohort(people, self.validation_fraction, generator)
-        training = StackedTraining(
-            settings,
+        previous = self._model if is_warm_start else None
+        if not is_warm_start:
+            self._forget()
+        training = Training(
+            self._own_parameters(),
             engine(self.engine_ if is_warm_start else installed_engine(self.engine)),
             generator,
-            previous=self._as_fit() if is_warm_start else None,
+            previous=previous,
         )
-        if not is_warm_start:
-            # Whatever stops the training, no mixture of an old and a new model is left behind.
-            self.__dict__.pop("booster_", None)
-        result = training.fit(MemoryBatches([people]), held_out, given=people.given)
-        self._take_result(result)
-        self._warn_about_result(result, people.features.values)
-        self.n_events_ = counts
-        if names is not None or not is_warm_start:
-            self._event_names = names and tuple(names[label] for label in self.event_ids_)
+        split = partial(_split, fraction=self.validation_fraction, generator=generator)
+        model = training.fit(
+            MemoryBatches([people]),
+            held_out,
+            split=None if self.early_stopping_rounds is None else split,
+        )
+        event_names = names and tuple(names[label] for label in model.frame.event_ids)
+        if names is None and previous is not None:
+            event_names = previous.frame.event_names
+        self._set_model(model.with_frame(event_names=event_names).with_record(n_events=counts))
+        self._warn_about_model(people.features)
         return self
+
+    def _own_parameters(self) -> dict[str, Any]:
+        """Parameters of this class, without those of a child."""
+        return {name: getattr(self, name) for name in SurvivalBoost._get_param_names()}
+
+    def _forget(self) -> None:
+        """Whatever stops a training, no mixture of an old and a new model is left behind."""
+        for name in ("_model", "booster_"):
+            self.__dict__.pop(name, None)
+
+    def _warn_about_model(self, features: Features) -> None:
+        """Warn the caller of `fit` where probabilities are biased, or the same for everybody."""
+        record, floor = self._model.record, self.min_censoring_survival
+        is_known = warn_if_floored(record.n_floored, record.n_weighted_rows, floor, _CALLER)
+        if record.n_floored and not is_known:
+            logger.info(
+                "min_censoring_survival=%g limits the weight of %d of %d rows.",
+                floor,
+                record.n_floored,
+                record.n_weighted_rows,
+            )
+        warn_if_constant(self._model.importances(), features.values, _CALLER)
+
+    def _set_model(self, model: FittedModel) -> None:
+        """Take a trained model, and show what it is in public attributes."""
+        frame, record = model.frame, model.record
+        self._model = model
+        self.engine_, self.event_ids_, self.times_ = frame.engine, frame.event_ids, frame.times
+        self.booster_, self.n_estimators_ = model.booster, model.n_rounds
+        self.censoring_ = model.censoring
+        self.censoring_method_, self.censoring_reason_ = record.method, record.reason
+        self.history_, self.refreshed_rounds_ = record.history, record.refreshed_rounds
+        self.n_floored_ = record.n_floored
+        self.n_features_in_ = frame.schema.n_features
+        names = frame.schema.names
+        some = {
+            "feature_names_in_": None if names is None else np.array(names, dtype=object),
+            "n_events_": record.n_events,
+            "member_weights_": model.member_weights if isinstance(model, HazardMixture) else None,
+        }
+        for name, value in some.items():
+            self.__dict__.pop(name, None)
+            if value is not None:
+                setattr(self, name, value)
 
     @property
     def event_names_(self) -> tuple[str, ...]:
         """Names of the states, "event-free" first: those of text events, else "cause 1" etc."""
-        names: tuple[str, ...] | None = getattr(self, "_event_names", None)
+        names = self._model.frame.event_names
         if names is not None:
             return names
         return (EVENT_FREE, *(f"cause {label}" for label in self.event_ids_[1:]))
 
     def _state(self, cause: Any) -> int:
         """Position of the curve of a cause, by its label or its name; 0 is event-free."""
-        check_is_fitted(self, "booster_")
+        check_is_fitted(self)
         if isinstance(cause, str):
             check_choice(cause, "cause", self.event_names_)
             return self.event_names_.index(cause)
@@ -362,13 +398,16 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
 
     def _check_parameters(self) -> None:
         check_choice(self.engine, "engine", tuple(ENGINES))
-        for name in ("n_estimators", "max_depth", "n_horizons"):
+        for name in ("max_depth", "n_horizons", "n_folds"):
             check_positive_int(getattr(self, name), name)
-        for name in ("refresh_every", "early_stopping_rounds"):
+        for name in ("n_estimators", "refresh_every", "early_stopping_rounds"):
             if getattr(self, name) is not None:
                 check_positive_int(getattr(self, name), name)
-        check_fraction(self.learning_rate, "learning_rate", zero=False)
-        check_fraction(self.max_features, "max_features", zero=False)
+        if self.rows_per_person not in (None, ALL_ROWS):
+            check_positive_int(self.rows_per_person, "rows_per_person")
+        for name in ("learning_rate", "max_features"):
+            if getattr(self, name) is not None:
+                check_fraction(getattr(self, name), name, zero=False)
         check_fraction(self.time_smoothing, "time_smoothing", one=False)
         check_fraction(self.validation_fraction, "validation_fraction", zero=False, one=False)
         check_fraction(self.min_censoring_survival, "min_censoring_survival", zero=False)
@@ -377,18 +416,19 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         TimeStacker(self.n_horizons, self.horizon_sampler, horizon_max=self.horizon_max)
         for name, types, wanted in (
             ("monotone", (bool, np.bool_), "True or False"),
+            ("linear", (bool, np.bool_), "True or False"),
             ("warm_start", (bool, np.bool_), "True or False"),
             ("n_jobs", (numbers.Integral, type(None)), "a number of threads, -1 for all, or None"),
             ("engine_params", (Mapping, type(None)), "a dict or None"),
-            ("min_leaf_people", (numbers.Real,), "a number >= 0"),
-            ("min_split_gain", (numbers.Real,), "a number >= 0"),
+            ("min_leaf_people", (numbers.Real, type(None)), "a number >= 0, or None"),
+            ("min_split_gain", (numbers.Real, type(None)), "a number >= 0, or None"),
         ):
             if not isinstance(getattr(self, name), types):
                 msg = f"`{name}` must be {wanted}; got {getattr(self, name)!r}."
                 raise TypeError(msg)
         for name in ("min_leaf_people", "min_split_gain"):
             value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
+            if value is not None and not (np.isfinite(value) and value >= 0):
                 msg = f"`{name}` must be finite and >= 0; got {value!r}."
                 raise ValueError(msg)
         used = engine(engine_to_use(self.engine))
@@ -402,160 +442,22 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
                 f'Use `engine="{self.engine_}"`, or set `warm_start=False`.'
             )
             raise ValueError(msg)
-        if self.n_estimators <= self.n_estimators_:
+        given = by_method(self.get_params(deep=False), self.censoring_method_, self.engine_)
+        if given["n_estimators"] <= self.n_estimators_:
             msg = (
-                f"`n_estimators` is {self.n_estimators}, but the model to go on with has "
+                f"`n_estimators` is {given['n_estimators']}, but the model to go on with has "
                 f"{self.n_estimators_} rounds already. Raise it, or set `warm_start=False`."
             )
             raise ValueError(msg)
 
-    def _as_fit(self) -> StackedFit:
-        """What a warm start continues from."""
-        return StackedFit(
-            engine=self.engine_,
-            schema=self._schema,
-            event_ids=self.event_ids_,
-            plan=TimePlan(self._t_max, self.times_, self._axis, self._median_duration),
-            method=self.censoring_method_,
-            model=self.booster_,
-            censoring_model=self._censoring_booster,
-            n_estimators=self.n_estimators_,
-            start=self._start,
-            censoring_curve=self._censoring_curve,
-            censoring_start=self._censoring_start,
-            shape=self._shape,
-        )
-
-    def _take_result(self, result: StackedFit) -> None:
-        """Set all fitted attributes."""
-        self.engine_, self.censoring_method_ = result.engine, result.method
-        self._schema, self.event_ids_ = result.schema, result.event_ids
-        self.n_features_in_ = result.schema.n_features
-        if result.schema.names is not None:
-            self.feature_names_in_ = np.array(result.schema.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        plan = result.plan
-        self._t_max, self.times_, self._axis = plan.t_max, plan.times, plan.axis
-        self._median_duration = plan.median_duration
-        self._start, self._shape = result.start, result.shape
-        self._censoring_curve = result.censoring_curve
-        self._censoring_start = result.censoring_start
-        self.history_, self.refreshed_rounds_ = result.history, result.refreshed_rounds
-        self.n_floored_, self.n_estimators_ = result.n_floored, result.n_estimators
-        self.booster_, self._censoring_booster = result.model, result.censoring_model
-        self._remember_settings()
-        if result.events is None:
-            self._restore_models()
-        else:
-            self._set_events(result.events, result.forest)
-            self._set_censoring(self._adapter())
-
-    def _take_fitted(self, other: SurvivalBoost) -> None:
-        """Take over all fitted attributes of another estimator."""
-        settings = {*other.get_params(), *self.get_params()}
-        for name in [name for name in vars(self) if name not in settings]:
-            delattr(self, name)
-        learnt = {name: value for name, value in vars(other).items() if name not in settings}
-        self.__dict__.update(learnt)
-        self._restore_models()
-
-    def _warn_about_result(self, result: StackedFit, values: Float32Array) -> None:
-        """Warn the caller of `fit` where probabilities are biased, or the same for everybody."""
-        floor, n_rows = self.min_censoring_survival, result.n_weighted_rows
-        is_known = warn_if_floored(result.n_floored, n_rows, floor, _CALLER)
-        if result.n_floored and not is_known:
-            logger.info(
-                "min_censoring_survival=%g limits the weight of %d of %d rows.",
-                floor,
-                result.n_floored,
-                n_rows,
-            )
-        warn_if_constant(self._events.importances()[:-1], values, _CALLER)
-
-    def _remember_settings(self) -> None:
-        """Keep the parameters that the model is fitted with: later ones do not change it."""
-        names = SurvivalBoost._get_param_names()
-        self._fitted = FittedSettings.of({name: getattr(self, name) for name in names})
-
-    def _set_events(self, events: Any, forest: Forest | None = None) -> None:
-        self._events = events
-        self._forest = _Forest(events, forest)
-
-    def _set_censoring(self, adapter: Engine) -> None:
-        given = self._fitted.parameters["censoring"]
-        if not isinstance(given, str):
-            self.censoring_ = given
-            return
-        if self._censoring_booster is None:
-            self.censoring_ = _Curve(self._censoring_curve)
-            return
-        settings = self._censoring_settings(0, self._fitted.parameters)
-        booster = adapter.new_booster(settings, self._censoring_booster)
-        self.censoring_ = BoostedCensoring(
-            _Margin(booster), self._censoring_start, self._schema, self._axis
-        )
-
-    def _adapter(self) -> Engine:
-        return engine(self.engine_)
-
-    def _tree_settings(
-        self, n_causes: int, seed: int, parameters: Mapping[str, Any] | None = None
-    ) -> TreeSettings:
-        """Settings of the trees from ``parameters``; without them, from those of a training."""
-        given = self.get_params(deep=False) if parameters is None else parameters
-        return TreeSettings.of(given, self._schema, n_causes, seed)
-
-    def _restore_models(self) -> None:
-        """Wrap the engine's own models, with the settings that they were fitted with."""
-        adapter = self._adapter()
-        settings = self._tree_settings(len(self.event_ids_) - 1, 0, self._fitted.parameters)
-        self._set_events(adapter.new_booster(settings, self.booster_))
-        self._set_censoring(adapter)
-
-    def _censoring_settings(
-        self, seed: int, parameters: Mapping[str, Any] | None = None
-    ) -> TreeSettings:
-        return censoring_settings(self._tree_settings(1, seed, parameters))
-
     # --------------------------------------------------------------------------------- prediction
-    def _curves(self, features: Features, times: FloatArray) -> FloatArray:
-        """Event-free probability and incidences, (n_samples, K + 1, n_times)."""
-        forest = self._forest()
-        curves = np.empty((features.n_samples, len(self.event_ids_), len(times)))
-        for people in self._parts(features.n_samples, len(times)):
-            proba = self._step_probabilities(features.values[people])
-            if self._fitted.monotone:
-                incidence = self._shape.incidence(proba[1:], forest, times)
-                curves[people, 1:] = incidence.transpose(2, 0, 1)
-                curves[people, 0] = np.maximum(1 - incidence.sum(axis=0), 0).T
-            else:
-                at = forest.interval(self._axis.answering(times))
-                curves[people] = proba[:, at].transpose(2, 0, 1)
-        if self._fitted.monotone:
-            at_start = times <= 0
-            curves[:, :, at_start] = 0.0
-            curves[:, 0, at_start] = 1.0
-        return curves
+    @property
+    def _schema(self) -> Features:
+        return self._model.schema
 
-    def _parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
-        """People whose curves fit into memory together."""
-        yield from self._trees().parts(n_samples, n_times, _PREDICTION_SIZE)
-
-    def _trees(self) -> TrainedTrees:
-        return TrainedTrees(
-            self._events, self._forest(), self._start, self.n_estimators_, self._fitted.monotone
-        )
-
-    def _step_probabilities(
-        self, values: Float32Array, engine_rows: int | None = None
-    ) -> FloatArray:
-        """Probabilities of all states on every step, (K + 1, n_steps, n_samples).
-
-        Up to ``engine_rows`` rows the engine evaluates the trees, if these can be read at all.
-        """
-        limit = _ENGINE_ROWS if engine_rows is None else engine_rows
-        return self._trees().step_probabilities(values, engine_rows=limit)
+    def _checked(self, X: Any) -> Features:
+        check_is_fitted(self)
+        return check_features(X, like=self._model.schema)
 
     def predict_cumulative_incidence(
         self,
@@ -590,22 +492,13 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
             Index 0 is the probability of being event-free, index k the incidence of
             ``event_ids_[k]``; they sum to 1.
         """
-        check_is_fitted(self, "booster_")
-        features = check_features(X, like=self._schema)
+        features = self._checked(X)
         times = self.times_ if times is None else check_times(times)
         if conditional_after is None:
-            curves = self._curves(features, times)
+            curves = self._model.incidence(features, times)
         else:
-            if not self._fitted.monotone:
-                msg = (
-                    "`conditional_after` needs `monotone=True`: where an incidence falls, what is "
-                    "to come after a time would be negative."
-                )
-                raise ValueError(msg)
             known = _one_time(conditional_after, "conditional_after")
-            curves = _given_event_free(
-                self._curves(features, np.append(times, known)), times, known
-            )
+            curves = self._model.conditional_incidence(features, times, known)
         if cause is not None:
             curves = curves[:, self._state(cause)]
             return pd.DataFrame(curves, _index(X), _time_index(times)) if as_frame else curves
@@ -617,7 +510,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     @property
     def _column_names(self) -> list[Any]:
         """What frames call the states: names where training had them, else labels."""
-        named = getattr(self, "_event_names", None)
+        named = self._model.frame.event_names
         return self.event_ids_.tolist() if named is None else list(named)
 
     def predict_survival_function(
@@ -645,7 +538,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
 
         The horizon defaults to the middle of ``times_``. A frame has a column per state.
         """
-        check_is_fitted(self, "booster_")
+        check_is_fitted(self)
         if time_horizon is None:
             time_horizon = float(self.times_[len(self.times_) // 2])
         time_horizon = _one_time(time_horizon, "time_horizon")
@@ -667,40 +560,17 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         The default is the median. Several quantiles give a column each; a frame has their values as
         columns.
         """
-        check_is_fitted(self, "booster_")
-        if np.ndim(quantile) == 0 and not as_frame:
-            return self._one_quantile(X, quantile)
+        features = self._checked(X)
         quantiles = [
             check_fraction(q, "quantile", zero=False, one=False) for q in np.ravel(quantile)
         ]
         if not quantiles:
             msg = "`quantile` is empty. Give at least one, such as [0.25, 0.5, 0.75]."
             raise ValueError(msg)
-        features = check_features(X, like=self._schema)
-        found = np.column_stack([self._one_quantile(features, value) for value in quantiles])
+        found = self._model.quantiles(features, quantiles)
         if not as_frame:
-            return found
+            return found[:, 0] if np.ndim(quantile) == 0 else found
         return pd.DataFrame(found, _index(X), pd.Index(quantiles, name="quantile"))
-
-    def _one_quantile(self, X: Any, quantile: Any) -> FloatArray:
-        quantile = check_fraction(quantile, "quantile", zero=False, one=False)
-        features = check_features(X, like=self._schema)
-        forest = self._forest()
-        edges = self._shape.edges(forest, self._t_max)
-        # At time 0 itself everybody is event-free.
-        at: FloatArray = np.concatenate([[np.finfo(np.float32).tiny], edges[1:]])
-        found = np.empty(features.n_samples)
-        for people in self._parts(features.n_samples, len(edges)):
-            event = 1 - self._curves(_rows(features, people), at)[:, 0]
-            reached = event >= quantile
-            first = reached.argmax(axis=1)
-            row, last = np.arange(len(event)), np.maximum(first - 1, 0)
-            after, before = event[row, first], event[row, last]
-            share = np.ones(len(event))
-            np.divide(quantile - before, after - before, out=share, where=after > before)
-            time = self._shape.inside(edges, first, share)
-            found[people] = np.where(reached.any(axis=1), time, np.inf)
-        return found
 
     def predict_restricted_mean_time(
         self, X: Any, horizon: float | None = None, *, cause: int | str | None = None
@@ -718,26 +588,45 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
             instead, the area under its incidence. Event-free time and the times lost to all causes
             add up to the horizon.
         """
-        check_is_fitted(self, "booster_")
+        features = self._checked(X)
         horizon = float(self.times_[-1]) if horizon is None else _one_time(horizon, "horizon")
-        index = 0
-        if cause is not None:
-            if not isinstance(cause, str):
-                check_choice(cause, "cause", self.event_ids_[1:].tolist())
-            index = self._state(cause)
-        features = check_features(X, like=self._schema)
-        times, weight = self._shape.integral(self._forest(), horizon)
-        area = np.empty(features.n_samples)
-        for people in self._parts(features.n_samples, len(times)):
-            area[people] = self._curves(_rows(features, people), times)[:, index] @ weight
-        return area
+        state = 0 if cause is None else self._state(cause)
+        if cause is not None and state == 0:
+            names = ", ".join(map(repr, self.event_names_[1:]))
+            msg = (
+                f"`cause` is {cause!r}, the event-free state: leave it out for event-free time, or "
+                f"choose from {', '.join(map(str, self.event_ids_[1:]))} ({names})."
+            )
+            raise ValueError(msg)
+        return self._model.restricted_mean(features, horizon, state)
+
+    def predict_hazard(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Hazards of the intervals between knots, and the knots, of a model of hazards.
+
+        Returns
+        -------
+        hazard : float64 array of shape (n_samples, K, M)
+            Probability of each cause in an interval, given that one is event-free at its beginning.
+        knots : float64 array of shape (M + 1,)
+            Interval m lies between knots m (not included) and m + 1. Where time has whole units
+            and events happen in unit 0, the first knot is one unit before.
+        """
+        features = self._checked(X)
+        if not isinstance(self._model, HazardMixture):
+            msg = (
+                f"`predict_hazard` needs a model of hazards; this one has censoring_method_="
+                f'{self.censoring_method_!r}. Train with `censoring="hazards"`, or take '
+                "differences of `predict_cumulative_incidence`."
+            )
+            raise ValueError(msg)
+        return self._model.hazard(features)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the integrated Brier score, a mean over causes and the event-free curve.
 
         Higher is better. Weights come from the marginal censoring of the training people.
         """
-        check_is_fitted(self, "booster_")
+        check_is_fitted(self)
         check_paired(X, y, sample_weight)
         y, _ = named_outcomes(y, names=self.event_names_)
         target = check_survival_target(y, event_ids=self.event_ids_)
@@ -748,14 +637,14 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         times = np.linspace(0, min(last_seen, self.times_[-1]), _N_TIMES + 1)[1:-1]
         return -float(
             integrated_brier_score(
-                _Curve(self._censoring_curve),
+                MarginalCensoring(self._model.frame.censoring_curve),
                 (self.event_ids_[target.event], target.duration),
                 self.predict_cumulative_incidence(X, times),
                 times,
                 average="all",
                 sample_weight=sample_weight,
                 event_ids=self.event_ids_,
-                min_censoring_survival=self._fitted.min_censoring_survival,
+                min_censoring_survival=self._model.frame.parameters["min_censoring_survival"],
             )
         )
 
@@ -807,7 +696,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         """
         from survival_objectives.plots import plot_stacked_incidence
 
-        check_is_fitted(self, "booster_")
+        check_is_fitted(self)
         X = person.to_frame().T.infer_objects() if isinstance(person, pd.Series) else person
         X = X if hasattr(X, "shape") else np.asarray(X)
         if len(X) != 1:
@@ -822,8 +711,8 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     @property
     def feature_importances_(self) -> FloatArray:
         """Share of each feature in what the trees gained, the time left out; sums to 1."""
-        check_is_fitted(self, "booster_")
-        gains = self._events.importances()[:-1]
+        check_is_fitted(self)
+        gains = self._model.importances()
         total = gains.sum()
         shares: FloatArray = gains / total if total > 0 else np.full(len(gains), 1 / len(gains))
         return shares
@@ -838,13 +727,8 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
             log-odds of each cause against being event-free (with CatBoost and several causes: of
             each state, up to a constant).
         """
-        check_is_fitted(self, "booster_")
-        features = check_features(X, like=self._schema)
-        time = np.full(features.n_samples, _one_time(time_horizon, "time_horizon"), np.float32)
-        rows = stacked_matrix(features, np.arange(features.n_samples), time)
-        values = np.array(self._events.shap_values(rows), dtype=np.float64)
-        values[:, :, -1] += self._start
-        return values
+        features = self._checked(X)
+        return self._model.shap_values(features, _one_time(time_horizon, "time_horizon"))
 
     # -------------------------------------------------------------------------------- persistence
     def save(self, path: Any) -> None:
@@ -852,8 +736,11 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
 
         The parameters are those that the model was fitted with.
         """
-        check_is_fitted(self, "booster_")
-        persistence.save(self, path)
+        check_is_fitted(self)
+        # These concern a next training only.
+        latest = {"verbose": self.verbose, "warm_start": self.warm_start}
+        parameters = {**self._model.frame.parameters, **latest}
+        files.save(self._model.with_frame(parameters=parameters), path)
 
     @classmethod
     def load(cls, path: Any, *, isolated: bool = False) -> SurvivalBoost:
@@ -874,25 +761,16 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         -------
         SurvivalBoost
         """
-        model: SurvivalBoost = persistence.load(cls, path, isolated=isolated)
+        fitted = files.load(path, checked_parameters, isolated=isolated)
+        model = cls(**fitted.frame.parameters)
+        model._set_model(fitted)
         return model
 
     def _exportable(self) -> Exportable:
-        return Exportable(
-            self._schema,
-            tuple(self.event_ids_.tolist()),
-            self.event_names_,
-            self._axis,
-            self._shape,
-            StackedTrees(
-                self._forest(), self._start, self._events.reference, self._fitted.monotone
-            ),
-            self._curves,
-            float(self.times_[-1]),
-        )
+        return exportable(self._model, self.event_names_)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "booster_")
+        return hasattr(self, "_model")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -906,56 +784,21 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         return tags
 
 
-class _Forest:
-    """Trees of a booster, read when first asked for; a pickle leaves them out."""
-
-    def __init__(self, booster: Any, trees: Forest | None = None) -> None:
-        self._booster = booster
-        self._trees = trees
-
-    def __call__(self) -> Forest:
-        if self._trees is None:
-            self._trees = self._booster.forest()
-        return self._trees
-
-    def __reduce__(self) -> tuple[type[_Forest], tuple[Any]]:
-        return _Forest, (self._booster,)
+def checked_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters of a SurvivalBoost with these, or an error for what it does not take."""
+    model = SurvivalBoost(**given)
+    model._check_parameters()  # noqa: SLF001  The class's own.
+    parameters: dict[str, Any] = model.get_params(deep=False)
+    return parameters
 
 
-class _Curve:
-    """A marginal censoring curve as a CensoringModel."""
-
-    def __init__(self, curve: StepFunction) -> None:
-        self.curve = curve
-
-    def survival(self, times: npt.ArrayLike, X: Any = None, *, left: bool = False) -> FloatArray:  # noqa: ARG002
-        return self.curve(times, left=left)
-
-
-class _Margin:
-    """A censoring booster as a MarginModel."""
-
-    def __init__(self, booster: Any) -> None:
-        self.booster = booster
-
-    def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
-        trees = self.booster.contribution(matrix, 0, self.booster.n_rounds)
-        return np.asarray(trees, dtype=np.float64)[:, 0] + start
-
-
-def _rows(features: Features, rows: slice | npt.NDArray[np.int64]) -> Features:
-    return replace(features, values=features.values[rows])
-
-
-def _given_event_free(curves: FloatArray, times: FloatArray, known: float) -> FloatArray:
-    """Curves at ``times`` given survival to ``known``, which is the last time of ``curves``."""
-    at_known, curves = curves[:, :, -1:], curves[:, :, :-1]
-    # A survival of 0 leaves nothing to condition on, and no incidence to come.
-    survival = np.maximum(at_known[:, :1], np.finfo(np.float64).tiny)
-    given = (curves - at_known) / survival
-    given[:, 1:, times <= known] = 0.0
-    given[:, 0] = 1 - given[:, 1:].sum(axis=1)
-    return given
+def _split(
+    batches: Batches, *, fraction: float, generator: np.random.Generator
+) -> tuple[Batches, Cohort]:
+    """Training people and held-out people, of people in memory."""
+    assert isinstance(batches, MemoryBatches)
+    kept, held = split_cohort(batches.cohorts[0], fraction, generator)
+    return MemoryBatches([kept]), held
 
 
 def _one_time(time: Any, name: str) -> float:

@@ -14,6 +14,8 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "refresh_every": (1, 10**6),
     "early_stopping_rounds": (1, 10**6),
     "n_horizons": (1, 10**4),
+    "n_folds": (2, 100),
+    "rows_per_person": (1, 10**4),
     "learning_rate": (1e-6, 1),
     "min_censoring_survival": (1e-6, 1),
     "min_leaf_people": (0, 1e9),
@@ -36,7 +38,7 @@ def check_limits(model: Any, *, max_depth: int) -> None:
     """
     for name, (low, high) in {**_LIMITS, "max_depth": (1, max_depth)}.items():
         value = getattr(model, name)
-        if value is not None and not low <= value <= high:
+        if isinstance(value, numbers.Real) and not low <= value <= high:
             msg = f"`{name}` must be from {low:g} to {high:g}; got {value!r}."
             raise ValueError(msg)
     _check_threads(model.n_jobs)
@@ -47,7 +49,7 @@ def check_limits(model: Any, *, max_depth: int) -> None:
 
 def _check_threads(n_jobs: Any) -> None:
     most = max(_MOST_THREADS, os.cpu_count() or 1)
-    wanted = f"a number of threads up to {most}, -1 for all, or None for the engine's choice"
+    wanted = f"a number of threads up to {most}, -1 for all, or None for a choice by size"
     if isinstance(n_jobs, bool):
         msg = f"`n_jobs` must be {wanted}; got {n_jobs!r}."
         raise TypeError(msg)

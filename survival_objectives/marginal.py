@@ -13,7 +13,9 @@ while people with an event at t have left the risk set of (8).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +48,19 @@ class StepFunction:
         position = np.searchsorted(self.times, times, side="left" if left else "right")
         padded = np.concatenate([self.initial[None], self.values])
         return padded[position]
+
+    def to_plain(self) -> dict[str, Any]:
+        """The function as JSON can hold it."""
+        return {
+            "times": self.times.tolist(),
+            "values": self.values.tolist(),
+            "initial": np.asarray(self.initial).tolist(),
+        }
+
+    @classmethod
+    def from_plain(cls, content: Mapping[str, Any]) -> StepFunction:
+        """The function that `to_plain` described."""
+        return cls(*(np.array(content[name]) for name in ("times", "values", "initial")))
 
 
 @dataclass(frozen=True)

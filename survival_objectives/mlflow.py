@@ -20,7 +20,6 @@ import pandas as pd
 
 from survival_objectives._version import __version__
 from survival_objectives.estimator import SurvivalBoost
-from survival_objectives.hazard_boost import HazardBoost
 
 __all__ = ["load_model", "log_model", "save_model"]
 
@@ -110,9 +109,7 @@ class _Curves:
 
 def _load_pyfunc(path: str) -> _Curves:
     """What MLflow calls with the folder that was saved."""
-    folder = Path(path)
-    kind = HazardBoost if (folder / "hazard_boost.json").exists() else SurvivalBoost
-    return _Curves(kind.load(folder))
+    return _Curves(SurvivalBoost.load(path))
 
 
 def _mlflow() -> Any:
@@ -149,7 +146,7 @@ def _arguments(model: Any, folder: Path, options: dict[str, Any]) -> dict[str, A
 
 def _made_up_person(model: Any) -> Any:
     """One row with the columns of training, which nobody of training had to give."""
-    schema = model._schema
+    schema = model.fitted_model.schema
     if schema.names is None:
         return np.zeros((1, schema.n_features))
     return pd.DataFrame(
@@ -172,17 +169,17 @@ def _signature(model: Any) -> Any:
     """Columns of training as inputs, ``times`` as a parameter, and curves as the output."""
     models = importlib.import_module("mlflow.models")
     types = importlib.import_module("mlflow.types")
-    categories = model._schema.categories
+    categories = model.fitted_model.schema.categories
     # MLflow turns no column of a frame with a categorical dtype into text.
     level = importlib.import_module("mlflow.types.schema").AnyType()
-    if model._schema.names is None:
+    if model.fitted_model.schema.names is None:
         shape = (-1, model.n_features_in_)
         inputs = types.Schema([types.TensorSpec(np.dtype(np.float64), shape)])
     else:
         inputs = types.Schema(
             [
                 types.ColSpec(level if column in categories else "double", name, required=False)
-                for column, name in enumerate(model._schema.names)
+                for column, name in enumerate(model.fitted_model.schema.names)
             ]
         )
     curves = types.TensorSpec(np.dtype(np.float64), (-1, len(model.event_ids_), -1))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives.curves import (
+from survival_objectives._model.curves import (
     MARGINAL_SHARE,
     KnotCurves,
     exposures,

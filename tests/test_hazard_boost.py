@@ -281,7 +281,7 @@ def test_parts_do_not_change_predictions(
     fitted: HazardBoost, two_causes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = fitted.predict_cumulative_incidence(two_causes[0])
-    monkeypatch.setattr("survival_objectives._hazard_models._PREDICTION_SIZE", 3 * 101 * 70)
+    monkeypatch.setattr("survival_objectives._model.mixture._PREDICTION_SIZE", 3 * 101 * 70)
     assert_allclose(fitted.predict_cumulative_incidence(two_causes[0]), whole, atol=1e-6)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from survival_objectives import HazardBoost, SurvivalBoost
+from survival_objectives import SurvivalBoost
 from survival_objectives import mlflow as survival_mlflow
 from survival_objectives.datasets import make_competing_risks
 
@@ -29,9 +29,10 @@ def people():
     return X, data.y
 
 
-@pytest.fixture(scope="module", params=[HazardBoost, SurvivalBoost])
+@pytest.fixture(scope="module", params=["hazards", "boosted"])
 def model(request, people):
-    return request.param("xgboost", n_estimators=10, random_state=0).fit(*people)
+    model = SurvivalBoost("xgboost", censoring=request.param, n_estimators=10, random_state=0)
+    return model.fit(*people)
 
 
 def files(folder):

@@ -16,6 +16,8 @@ import pytest
 import xgboost as xgb
 
 from survival_objectives import SurvivalBoost
+from survival_objectives._fit.loop import BoostingLoop
+from survival_objectives._fit.schemes import AlternatingScheme
 from survival_objectives.adapters import external_memory
 from survival_objectives.adapters.external_memory import ParquetBatches, fit_external
 from survival_objectives.datasets import integrated_squared_error, make_competing_risks
@@ -110,7 +112,7 @@ def watch(monkeypatch, tmp_path):
     """Sizes of the batches that XGBoost is given; by refresh, the files of rows it keeps."""
     sizes, files = [], []
     read = external_memory._Reader.next
-    advance_censoring = external_memory._BatchedLoop._advance_censoring
+    advance_censoring = AlternatingScheme._advance
 
     def watched(self, input_data):
         def recorded(**batch):
@@ -119,14 +121,14 @@ def watch(monkeypatch, tmp_path):
 
         return read(self, recorded)
 
-    def advance(self, stack, n_rounds):
+    def advance(self, chunk):
         # One matrix may have several files; their names begin with its own.
         names = {path.name.split(".")[0] for path in tmp_path.rglob("rows-*")}
         files.append(names)
-        return advance_censoring(self, stack, n_rounds)
+        return advance_censoring(self, chunk)
 
     monkeypatch.setattr(external_memory._Reader, "next", watched)
-    monkeypatch.setattr(external_memory._BatchedLoop, "_advance_censoring", advance)
+    monkeypatch.setattr(AlternatingScheme, "_advance", advance)
     return sizes, files
 
 
@@ -260,14 +262,13 @@ def test_turns_that_would_never_come_are_told_of(data):
 def test_everybody_has_one_turn_in_as_many_refreshes(data, monkeypatch, n_people, size, limit):
     """Turns are of one size, also where batches are smaller than the number of turns."""
     turns = []
-    stack = external_memory._BatchedLoop._stack
+    begin_turn = BoostingLoop._begin_turn
 
-    def watched(self, chunk):
-        made = stack(self, chunk)
-        turns.append(np.concatenate([features.values[:, 0] for features, _, _ in self._turn]))
-        return made
+    def watched(self, turn):
+        begin_turn(self, turn)
+        turns.append(np.concatenate([f.values[:, 0] for _, f in self.people.batches]))
 
-    monkeypatch.setattr(external_memory._BatchedLoop, "_stack", watched)
+    monkeypatch.setattr(BoostingLoop, "_begin_turn", watched)
     X, y = data.X.iloc[:n_people], data.y.iloc[:n_people]
     batches = [(X.iloc[a : a + size], y.iloc[a : a + size]) for a in range(0, n_people, size)]
     fit_external(boost(n_estimators=20, refresh_every=2), batches, people_per_turn=limit)

@@ -16,9 +16,11 @@ from estimator_data import ENGINES, boost, simulated
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
-from survival_objectives.adapters import _boosting_xgboost, _engine_params
+from survival_objectives._fit import engine_settings
+from survival_objectives._fit.stacked import StackedTraining
+from survival_objectives._model.forest import Forest
+from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import column_names
-from survival_objectives.trees import Forest
 from survival_objectives.validation import Features
 
 REFUSED = [
@@ -84,7 +86,7 @@ WRONG_TYPES = [
 def test_settings_that_do_not_agree_are_refused_before_training(
     engine, params, words, error, data, monkeypatch
 ):
-    monkeypatch.setattr(SurvivalBoost, "_begin", lambda *_: pytest.fail("Training began."))
+    monkeypatch.setattr(StackedTraining, "fit", lambda *_: pytest.fail("Training began."))
     with pytest.raises(error, match=words):
         boost(engine, engine_params=params).fit(data.X, data.y)
 
@@ -109,7 +111,7 @@ def test_a_gpu_that_is_not_there_is_an_error(device, data, monkeypatch):
 
 
 def test_devices_are_counted():
-    assert _engine_params.n_cuda_devices() >= 0
+    assert engine_settings.n_cuda_devices() >= 0
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_aliases_are_honoured(engine, alias, name, value, data):
 def test_catboost_bins_are_as_many_as_asked_for(data):
     model = boost("catboost", engine_params={"border_count": 3}).fit(data.X, data.y)
     # Each of the three stacks of rows has bins of its own.
-    assert 1 <= len(model._forest().breaks) <= 9
+    assert 1 <= len(model._model.trees.forest().breaks) <= 9
 
 
 def test_depth_of_the_engine_is_not_cut_by_leaves(data):
@@ -162,7 +164,7 @@ ABSURD = [
 
 @pytest.mark.parametrize("parameters", ABSURD, ids=str)
 def test_absurd_values_are_refused_before_training(engine, parameters, data, monkeypatch):
-    monkeypatch.setattr(SurvivalBoost, "_begin", lambda *_: pytest.fail("Training began."))
+    monkeypatch.setattr(StackedTraining, "fit", lambda *_: pytest.fail("Training began."))
     ((name, _),) = parameters.items()
     with pytest.raises(ValueError, match=f"`{name}` must be "):
         boost(engine, **parameters).fit(data.X, data.y)
@@ -215,7 +217,8 @@ def test_names_are_distinct_for_every_engine():
 def test_columns_may_have_any_names(engine, data, tmp_path):
     values = np.random.default_rng(0).normal(size=(300, len(NAMES)))
     values[:, :4] = data.X
-    X = pd.DataFrame(values, columns=NAMES)
+    # Of dtype object: text columns of pandas 3 refuse a lone surrogate.
+    X = pd.DataFrame(values, columns=pd.Index(NAMES, dtype=object))
     model = boost(engine).fit(X, data.y)
     curves = model.predict_cumulative_incidence(X)
     plain = boost(engine).fit(values, data.y)

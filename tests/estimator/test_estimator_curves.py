@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import copy
 import tracemalloc
 
 import numpy as np
 import pandas as pd
 import pytest
-from estimator_data import ENGINES, boost, engine_margins, mixed_columns, simulated
+from estimator_data import ENGINES, boost, engine_margins, mixed_columns, simulated, with_steps
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import estimator
-from survival_objectives.curves import StepCurves
-from survival_objectives.losses import probabilities
-from survival_objectives.time_axis import time_unit
-from survival_objectives.trees import (
+from survival_objectives._fit.loop import BoostingLoop
+from survival_objectives._model import fitted as fitted_models
+from survival_objectives._model.forest import (
     Forest,
     Tree,
     averaged_incidence,
     monotone_incidence,
 )
+from survival_objectives.losses import probabilities
+from survival_objectives.time_axis import time_unit
 
 # What each engine is asked to grow, besides its defaults.
 CASES = [
@@ -72,7 +72,7 @@ def test_both_paths_equal_the_engine(engine, kind, params, n_causes, monkeypatch
     people = simulated(250, n_causes=n_causes)
     X, X_test, y = columns(kind, people)
     model = boost(engine, n_estimators=30, monotone=False, engine_params=params).fit(X, y)
-    forest = model._forest()
+    forest = model._model.trees.forest()
     breaks = forest.breaks.astype(np.float32)
     times = np.concatenate(
         [
@@ -87,16 +87,16 @@ def test_both_paths_equal_the_engine(engine, kind, params, n_causes, monkeypatch
     X_test = X_test[:40]
     margin = engine_margins(model, X_test, times)
     expected = probabilities(
-        margin.reshape(-1, margin.shape[2]), reference=model._events.reference
+        margin.reshape(-1, margin.shape[2]), reference=model._model.trees.reference
     ).reshape(40, len(times), -1)
     assert len(breaks) > 3
     for engine_rows in (0, 2**40):
-        monkeypatch.setattr(estimator, "_ENGINE_ROWS", engine_rows)
+        monkeypatch.setattr(fitted_models, "ENGINE_ROWS", engine_rows)
         curves = model.predict_cumulative_incidence(X_test, times)
         assert_allclose(curves.transpose(0, 2, 1), expected, atol=1e-6)
     if forest.is_readable:
         walked = forest.step_margins(model_values(model, X_test))[:, forest.interval(times)]
-        assert_allclose(walked.transpose(2, 1, 0) + model._start, margin, atol=2e-6)
+        assert_allclose(walked.transpose(2, 1, 0) + model._model.start, margin, atol=2e-6)
     else:
         assert engine == "catboost"
 
@@ -111,7 +111,7 @@ def test_which_path_is_taken_does_not_show(engine, fitted, mixed, monkeypatch):
     model = fitted(engine, "mixed")
     results = []
     for engine_rows in (0, 2**40):
-        monkeypatch.setattr(estimator, "_ENGINE_ROWS", engine_rows)
+        monkeypatch.setattr(fitted_models, "ENGINE_ROWS", engine_rows)
         results.append(model.predict_cumulative_incidence(X))
     assert_allclose(*results, atol=1e-6)
 
@@ -119,7 +119,7 @@ def test_which_path_is_taken_does_not_show(engine, fitted, mixed, monkeypatch):
 @pytest.mark.parametrize("size", [1, 500, 5000])
 def test_prediction_in_parts_is_the_same(engine, fitted, data, size, monkeypatch):
     model = fitted(engine)
-    monkeypatch.setattr(estimator, "_ENGINE_ROWS", 0)
+    monkeypatch.setattr(fitted_models, "ENGINE_ROWS", 0)
     helpers = (
         model.predict_cumulative_incidence,
         model.predict_quantile,
@@ -127,9 +127,9 @@ def test_prediction_in_parts_is_the_same(engine, fitted, data, size, monkeypatch
     )
     X = data.X[:25]
     whole = [helper(X) for helper in helpers]
-    n_parts = len(list(model._parts(25)))
-    monkeypatch.setattr(estimator, "_PREDICTION_SIZE", size)
-    assert len(list(model._parts(25))) > n_parts or size == 5000
+    n_parts = len(list(model.fitted_model.parts(25)))
+    monkeypatch.setattr(fitted_models, "_PREDICTION_SIZE", size)
+    assert len(list(model.fitted_model.parts(25))) > n_parts or size == 5000
     for helper, expected in zip(helpers, whole, strict=True):
         # A product with a matrix of other height may round otherwise.
         assert_allclose(helper(X), expected, rtol=1e-13)
@@ -141,23 +141,22 @@ def test_training_margins_are_prediction_margins(engine, monkeypatch):
     # Without much else to split on, categories are split on again and again.
     X = X[["city", "sex"]]
     loops = []
-    run = estimator.BoostingLoop.run
+    run = BoostingLoop.run
 
     def remember(loop, held_out=None):
         loops.append(loop)
         run(loop, held_out)
 
-    monkeypatch.setattr(estimator.BoostingLoop, "run", remember)
+    monkeypatch.setattr(BoostingLoop, "run", remember)
     model = boost(engine, n_estimators=30, learning_rate=0.2, warm_start=True).fit(X, y)
     for n_estimators in (30, 60):
         if n_estimators > 30:
             model.set_params(n_estimators=n_estimators).fit(X, y)
         loop = loops[-1]
-        stack = loop._stacks[0]
-        final = model._events.contribution(stack.events.matrix(loop.features), 0, n_estimators)
-        assert_allclose(
-            np.asarray(final) + model._start, loop.events.margin(stack.event_key), atol=1e-5
-        )
+        draw, key = loop._draws[0]
+        rows, start = next(loop.people.event_matrices(draw.number, model._model.start))
+        final = model._model.trees.booster.contribution(rows, 0, n_estimators)
+        assert_allclose(np.asarray(final) + start, loop.events.margin(key), atol=1e-5)
 
 
 # ------------------------------------------------------------------------------------ monotone
@@ -165,7 +164,7 @@ def test_curves_are_monotone_and_sum_to_one(engine, fitted, mixed):
     X, _ = mixed
     model = fitted(engine, "mixed")
     rng = np.random.default_rng(0)
-    grid = np.concatenate([[0.0], model._forest().breaks, rng.uniform(0, 12, 200)])
+    grid = np.concatenate([[0.0], model._model.trees.forest().breaks, rng.uniform(0, 12, 200)])
     times = np.sort(grid.astype(np.float32).astype(np.float64))
     curves = model.predict_cumulative_incidence(X, times)
     assert (np.diff(curves[:, 0], axis=1) <= 1e-15).all()
@@ -192,7 +191,9 @@ def test_the_answer_at_a_time_depends_on_nothing_else(engine, fitted, data):
 
 def test_curves_are_flat_beyond_the_latest_horizon(engine, fitted, data):
     model = fitted(engine)
-    end, later = model.predict_cumulative_incidence(data.X, [model._t_max, 1e12]).transpose(2, 0, 1)
+    end, later = model.predict_cumulative_incidence(
+        data.X, [model._model.frame.t_max, 1e12]
+    ).transpose(2, 0, 1)
     assert_array_equal(end, later)
 
 
@@ -280,8 +281,7 @@ def test_days_are_predicted_as_days(engine):
 
 def test_smoothed_curves_stay_close_to_the_steps(engine, fitted, data):
     model = fitted(engine)
-    steps = copy.copy(model)
-    steps._shape = StepCurves(model._axis)
+    steps = with_steps(model)
     times = np.linspace(0.05, model.times_[-1], 400)
     smooth = model.predict_survival_function(data.X, times)
     rough = steps.predict_survival_function(data.X, times)
@@ -377,14 +377,14 @@ def test_prediction_memory_is_bounded():
     model = boost("lightgbm").fit(people.X, people.y)
     n_samples = 20_000
     X = pd.DataFrame(np.tile(people.X.to_numpy(), (n_samples // 400, 1)), columns=people.X.columns)
-    size = estimator._PREDICTION_SIZE
+    size = fitted_models._PREDICTION_SIZE
     try:
-        estimator._PREDICTION_SIZE = 2**14
+        fitted_models._PREDICTION_SIZE = 2**14
         tracemalloc.start()
         model.predict_restricted_mean_time(X)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-        estimator._PREDICTION_SIZE = size
-    everything = n_samples * 3 * model._forest().n_steps * 8
+        fitted_models._PREDICTION_SIZE = size
+    everything = n_samples * 3 * model._model.trees.forest().n_steps * 8
     assert peak < everything / 3

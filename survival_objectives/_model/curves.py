@@ -26,19 +26,20 @@ Between knots curves are linear or, where time has units, constant within each u
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._model.forest import Forest, averaged_incidence
 from survival_objectives.time_axis import (
     HORIZON_SHARE,
     TimeAxis,
     rounded_down,
     rounded_up,
 )
-from survival_objectives.trees import Forest, averaged_incidence
 from survival_objectives.validation import SurvivalTarget
 
 __all__ = [
@@ -272,6 +273,25 @@ class KnotCurves:
     block: IntArray
     factor: FloatArray
     trained_until: float
+
+    def to_plain(self) -> dict[str, Any]:
+        """The curves as JSON can hold them, without the axis."""
+        return {
+            "knots": self.knots.tolist(),
+            "hazard": self.hazard.tolist(),
+            "block": self.block.tolist(),
+            "factor": self.factor.tolist(),
+            "trained_until": self.trained_until,
+        }
+
+    @classmethod
+    def from_plain(cls, axis: TimeAxis, content: Mapping[str, Any]) -> KnotCurves:
+        """The curves that `to_plain` described."""
+        knots, hazard, factor = (
+            np.array(content[name], dtype=np.float64) for name in ("knots", "hazard", "factor")
+        )
+        block = np.array(content["block"], dtype=np.int64)
+        return cls(axis, knots, hazard, block, factor, float(content["trained_until"]))
 
     @classmethod
     def uncalibrated(

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._model.fitted import StackedModel
 from survival_objectives.losses import probabilities
-from survival_objectives.trees import Forest
 
 __all__ = ["check_prediction_paths", "warn_if_constant", "warn_if_floored"]
 
@@ -28,31 +28,22 @@ _FLOORED_SHARE = 0.1
 
 
 def check_prediction_paths(
-    trained: Any,
-    events: Any,
-    forest: Forest,
-    start: FloatArray,
-    values: Float32Array,
-    n_rounds: int,
-    engine_params: Mapping[str, Any],
+    trained: Any, fitted: StackedModel, values: Float32Array, engine_params: Mapping[str, Any]
 ) -> None:
     """Raise a RuntimeError where ways of predicting the same probability differ by over 1e-5.
 
     Parameters
     ----------
-    trained, events : CycledBooster
-        The booster that was trained, and the one that predicts: the engine's single model.
-    forest : Forest
-        Its trees.
-    start : array of shape (n_margins,)
-        Margins at which training started.
+    trained : Booster
+        The booster that was trained.
+    fitted : StackedModel
+        The model that predicts: the engine's single model, and its trees.
     values : array of shape (n_samples, n_features)
         Features of people, of whom a few are looked at.
-    n_rounds : int
-        Rounds that are kept.
     engine_params : mapping
         The user's settings, to be named in the error.
     """
+    forest, n_rounds = fitted.trees.forest(), fitted.n_rounds
     people = _few(values)
     steps = np.unique(
         np.linspace(0, forest.n_steps - 1, min(forest.n_steps, _MOST_STEPS)).astype(np.int64)
@@ -62,16 +53,18 @@ def check_prediction_paths(
     end = np.maximum(begin, end)
 
     def proba(margins: npt.ArrayLike) -> FloatArray:
-        return probabilities(np.asarray(margins, np.float64) + start, reference=events.reference)
+        return probabilities(
+            np.asarray(margins, np.float64) + fitted.start, reference=fitted.trees.reference
+        )
 
     rows, later = _stacked(people, begin[steps]), _stacked(people, end[steps])
-    expected = proba(events.contribution(rows, 0, n_rounds))
+    expected = proba(fitted.trees.contribution(rows))
     found = {
         "its chunks of rounds, as they were trained": proba(
             trained.contribution(rows, 0, n_rounds)
         ),
         "itself at another time between the same two splits on time": proba(
-            events.contribution(later, 0, n_rounds)
+            fitted.trees.contribution(later)
         ),
     }
     if forest.is_readable:

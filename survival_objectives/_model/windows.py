@@ -1,6 +1,6 @@
 """Curves of models that were saved in format 1: averages over windows around each time.
 
-Models of today describe their curves by knots (`survival_objectives.curves`).
+Models of today describe their curves by knots (`survival_objectives._model.curves`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._model.forest import Forest, averaged_incidence
 from survival_objectives.time_axis import UNIT_ROUNDING
-from survival_objectives.trees import Forest, averaged_incidence
 
 __all__ = ["WindowCurves"]
 

@@ -24,56 +24,69 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.engine import ENGINES, Engine, engine
-from survival_objectives._fit.plan import time_grid
+from survival_objectives._model.curves import CurveShape, KnotCurves, StepCurves
+from survival_objectives._model.fitted import FittedModel, ModelFrame, StackedModel, TrainingRecord
+from survival_objectives._model.mixture import HazardMixture
+from survival_objectives._model.windows import WindowCurves
+from survival_objectives._parameters import GIVEN, HAZARDS, METHODS
 from survival_objectives._version import __version__
-from survival_objectives.curves import CurveShape, KnotCurves, StepCurves
 from survival_objectives.marginal import StepFunction
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features, check_choice
-from survival_objectives.windows import WindowCurves
 
-__all__ = ["FORMAT", "load", "save"]
+__all__ = ["FORMAT", "is_plain", "load", "save"]
 
-#: Raised when an older version could not read what this one writes, or must not: it would not
-#: check the digest. Format 1, of version 0.1.0, had none.
-FORMAT = 2
+#: Raised when an older version could not read what this one writes, or must not. Format 1, of
+#: version 0.1.0, had no digest; formats 1 and 2 had no mixtures of hazards.
+FORMAT = 3
 
 _METADATA = "survival_boost.json"
-_FILES = ("events", "censoring")
+_STACKED_FILES = ("events", "censoring")
 # Seconds in which a process of its own must have loaded a model and predicted with it.
 _TRIAL_TIME = 600
 
 
-def save(model: Any, path: Any) -> None:
+def save(model: FittedModel, path: Any) -> None:
     """Write ``model`` to the folder ``path``, which must not exist; whole or not at all."""
     path = Path(path)
     if path.exists():
         msg = f"{str(path)!r} exists already. Choose another folder, or remove it first."
         raise FileExistsError(msg)
-    adapter = model._adapter()
+    used = engine(model.frame.engine)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
         draft = Path(folder) / "model"
         draft.mkdir()
-        boosters = {"events": model.booster_, "censoring": model._censoring_booster}
+        described, boosters = model.to_plain()
         digests = {}
         for name, booster in boosters.items():
-            if booster is not None:
-                file = draft / adapter.file_name.format(name=name)
-                adapter.save(booster, str(file))
-                digests[name] = _digest(file)
-        content = {**_metadata(model), "files": digests}
+            file = draft / used.file_name.format(name=name)
+            used.save(booster, str(file))
+            digests[name] = _digest(file)
+        content = {**_frame_content(model), **described, "files": digests}
         content["digest"] = _content_digest(content)
         (draft / _METADATA).write_text(json.dumps(content, indent=1, allow_nan=False))
         # A rename is atomic: an interrupted save leaves no half-written model.
         draft.rename(path)
 
 
-def load(cls: Any, path: Any, *, isolated: bool = False) -> Any:
-    """The model of class ``cls`` that `save` wrote to ``path``.
+def load(
+    path: Any,
+    checked: Callable[[Mapping[str, Any]], dict[str, Any]],
+    *,
+    isolated: bool = False,
+) -> FittedModel:
+    """The model that `save` wrote to ``path``.
 
-    With ``isolated`` another process loads it and predicts first, and may crash.
+    Parameters
+    ----------
+    path : path
+    checked : callable
+        All parameters of an estimator from those that were saved, or an error.
+    isolated : bool, default=False
+        Whether another process loads it and predicts first; it may crash.
     """
     path = Path(path)
     try:
@@ -94,9 +107,10 @@ def load(cls: Any, path: Any, *, isolated: bool = False) -> Any:
     try:
         _check_content(content)
         _check_files(path, content)
+        parameters = checked(content["parameters"])
         if isolated:
             _try_elsewhere(path)
-        return _restore(cls, path, content)
+        return _restore(path, content, parameters)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         reason = f"there is no {error} in {_METADATA}" if isinstance(error, KeyError) else error
         msg = f"{str(path)!r} is damaged: {reason}."
@@ -142,17 +156,12 @@ def _check_content(content: dict[str, Any]) -> None:
         if content["median_duration"] is not None:
             _finite(content["median_duration"], "median_duration", 0.0)
     check_choice(content["engine"], "engine", tuple(ENGINES))
-    check_choice(
-        content["censoring_method"],
-        "censoring_method",
-        ("boosted", "kaplan-meier", "imputed", "given"),
-    )
+    check_choice(content["censoring_method"], "censoring_method", (*METHODS, GIVEN))
     event_ids = _list(content["event_ids"], "event_ids", lambda value: _whole(value, "a label", 0))
     if event_ids[:1] != [0] or len(event_ids) < 2 or not _is_increasing(event_ids):
         msg = f"event_ids are {event_ids}, not 0 and increasing labels"
         raise ValueError(msg)
-    n_causes = len(event_ids) - 1
-    _check_names(content.get("event_names"), n_causes + 1)
+    _check_names(content.get("event_names"), len(event_ids))
     n_features = _whole(content["n_features"], "n_features", 1)
     _check_columns(content["names"], content["categories"], n_features)
     t_max = _finite(content["t_max"], "t_max", 0.0, float(np.finfo(np.float32).max))
@@ -160,19 +169,50 @@ def _check_content(content: dict[str, Any]) -> None:
         msg = "t_max is 0"
         raise ValueError(msg)
     _finite(content["time_unit"], "time_unit", 0.0, t_max)
-    start = _list(content["start"], "start", lambda value: _finite(value, "start", -100.0, 100.0))
-    if len(start) not in (n_causes, n_causes + 1):
-        msg = f"start has {len(start)} numbers for {n_causes} causes"
-        raise ValueError(msg)
     _check_curve(content["censoring_curve"], "censoring_curve", 0.0, 1.0)
     if not _is_increasing([-value for value in content["censoring_curve"]["values"]], ties=True):
         msg = "the values of censoring_curve rise"
         raise ValueError(msg)
-    _check_curve(content["censoring_start"], "censoring_start", -100.0, 100.0)
     if content["format"] > 1 or "curves" in content:
         _check_knots(content)
-    _whole(content["n_estimators"], "n_estimators", 1)
     _whole(content["n_floored"], "n_floored", 0)
+    if content["format"] > 2:
+        _check_record(content)
+    if content["censoring_method"] == HAZARDS:
+        _check_mixture(content)
+    else:
+        _check_stacked(content)
+
+
+def _check_record(content: Mapping[str, Any]) -> None:
+    _text(content["censoring_reason"])
+    counts = content["n_events"]
+    if counts is None:
+        return
+    _list(counts, "n_events", lambda value: _whole(value, "n_events", 0))
+    if len(counts) != len(content["event_ids"]):
+        msg = f"n_events are {len(counts)} for {len(content['event_ids'])} states"
+        raise ValueError(msg)
+
+
+def _check_stacked(content: Mapping[str, Any]) -> None:
+    n_causes = len(content["event_ids"]) - 1
+    start = _list(content["start"], "start", lambda value: _finite(value, "start", -100.0, 100.0))
+    if len(start) not in (n_causes, n_causes + 1):
+        msg = f"start has {len(start)} numbers for {n_causes} causes"
+        raise ValueError(msg)
+    _check_curve(content["censoring_start"], "censoring_start", -100.0, 100.0)
+    _whole(content["n_estimators"], "n_estimators", 1)
+
+
+def _check_mixture(content: Mapping[str, Any]) -> None:
+    if content["curves"] is None:
+        msg = "the curves have no knots"
+        raise ValueError(msg)
+    _whole(content["n_folds"], "n_folds", 0)
+    for weight in content["weights"].values():
+        _finite(weight, "a weight", 0.0, 1.0)
+    _list(content["importance"], "importance", lambda value: _finite(value, "importance", 0.0))
 
 
 def _check_columns(names: Any, categories: Any, n_features: int) -> None:
@@ -280,8 +320,11 @@ def _check_files(path: Path, content: dict[str, Any]) -> None:
     """Refuse engine files that are not those that were saved, before the engine reads them."""
     files = content["files"]
     # Names of files come from this list, never from the description: none is outside the folder.
-    if not isinstance(files, dict) or not {"events"} <= set(files) <= set(_FILES):
-        msg = f"files are {files!r}, not of {' and '.join(_FILES)}"
+    needed, possible = {"events"}, set(_STACKED_FILES)
+    if content["censoring_method"] == HAZARDS:
+        needed, possible = set(), set(HazardMixture.file_names(content))
+    if not isinstance(files, dict) or not needed <= set(files) <= possible:
+        msg = f"files are {files!r}, not of {' and '.join(sorted(possible))}"
         raise ValueError(msg)
     for name, digest in files.items():
         file = path / _file_name(content["engine"], name)
@@ -329,42 +372,36 @@ def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def _metadata(model: Any) -> dict[str, Any]:
-    schema = model._schema
+def _frame_content(model: FittedModel) -> dict[str, Any]:
+    """What models of both kinds say about themselves."""
+    frame, record, curves = model.frame, model.record, model.curves
+    schema = frame.schema
     return {
         "format": FORMAT,
         "version": __version__,
-        "engine": model.engine_,
+        "engine": frame.engine,
         # A sampler function or a random generator has done its work; the default replaces it.
         "parameters": {
-            name: _plain(value)
-            for name, value in {
-                **model._fitted.parameters,
-                # They concern a next training only.
-                "verbose": model.verbose,
-                "warm_start": model.warm_start,
-            }.items()
-            if _is_plain(value)
+            name: _plain(value) for name, value in frame.parameters.items() if is_plain(value)
         },
-        "event_ids": model.event_ids_.tolist(),
-        "event_names": getattr(model, "_event_names", None),
+        "event_ids": frame.event_ids.tolist(),
+        "event_names": frame.event_names,
+        "n_events": None if record.n_events is None else record.n_events.tolist(),
         "names": schema.names,
         "n_features": schema.n_features,
         "categories": {
             str(column): _levels(levels, column, schema)
             for column, levels in schema.categories.items()
         },
-        "t_max": model._t_max,
-        "last_time": float(model.times_[-1]),
-        "time_unit": model._axis.unit,
-        "curves": _shape_content(model._shape),
-        "median_duration": model._median_duration,
-        "start": model._start.tolist(),
-        "censoring_method": model.censoring_method_,
-        "censoring_curve": _curve_content(model._censoring_curve),
-        "censoring_start": _curve_content(model._censoring_start),
-        "n_estimators": model.n_estimators_,
-        "n_floored": model.n_floored_,
+        "t_max": frame.t_max,
+        "last_time": frame.last_time,
+        "time_unit": frame.axis.unit,
+        "curves": curves.to_plain() if isinstance(curves, KnotCurves) else None,
+        "median_duration": frame.median_duration,
+        "censoring_method": record.method,
+        "censoring_reason": record.reason,
+        "censoring_curve": frame.censoring_curve.to_plain(),
+        "n_floored": record.n_floored,
     }
 
 
@@ -375,7 +412,8 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
+    """Whether JSON can hold a value."""
     try:
         json.dumps(_plain(value), allow_nan=False)
     except (TypeError, ValueError):
@@ -384,7 +422,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _levels(levels: pd.Index, column: int, schema: Features) -> list[Any]:
-    if not _is_plain(levels.tolist()):
+    if not is_plain(levels.tolist()):
         label = column if schema.names is None else repr(schema.names[column])
         msg = (
             f"Column {label} has categories such as {levels[0]!r}, which JSON cannot hold. "
@@ -394,94 +432,57 @@ def _levels(levels: pd.Index, column: int, schema: Features) -> list[Any]:
     return levels.tolist()
 
 
-def _curve_content(curve: StepFunction) -> dict[str, Any]:
-    return {
-        "times": curve.times.tolist(),
-        "values": curve.values.tolist(),
-        "initial": float(curve.initial),
-    }
-
-
-def _curve(content: dict[str, Any]) -> StepFunction:
-    return StepFunction(
-        np.array(content["times"]), np.array(content["values"]), np.array(content["initial"])
-    )
-
-
-def _shape_content(shape: CurveShape) -> dict[str, Any] | None:
-    if not isinstance(shape, KnotCurves):
-        return None
-    return {
-        "knots": shape.knots.tolist(),
-        "hazard": shape.hazard.tolist(),
-        "block": shape.block.tolist(),
-        "factor": shape.factor.tolist(),
-        "trained_until": shape.trained_until,
-    }
-
-
-def _shape(content: dict[str, Any], model: Any) -> CurveShape:
+def _curves(content: Mapping[str, Any], frame: ModelFrame) -> CurveShape:
     if "curves" not in content:  # Written before curves had knots.
-        unit, smoothing = float(content["time_unit"]), float(model.time_smoothing)
-        return WindowCurves(unit, float(content["t_max"]), smoothing)
-    axis = model._axis
-    curves = content["curves"]
-    if curves is None:
-        return StepCurves(axis)
-    knots, hazard, factor = (
-        np.array(curves[name], dtype=np.float64) for name in ("knots", "hazard", "factor")
-    )
-    block = np.array(curves["block"], dtype=np.int64)
-    return KnotCurves(axis, knots, hazard, block, factor, float(curves["trained_until"]))
+        smoothing = float(frame.parameters["time_smoothing"])
+        return WindowCurves(float(content["time_unit"]), frame.t_max, smoothing)
+    if content["curves"] is None:
+        return StepCurves(frame.axis)
+    return KnotCurves.from_plain(frame.axis, content["curves"])
 
 
-def _booster(adapter: Engine, file: Path) -> Any:
+def _booster(used: Engine, file: Path) -> Any:
     try:
-        return adapter.load(str(file))
+        return used.load(str(file))
     except Exception as error:
         msg = f"the engine cannot read {file.name} ({error})"
         raise ValueError(msg) from error
 
 
-def _restore(cls: Any, path: Path, content: dict[str, Any]) -> Any:
-    model = cls(**content["parameters"])
-    model._check_parameters()
-    model.engine_ = content["engine"]
-    adapter = model._adapter()
-    names = content["names"]
-    model._schema = Features(
-        np.empty((0, content["n_features"]), np.float32),
-        None if names is None else tuple(names),
-        {int(k): pd.Index(levels) for k, levels in content["categories"].items()},
+def _restore(path: Path, content: dict[str, Any], parameters: dict[str, Any]) -> FittedModel:
+    names, event_names = content["names"], content.get("event_names")
+    t_max = float(content["t_max"])
+    frame = ModelFrame(
+        engine=content["engine"],
+        schema=Features(
+            np.empty((0, content["n_features"]), np.float32),
+            None if names is None else tuple(names),
+            {int(k): pd.Index(levels) for k, levels in content["categories"].items()},
+        ),
+        event_ids=np.array(content["event_ids"], dtype=np.int64),
+        # Models of format 1 have their unit in the windows of their curves, and only there.
+        axis=TimeAxis(float(content["time_unit"]) if "curves" in content else 0.0),
+        t_max=t_max,
+        last_time=float(content.get("last_time", t_max)),
+        median_duration=content.get("median_duration"),
+        censoring_curve=StepFunction.from_plain(content["censoring_curve"]),
+        parameters=parameters,
+        event_names=None if event_names is None else tuple(event_names),
     )
-    model.event_ids_ = np.array(content["event_ids"], dtype=np.int64)
-    event_names = content.get("event_names")  # Earlier versions saved none.
-    model._event_names = None if event_names is None else tuple(event_names)
-    model.n_features_in_ = content["n_features"]
-    if names is not None:
-        model.feature_names_in_ = np.array(names, dtype=object)
-    model._t_max = content["t_max"]
-    # Models of format 1 have their unit in the windows of their curves, and only there.
-    model._axis = TimeAxis(float(content["time_unit"]) if "curves" in content else 0.0)
-    model._shape = _shape(content, model)
-    model.times_ = time_grid(content.get("last_time", model._t_max))
-    model._median_duration = content.get("median_duration")
-    model._start = np.array(content["start"], dtype=np.float64)
-    model.censoring_method_ = content["censoring_method"]
-    model._censoring_curve = _curve(content["censoring_curve"])
-    model._censoring_start = _curve(content["censoring_start"])
-    model.n_estimators_ = content["n_estimators"]
-    model.n_floored_ = content["n_floored"]
-    model.history_, model.refreshed_rounds_ = [], []
-    boosters = {
-        name: _booster(adapter, path / _file_name(model.engine_, name)) for name in content["files"]
+    counts, method = content.get("n_events"), content["censoring_method"]
+    record = TrainingRecord(
+        method,
+        content.get("censoring_reason", "It was saved by a version that did not say why."),
+        n_events=None if counts is None else np.array(counts, dtype=np.int64),
+        n_floored=content["n_floored"],
+    )
+    used = engine(frame.engine)
+    models = {
+        name: _booster(used, path / used.file_name.format(name=name)) for name in content["files"]
     }
-    model.booster_, model._censoring_booster = boosters["events"], boosters.get("censoring")
-    model._remember_settings()
-    model._restore_models()
-    if model._events.n_rounds != model.n_estimators_:
-        msg = (
-            f"n_estimators is {model.n_estimators_}, but there are {model._events.n_rounds} rounds"
-        )
-        raise ValueError(msg)
-    return model
+    new_booster = finished_boosters(frame, method)
+    curves = _curves(content, frame)
+    if method == HAZARDS:
+        assert isinstance(curves, KnotCurves)  # As was checked.
+        return HazardMixture.from_plain(frame, record, curves, content, models, new_booster)
+    return StackedModel.from_plain(frame, record, curves, content, models, new_booster)
