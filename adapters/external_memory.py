@@ -413,7 +413,9 @@ class _Booster(_boosting_xgboost.Booster):
         self._bins: Any = None
 
     def add_batches(self, rows: StackedBatches) -> int:
-        self._matrices.append(self._binned(rows))
+        matrix = self._binned(rows)
+        self._n_rows = max(self._n_rows, matrix.num_row())
+        self._matrices.append(matrix)
         return len(self._matrices) - 1
 
     def set_bins(self, rows: StackedBatches) -> None:
@@ -445,7 +447,7 @@ class _Booster(_boosting_xgboost.Booster):
                 return xgb.ExtMemQuantileDMatrix(
                     reader,
                     enable_categorical=bool(schema.categories),
-                    nthread=self._settings.n_jobs,
+                    nthread=self._settings.most_threads,
                     **options,
                 )
             except _Stopped as stopped:

@@ -138,7 +138,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     random_state : int, Generator, RandomState or None
         Seed. The same seed and number of threads give the same model, bit for bit.
     n_jobs : int, optional
-        Threads. Default: the engine's.
+        Threads; -1 for all that the process may use. Default: as many of them as there is work for.
     verbose : int, default=0
         Whether to show progress on standard error.
     engine_params : dict, optional

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from survival_objectives._fit.engine_settings import EngineSettings
 from survival_objectives._model.forest import Forest
+from survival_objectives._threads import available_threads, default_threads
 from survival_objectives.validation import Features
 
 __all__ = [
@@ -111,6 +112,18 @@ class TreeSettings:
             n_jobs=parameters["n_jobs"],
             engine_params=parameters["engine_params"] or {},
         )
+
+    def threads(self, n_rows: int) -> int:
+        """Threads for so many rows: ``n_jobs``, or by the size of the work."""
+        if self.n_jobs is None:
+            return default_threads(n_rows, self.schema.n_features + 1)
+        return self.most_threads
+
+    @property
+    def most_threads(self) -> int:
+        """Threads for any number of rows."""
+        is_given = self.n_jobs is not None and self.n_jobs > 0
+        return int(self.n_jobs) if is_given else available_threads()
 
     @property
     def column_share(self) -> float:
