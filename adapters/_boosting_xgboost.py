@@ -151,6 +151,8 @@ class Booster(BatchJoiner):
         self._n_rounds = 0 if model is None else model.num_boosted_rounds()
         self._is_warm_start = model is not None
         self._n_rows = 0  # Of the largest matrix.
+        # Whether trees have grown on bins other than those of the registered matrices.
+        self._has_other_bins = model is not None
         self._is_copy = False
 
     @property
@@ -205,7 +207,7 @@ class Booster(BatchJoiner):
         return len(self._matrices) - 1
 
     def _training_matrix(self, values: Float32Array) -> Any:
-        if self._is_warm_start:
+        if self._has_other_bins:
             # A quantile matrix knows values up to its own bins only, which are not those that the
             # trees so far have split at: their margins would be off.
             return self._matrix(xgb.DMatrix, values)
@@ -263,6 +265,7 @@ class Booster(BatchJoiner):
 
     def release(self) -> None:
         self._matrices.clear()
+        self._has_other_bins = self._booster is not None
 
     def state(self) -> bytes:
         return b"" if self._booster is None else bytes(self._booster.save_raw("ubj"))

@@ -171,7 +171,11 @@ class IPCWLoss(TrainingProblem):
         if self._probes is not None:
             start = self._start_margin(self._probes.feature)
             self._starts = np.concatenate([self._starts, start])
-        self._pool_weight = np.concatenate([self.initial_weight, np.zeros(n_probes, np.float32)])
+        no_weight = np.zeros(n_probes, np.float32)
+        self._first_weight = np.concatenate([self.initial_weight, no_weight])
+        self._pool_weight = self._first_weight
+        if self._data.scheme.row_weight is not self.initial_weight:
+            self._pool_weight = np.concatenate([self._data.scheme.row_weight, no_weight])
         # Row numbers begin where no label of the user's does, and elsewhere for other losses.
         digest = hashlib.sha256(self.initial_weight.tobytes() + self.horizon.tobytes()).digest()
         room = max(1, _QUIET_NUMBERS - _MAX_USER_LABEL - n_rows)
@@ -200,7 +204,7 @@ class IPCWLoss(TrainingProblem):
         """
         rows = slice(len(self._pool_weight))
         targets = self._target_columns(self._targets[rows])
-        return np.column_stack([self._pool_weight, targets, self._starts[rows]])
+        return np.column_stack([self._first_weight, targets, self._starts[rows]])
 
     def _target_columns(self, target: Target) -> npt.NDArray[Any]:
         """Probabilities of the states that have a margin."""
@@ -337,6 +341,21 @@ class IPCWLoss(TrainingProblem):
             msg = "The weights of this pool are not those of this loss. Train on `loss.train_pool`."
             raise ValueError(msg)
         return rows
+
+    def _metric_weight(
+        self, rows: npt.NDArray[np.int64], weight: Float32Array | None
+    ) -> Float32Array | None:
+        """Weights of rows in the metric: of training rows the first ones, else those of the pool.
+
+        They differ for doubly robust targets, where rows without a label count from the second
+        refresh on.
+        """
+        if self._first_weight is self._pool_weight or weight is None or not len(weight):
+            return weight
+        training = rows < len(self._first_weight)
+        own = weight.copy()
+        own[training] = self._first_weight[rows[training]]
+        return own
 
     def _watch(self) -> None:
         """In the next round, keep the margins that the metric sees at the training rows."""
@@ -501,6 +520,7 @@ class IPCWLogLoss:
         rows = self._loss._own_rows(numbers, weight)
         margin = np.column_stack(approxes) + self._loss._starts[rows]
         self._loss._see(rows, margin)
+        weight = self._loss._metric_weight(rows, weight)
         losses = pointwise_log_loss(
             margin, self._loss._targets[rows], weight, reference=self._loss._reference
         )

@@ -452,6 +452,12 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
 
     # --------------------------------------------------------------------------------- prediction
     @property
+    def fitted_model(self) -> FittedModel:
+        """What was fitted, for code that saves, exports or moves models."""
+        check_is_fitted(self)
+        return self._model
+
+    @property
     def _schema(self) -> Features:
         return self._model.schema
 
@@ -592,7 +598,11 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         horizon = float(self.times_[-1]) if horizon is None else _one_time(horizon, "horizon")
         state = 0 if cause is None else self._state(cause)
         if cause is not None and state == 0:
-            msg = f"`cause` is {cause!r}, the event-free state; leave it out for event-free time."
+            names = ", ".join(map(repr, self.event_names_[1:]))
+            msg = (
+                f"`cause` is {cause!r}, the event-free state: leave it out for event-free time, or "
+                f"choose from {', '.join(map(str, self.event_ids_[1:]))} ({names})."
+            )
             raise ValueError(msg)
         return self._model.restricted_mean(features, horizon, state)
 

@@ -187,14 +187,14 @@ class TrainingProblem(ABC):
     def target(self) -> Target:
         """State of each training row at its horizon: 0 = event-free, 1..K = cause.
 
-        With ``completion`` or ``doubly_robust``, a distribution over the states, (n_rows, K + 1),
-        the latter before any refresh.
+        With ``completion`` or ``doubly_robust``, a distribution over the states, (n_rows, K + 1);
+        the latter before any refresh, when rows of people who were censored have weight 0.
         """
         return self._data.scheme.initial.target
 
     @property
     def initial_weight(self) -> Float32Array:
-        """Weight of each training row before any refresh; with distributions, of its person."""
+        """Weight of each training row before any refresh: 1/G or, with ``completion``, 1."""
         return self._data.scheme.initial.weight
 
     @property

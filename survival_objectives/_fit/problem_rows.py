@@ -260,7 +260,7 @@ class ProblemRows:
                 self.stack,
                 self.weight,
                 self.weights,
-                self.population,
+                given,
                 event_floor=settings.event_floor,
                 n_nodes=settings.n_nodes,
             )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from survival_objectives import SurvivalBoost
+from survival_objectives._fit.engine import TreeSettings
+from survival_objectives._model.curves import StepCurves
+from survival_objectives._parameters import by_method
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.stacking import stacked_matrix
 from survival_objectives.validation import check_features
@@ -42,6 +47,20 @@ def mixed_columns(data, seed=0):
     y = data.y.copy()
     y["duration"] *= np.where(slow, 3.0, 1.0)
     return X, y
+
+
+def tree_settings(model, schema, n_causes):
+    """Settings of a model's trees on stacked rows."""
+    given = by_method(model.get_params(), "boosted", model.engine)
+    return TreeSettings.of(given, schema, n_causes, 0)
+
+
+def with_steps(model):
+    """The model with the steps of its trees as curves."""
+    stepped = copy.copy(model)
+    fitted = model.fitted_model
+    stepped._model = replace(fitted, curves=StepCurves(fitted.frame.axis))
+    return stepped
 
 
 def engine_margins(model, X, times):

@@ -13,10 +13,11 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 import xgboost as xgb
-from estimator_data import ENGINES, boost, mixed_columns, simulated
+from estimator_data import ENGINES, boost, mixed_columns, simulated, tree_settings
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost, estimator
+from survival_objectives import SurvivalBoost
+from survival_objectives._model import fitted as fitted_models
 from survival_objectives.adapters import catboost as catboost_adapter
 from survival_objectives.adapters import lightgbm as lightgbm_adapter
 from survival_objectives.adapters import xgboost as xgboost_adapter
@@ -172,7 +173,7 @@ def assert_consistent(model, X, folder, monkeypatch):
         assert_allclose(alone[0], crowd[row], atol=2e-6)
     with monkeypatch.context() as patch:
         for engine_rows in (0, 2**40):
-            patch.setattr(estimator, "_ENGINE_ROWS", engine_rows)
+            patch.setattr(fitted_models, "ENGINE_ROWS", engine_rows)
             assert_allclose(model.predict_cumulative_incidence(X), crowd, atol=2e-6)
     model.save(folder)
     loaded = SurvivalBoost.load(folder)
@@ -268,9 +269,8 @@ def test_plugin_and_estimator_read_the_same_curves_off_a_model(engine, settings,
     times = np.linspace(0.05, 3, 40)
     expected = problem.predict_cumulative_incidence(model, X, times, calibrated=False)
     features = check_features(X)
-    reader = boost(engine)
-    reader._schema = features.schema
-    booster = adapter(engine).Booster(reader._tree_settings(2, 0), model)
+    settings = tree_settings(boost(engine), features.schema, 2)
+    booster = adapter(engine).Booster(settings, model)
     booster._n_margins = problem.n_margins  # CatBoost's own loss has a margin more.
     forest = booster.forest()
     margins = forest.step_margins(features.values)[:, forest.interval(times)]

@@ -118,7 +118,7 @@ def test_labels_keep_their_names(engine, data, fitted):
     assert model.score(data.X, (labels, data.y["duration"])) == fitted(engine).score(data.X, data.y)
     lost = model.predict_restricted_mean_time(data.X, 1.0, cause=7)
     assert_array_equal(lost, fitted(engine).predict_restricted_mean_time(data.X, 1.0, cause=2))
-    with pytest.raises(ValueError, match="choose from 3, 7"):
+    with pytest.raises(ValueError, match="choose from 0, 3, 7"):
         model.predict_restricted_mean_time(data.X, cause=2)
 
 
@@ -331,7 +331,7 @@ def test_censoring_model_is_a_survival_curve(engine, fitted, data):
     marginal = model._model.frame.censoring_curve(times)
     assert_allclose(uncensored.mean(axis=0)[5:25], marginal[5:25], atol=0.12)
     flat = boost(engine, censoring="kaplan-meier").fit(data.X, data.y)
-    assert_array_equal(flat.censoring_.survival(times), flat._censoring_curve(times))
+    assert_array_equal(flat.censoring_.survival(times), flat._model.frame.censoring_curve(times))
 
 
 def test_pandas_is_kept_out_of_the_model(engine, fitted):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import tracemalloc
 
 import numpy as np
 import pandas as pd
 import pytest
-from estimator_data import ENGINES, boost, engine_margins, mixed_columns, simulated
+from estimator_data import ENGINES, boost, engine_margins, mixed_columns, simulated, with_steps
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -16,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import estimator
 from survival_objectives._fit.loop import BoostingLoop
-from survival_objectives._model.curves import StepCurves
+from survival_objectives._model import fitted as fitted_models
 from survival_objectives._model.forest import (
     Forest,
     Tree,
@@ -92,7 +91,7 @@ def test_both_paths_equal_the_engine(engine, kind, params, n_causes, monkeypatch
     ).reshape(40, len(times), -1)
     assert len(breaks) > 3
     for engine_rows in (0, 2**40):
-        monkeypatch.setattr(estimator, "_ENGINE_ROWS", engine_rows)
+        monkeypatch.setattr(fitted_models, "ENGINE_ROWS", engine_rows)
         curves = model.predict_cumulative_incidence(X_test, times)
         assert_allclose(curves.transpose(0, 2, 1), expected, atol=1e-6)
     if forest.is_readable:
@@ -112,7 +111,7 @@ def test_which_path_is_taken_does_not_show(engine, fitted, mixed, monkeypatch):
     model = fitted(engine, "mixed")
     results = []
     for engine_rows in (0, 2**40):
-        monkeypatch.setattr(estimator, "_ENGINE_ROWS", engine_rows)
+        monkeypatch.setattr(fitted_models, "ENGINE_ROWS", engine_rows)
         results.append(model.predict_cumulative_incidence(X))
     assert_allclose(*results, atol=1e-6)
 
@@ -120,7 +119,7 @@ def test_which_path_is_taken_does_not_show(engine, fitted, mixed, monkeypatch):
 @pytest.mark.parametrize("size", [1, 500, 5000])
 def test_prediction_in_parts_is_the_same(engine, fitted, data, size, monkeypatch):
     model = fitted(engine)
-    monkeypatch.setattr(estimator, "_ENGINE_ROWS", 0)
+    monkeypatch.setattr(fitted_models, "ENGINE_ROWS", 0)
     helpers = (
         model.predict_cumulative_incidence,
         model.predict_quantile,
@@ -128,9 +127,9 @@ def test_prediction_in_parts_is_the_same(engine, fitted, data, size, monkeypatch
     )
     X = data.X[:25]
     whole = [helper(X) for helper in helpers]
-    n_parts = len(list(model._parts(25)))
-    monkeypatch.setattr(estimator, "_PREDICTION_SIZE", size)
-    assert len(list(model._parts(25))) > n_parts or size == 5000
+    n_parts = len(list(model.fitted_model.parts(25)))
+    monkeypatch.setattr(fitted_models, "_PREDICTION_SIZE", size)
+    assert len(list(model.fitted_model.parts(25))) > n_parts or size == 5000
     for helper, expected in zip(helpers, whole, strict=True):
         # A product with a matrix of other height may round otherwise.
         assert_allclose(helper(X), expected, rtol=1e-13)
@@ -282,8 +281,7 @@ def test_days_are_predicted_as_days(engine):
 
 def test_smoothed_curves_stay_close_to_the_steps(engine, fitted, data):
     model = fitted(engine)
-    steps = copy.copy(model)
-    steps._shape = StepCurves(model._model.frame.axis)
+    steps = with_steps(model)
     times = np.linspace(0.05, model.times_[-1], 400)
     smooth = model.predict_survival_function(data.X, times)
     rough = steps.predict_survival_function(data.X, times)
@@ -379,14 +377,14 @@ def test_prediction_memory_is_bounded():
     model = boost("lightgbm").fit(people.X, people.y)
     n_samples = 20_000
     X = pd.DataFrame(np.tile(people.X.to_numpy(), (n_samples // 400, 1)), columns=people.X.columns)
-    size = estimator._PREDICTION_SIZE
+    size = fitted_models._PREDICTION_SIZE
     try:
-        estimator._PREDICTION_SIZE = 2**14
+        fitted_models._PREDICTION_SIZE = 2**14
         tracemalloc.start()
         model.predict_restricted_mean_time(X)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-        estimator._PREDICTION_SIZE = size
+        fitted_models._PREDICTION_SIZE = size
     everything = n_samples * 3 * model._model.trees.forest().n_steps * 8
     assert peak < everything / 3

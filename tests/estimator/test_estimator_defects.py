@@ -14,10 +14,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from survival_objectives import SurvivalBoost, estimator
 from survival_objectives._fit import stacked
 from survival_objectives._fit.loop import BoostingLoop
 from survival_objectives._fit.plan import coarse_censoring_curve
+from survival_objectives._model import fitted
+from survival_objectives._model.fitted import StackedModel
 from survival_objectives.metrics import concordance_index
 from survival_objectives.validation import check_survival_target
 
@@ -199,17 +200,17 @@ def test_defect_14_cost_grows_with_neither_times_nor_rounds_squared(engine, data
     """Trees are evaluated as often for a thousand times as for one; once a round in training."""
     model = boost(engine, n_estimators=10).fit(data.X, data.y)
     passes = []
-    steps = SurvivalBoost._step_probabilities
+    steps = StackedModel.step_probabilities
 
     def count(self, values, **options):
         passes.append(len(values))
         return steps(self, values, **options)
 
-    monkeypatch.setattr(SurvivalBoost, "_step_probabilities", count)
+    monkeypatch.setattr(StackedModel, "step_probabilities", count)
     for n_times in (1, 1000):
         model.predict_survival_function(data.X, np.linspace(0, 5, n_times))
     assert passes == [300, 300]
-    monkeypatch.setattr(estimator, "_ENGINE_ROWS", 0)
+    monkeypatch.setattr(fitted, "ENGINE_ROWS", 0)
     contributions = []
     contribution = model._model.trees.booster.__class__.contribution
 

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost, persistence
+from survival_objectives import SurvivalBoost
+from survival_objectives._model import files
 
 METADATA = "survival_boost.json"
 GOLDEN = Path(__file__).parents[1] / "golden_models"
@@ -34,12 +35,12 @@ def test_models_of_format_1_still_load(engine, tmp_path):
     found = model.predict_cumulative_incidence(people, content["times"])
     assert_allclose(found, expected, atol=1e-6)
     assert np.ptp(found[:, 0], axis=0).max() > 0.03
-    assert model._censoring_booster is not None
+    assert model.fitted_model.censoring_trees is not None
     # Saved again, it is of the format of now.
     model.save(tmp_path / "model")
     again = SurvivalBoost.load(tmp_path / "model")
     assert_array_equal(again.predict_cumulative_incidence(people, content["times"]), found)
-    assert json.loads((tmp_path / "model" / METADATA).read_text())["format"] == persistence.FORMAT
+    assert json.loads((tmp_path / "model" / METADATA).read_text())["format"] == files.FORMAT
 
 
 def test_format_1_is_not_in_the_golden_models_by_chance(engine):
@@ -139,7 +140,7 @@ def forge(folder, path, value):
         where = where[key]
     where[path[-1]] = value
     if content["format"] > 1:
-        content["digest"] = persistence._content_digest(content)
+        content["digest"] = files._content_digest(content)
     (folder / METADATA).write_text(json.dumps(content))
 
 
@@ -224,7 +225,7 @@ def test_an_engine_file_that_cannot_be_read_is_an_error(engine, tmp_path):
     file = next(folder.glob("events.*"))
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 3])
-    forge(folder, ["files", "events"], persistence._digest(file))
+    forge(folder, ["files", "events"], files._digest(file))
     words = r"a process of its own that loaded it (failed|was ended by SIG)"
     with pytest.raises(ValueError, match=f"is damaged: {words}"):
         SurvivalBoost.load(folder, isolated=True)

@@ -220,7 +220,7 @@ def test_a_late_and_rare_cause_does_not_show_in_the_saved_model(engine, tmp_path
     last = float(duration.max() * 1.2345678)
     event[0], duration[0] = 9, last
     model = boost(engine, n_estimators=3).fit(data.X, (event, duration))
-    assert last <= model._t_max <= last * 1.01
+    assert last <= model._model.frame.t_max <= last * 1.01
     model.save(tmp_path / "model")
     text = (tmp_path / "model" / "survival_boost.json").read_text()
     for known in (last, float(np.float32(last))):
@@ -231,5 +231,5 @@ def test_a_late_and_rare_cause_does_not_show_in_the_saved_model(engine, tmp_path
 
 def test_a_chosen_horizon_is_kept_to_the_last_digit(data):
     model = boost("lightgbm", n_estimators=3, horizon_max=1.23456789).fit(data.X, data.y)
-    assert model._t_max == 1.23456789
+    assert model._model.frame.t_max == 1.23456789
     assert pd.Series(model.times_).iloc[-1] == 1.23456789

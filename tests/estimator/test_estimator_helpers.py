@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from estimator_data import engine_margins
+from estimator_data import engine_margins, with_steps
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives._model.curves import StepCurves
+from survival_objectives._model.fitted import StackedModel
 from survival_objectives.metrics import concordance_index, integrated_brier_score
 
 
@@ -36,8 +34,7 @@ def test_quantile_is_the_first_time_that_reaches_it(engine, fitted, data, quanti
 @pytest.mark.parametrize("quantile", [0.25, 0.5])
 def test_quantile_of_step_functions_is_a_step(engine, fitted, data, quantile):
     model = fitted(engine)
-    model = copy.copy(model)
-    model._shape = StepCurves(model._model.frame.axis)
+    model = with_steps(model)
     found = model.predict_quantile(data.X, quantile)
     finite = np.isfinite(found)
     for person in np.flatnonzero(finite & (found > 0))[:20]:
@@ -103,7 +100,7 @@ def test_conditional_on_the_impossible_stays_finite(fitted, data, monkeypatch):
     model = fitted("xgboost")
     gone = np.zeros((300, 3, 2))
     gone[:, 1] = 1.0
-    monkeypatch.setattr(model, "_curves", lambda features, times: gone)
+    monkeypatch.setattr(StackedModel, "incidence", lambda *_: gone)
     given = model.predict_cumulative_incidence(data.X, [5.0], conditional_after=3.0)
     assert_array_equal(given.sum(axis=1), 1.0)
 

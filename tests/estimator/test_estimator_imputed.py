@@ -7,12 +7,14 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from estimator_data import boost, same_booster, simulated
+from estimator_data import boost, same_booster, simulated, tree_settings
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
 from survival_objectives import SurvivalBoost, estimator
+from survival_objectives._fit import engine as registry
 from survival_objectives._fit import stacked
 from survival_objectives._fit.checkpoint import Checkpoints
 from survival_objectives._fit.schemes import ImputedScheme
@@ -117,18 +119,20 @@ def test_few_events_are_nearer_to_the_truth_than_with_weights(engine):
     """Where features tell who is censored, hardly anybody stands for those who are."""
     people = few_events()
     settings = {"n_estimators": 60, "learning_rate": 0.1}
-    imputed = boost(engine, **settings).fit(people.X, people.y)
+    imputed = boost(engine, censoring="imputed", **settings).fit(people.X, people.y)
     weighed = boost(engine, censoring="boosted", **settings).fit(people.X, people.y)
-    assert imputed.censoring_method_ == "imputed"
     assert error_to_truth(imputed, people) < 0.5 * error_to_truth(weighed, people)
     assert imputed.n_floored_ == 0
 
 
-def test_auto_follows_the_share_of_censored_people_by_weight(data):
-    few = boost("xgboost").fit(data.X, data.y)
+def test_without_hazards_auto_follows_the_share_of_censored_people_by_weight(data):
+    """Hazards give monotone curves only."""
+    model = boost("xgboost", censoring="auto", monotone=False)
+    few = clone(model).fit(data.X, data.y)
     assert (few.censoring, few.censoring_method_) == ("auto", "boosted")
+    assert "`monotone=False`" in few.censoring_reason_
     weight = np.where(data.y["event"] == 0, 10.0, 1.0)
-    many = boost("xgboost").fit(data.X, data.y, sample_weight=weight)
+    many = clone(model).fit(data.X, data.y, sample_weight=weight)
     assert many.censoring_method_ == "imputed"
 
 
@@ -161,7 +165,7 @@ def test_training_does_not_stop_before_the_model_has_filled_in(engine):
     """Rounds of the marginal curve may get worse; they are no reason to stop, nor ever the best."""
     people, other = few_events(), simulated(300, censoring_rate=0.85, random_state=1)
     settings = {"n_estimators": 200, "learning_rate": 0.2, "early_stopping_rounds": 1}
-    model = boost(engine, **settings, refresh_every=5)
+    model = boost(engine, censoring="imputed", **settings, refresh_every=5)
     model.fit(people.X, people.y, eval_set=(other.X, other.y))
     losses = [record.loss for record in model.history_]
     assert 25 in model.refreshed_rounds_
@@ -226,7 +230,7 @@ def test_a_resumed_training_is_the_uninterrupted_one(engine, data, monkeypatch, 
 def test_new_targets_reach_the_engine(engine, data):
     """A booster that kept the targets of an earlier chunk would go on learning those."""
     model = boost(engine, learning_rate=0.2).fit(data.X, data.y)
-    booster = model._adapter().new_booster(model._tree_settings(2, 0))
+    booster = registry.engine(engine).new_booster(tree_settings(model, model._schema, 2))
     rows = np.column_stack([data.X.to_numpy(), np.ones(300)]).astype(np.float32)
     key = booster.add(rows, np.zeros((300, 2 if booster.reference else 3)))
     is_high = data.X["x0"].to_numpy() > 0
@@ -249,11 +253,18 @@ def test_from_disk_it_is_as_near_to_the_truth(people_per_turn):
     batches = [
         (people.X.iloc[a : a + 300], people.y.iloc[a : a + 300]) for a in range(0, 3000, 300)
     ]
-    settings = {"n_estimators": 60, "learning_rate": 0.1, "refresh_every": 5}
+    settings = {
+        "censoring": "auto",
+        "n_estimators": 60,
+        "learning_rate": 0.1,
+        "refresh_every": 5,
+    }
     model = fit_external(boost("xgboost", **settings), batches, people_per_turn=people_per_turn)
     assert model.censoring_method_ == "imputed"
     in_memory = [
-        boost("xgboost", **{**settings, "random_state": seed}).fit(people.X, people.y)
+        boost("xgboost", **{**settings, "censoring": "imputed", "random_state": seed}).fit(
+            people.X, people.y
+        )
         for seed in range(3)
     ]
     errors = [error_to_truth(one, people) for one in in_memory]

@@ -16,7 +16,9 @@ from estimator_data import boost, same_booster
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
-from survival_objectives import SurvivalBoost, persistence
+from survival_objectives import SurvivalBoost
+from survival_objectives._fit import engine as registry
+from survival_objectives._model import files
 
 METADATA = "survival_boost.json"
 
@@ -206,7 +208,7 @@ def test_no_file_holds_an_array_of_outcomes(engine, fitted, data, tmp_path, by):
 
 
 def test_thresholds_on_time_are_nobodys_time(engine, fitted, data):
-    breaks = fitted(engine)._forest().breaks
+    breaks = fitted(engine)._model.trees.forest().breaks
     assert len(breaks) > 3
     durations = data.y["duration"].to_numpy().astype(np.float32)
     assert not np.isin(breaks.astype(np.float32), durations).any()
@@ -249,7 +251,7 @@ def test_garbage_is_refused(tmp_path, content):
 
 
 def test_a_newer_format_is_refused(saved):
-    _change(saved, format=persistence.FORMAT + 1, version="9.0")
+    _change(saved, format=files.FORMAT + 1, version="9.0")
     with pytest.raises(ValueError, match=r"newer survival-objectives \(9.0\).*Upgrade"):
         SurvivalBoost.load(saved)
 
@@ -301,10 +303,10 @@ def test_an_interrupted_save_leaves_nothing(engine, fitted, tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     if stage == "engine":
-        adapter = replace(model._adapter(), save=interrupt)
-        monkeypatch.setattr(model, "_adapter", lambda: adapter)
+        adapter = replace(registry.engine(engine), save=interrupt)
+        monkeypatch.setattr(files, "engine", lambda _: adapter)
     else:
-        monkeypatch.setattr(persistence.json, "dumps", interrupt)
+        monkeypatch.setattr(files.json, "dumps", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []

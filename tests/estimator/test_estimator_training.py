@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
-from estimator_data import boost, same_booster, simulated
+from estimator_data import boost, same_booster, simulated, tree_settings
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import estimator
+from survival_objectives._fit import engine as registry
 from survival_objectives._fit import stacked
 from survival_objectives.losses import log_loss
 
@@ -83,12 +85,12 @@ def test_held_out_people_decide_when_to_stop_and_nothing_else(engine, data):
     plain.fit(X.iloc[train], y.iloc[train])
     for model in models:
         assert_array_equal(model.times_, plain.times_)
-        assert_array_equal(model._model.start, plain._start)
+        assert_array_equal(model._model.start, plain._model.start)
         rows = np.column_stack([X.to_numpy(), np.ones(300)]).astype(np.float32)
         n_shared = min(5, *(other.n_estimators_ for other in models))
         assert_array_equal(
             model._model.trees.booster.contribution(rows, 0, n_shared),
-            plain._events.contribution(rows, 0, n_shared),
+            plain._model.trees.booster.contribution(rows, 0, n_shared),
         )
 
 
@@ -108,9 +110,11 @@ def test_split_holds_out_people_that_touch_nothing(data, monkeypatch):
     assert kept.target.n_samples == 240
     by_hand = stopping("lightgbm").set_params(early_stopping_rounds=None, n_estimators=5)
     by_hand.fit(kept.features.values, kept.target)
-    assert_array_equal(model._model.start.shape, by_hand._start.shape)
-    assert model._model.frame.t_max == by_hand._t_max
-    assert_array_equal(model._model.frame.censoring_curve.values, by_hand._censoring_curve.values)
+    assert_array_equal(model._model.start.shape, by_hand._model.start.shape)
+    assert model._model.frame.t_max == by_hand._model.frame.t_max
+    assert_array_equal(
+        model._model.frame.censoring_curve.values, by_hand._model.frame.censoring_curve.values
+    )
     # Every cause is in both parts, in proportion.
     for cause in (0, 1, 2):
         share = (data.y["event"] == cause).mean()
@@ -174,7 +178,7 @@ def test_min_split_gain_is_in_people(engine):
                 min_split_gain=least,
                 censoring="kaplan-meier",
             )
-            gained.append(model.fit(X, y)._events.importances()[:-1].sum())
+            gained.append(model.fit(X, y)._model.trees.booster.importances()[:-1].sum())
         assert 40 < gained[0] < 160
         assert gained[0] > gained[1]
         assert gained[2] == 0
@@ -192,8 +196,7 @@ def test_warm_start_goes_on(engine):
     assert model._model.trees.booster.n_rounds == 40
     # The first twenty rounds are still there, and the model that was is untouched.
     rows = np.column_stack([test.X.to_numpy(), np.ones(1000)]).astype(np.float32)
-    adapter = model._adapter()
-    again = adapter.new_booster(model._tree_settings(2, 0), half)
+    again = registry.engine(engine).new_booster(tree_settings(model, model._schema, 2), half)
     assert again.n_rounds == 20
     assert_allclose(
         model._model.trees.booster.contribution(rows, 0, 20),
@@ -252,7 +255,7 @@ def test_warm_start_is_refused_where_it_cannot_go_on(data):
 def test_an_interrupted_warm_start_leaves_the_model_as_it_was(engine, data, monkeypatch):
     model = boost(engine, warm_start=True).fit(data.X, data.y)
     before = model.predict_cumulative_incidence(data.X)
-    model._model.trees._read = None  # Trees are read again.
+    model = pickle.loads(pickle.dumps(model))  # Trees are read again.
     monkeypatch.setattr(stacked.Progress, "advance", _interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.set_params(n_estimators=40, verbose=1).fit(data.X, data.y)
@@ -313,8 +316,10 @@ def test_integer_weights_act_like_repeated_people(engine):
         for seed in (0, 1)
     )
     # Marginal quantities are the same but for the horizons drawn.
-    assert_allclose(weighted._censoring_curve.values, repeated._censoring_curve.values)
-    assert_allclose(weighted._start, repeated._start, atol=0.1)
+    assert_allclose(
+        weighted._model.frame.censoring_curve.values, repeated._model.frame.censoring_curve.values
+    )
+    assert_allclose(weighted._model.start, repeated._model.start, atol=0.1)
     weighted, ignored, repeated, another = (
         model.predict_cumulative_incidence(X, [0.5, 1.0, 2.0, 4.0])
         for model in (weighted, ignored, repeated, another)

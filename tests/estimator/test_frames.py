@@ -147,7 +147,9 @@ def test_a_model_says_what_it_is(data, named, tmp_path):
         assert f"{counts[2]} death, {counts[1]} relapse" in text
         assert f"{named.times_[-1]:g}" in text
     named.save(tmp_path / "model")
-    assert "events: death, relapse" in repr(SurvivalBoost.load(tmp_path / "model"))
+    assert f"events: {counts[2]} death, {counts[1]} relapse" in repr(
+        SurvivalBoost.load(tmp_path / "model")
+    )
 
 
 def test_names_in_html_are_escaped(data):
