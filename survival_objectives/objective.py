@@ -273,7 +273,8 @@ class TrainingProblem(ABC):
         calibrated : bool, default=True
             Whether curves are calibrated in time (equations (17) and (18)): on the training people,
             expected and observed numbers of events agree. They then never fall, and the training
-            people are asked once per model. With False, probabilities are those of the model's margins.
+            people are asked once per model. With False, probabilities are those of the model's
+            margins.
 
         Returns
         -------

@@ -193,7 +193,7 @@ def test_what_is_no_model_is_refused(data):
 
 def test_from_disk_and_on_a_cluster_it_is_refused(data):
     model = boost("xgboost", censoring=ByGroup())
-    with pytest.raises(ValueError, match="`censoring` is a ByGroup.* in memory"):
+    with pytest.raises(ValueError, match=r"`censoring` is a ByGroup.* in memory"):
         fit_external(model, [(data.X, data.y)])
-    with pytest.raises(ValueError, match="`censoring` is a ByGroup.* in one process"):
+    with pytest.raises(ValueError, match=r"`censoring` is a ByGroup.* in one process"):
         DaskSurvivalBoost(censoring=ByGroup()).fit(data.X, data.y)
