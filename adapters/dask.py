@@ -391,7 +391,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         is_warm_start: bool,
     ) -> Plan:
         return Plan(
-            parameters={**self._local_parameters(), "random_state": None},
+            parameters=self._plan_parameters(),
             schema=schema,
             event_ids=event_ids,
             seed=checkpoint.seed,
@@ -402,6 +402,13 @@ class DaskSurvivalBoost(SurvivalBoost):
             checkpoint_every=self._checkpoint_every(),
             resume=state,
         )
+
+    def _plan_parameters(self) -> dict[str, Any]:
+        """Parameters of the training; a generator has given its `_seed` and stays here."""
+        parameters = self._local_parameters()
+        if not isinstance(self.random_state, numbers.Integral):
+            parameters["random_state"] = None
+        return parameters
 
     def _checkpoint_every(self) -> int:
         return _CHECKPOINT_EVERY if self.checkpoint_every is None else int(self.checkpoint_every)

@@ -201,7 +201,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         n_horizons: int = 5,
         horizon_sampler: str | HorizonSampler = "mixture",
         refresh_every: int | None = None,
-        censoring: str = "auto",
+        censoring: str | CensoringModel = "auto",
         monotone: bool = True,
         time_smoothing: float = 0.03,
         early_stopping_rounds: int | None = None,

@@ -122,8 +122,9 @@ class TreeSettings:
     @property
     def most_threads(self) -> int:
         """Threads for any number of rows."""
-        is_given = self.n_jobs is not None and self.n_jobs > 0
-        return int(self.n_jobs) if is_given else available_threads()
+        if self.n_jobs is not None and self.n_jobs > 0:
+            return int(self.n_jobs)
+        return available_threads()
 
     @property
     def column_share(self) -> float:
