@@ -15,6 +15,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives._fit import hazard_people, hazard_problem
+from survival_objectives._fit.engine import TreeSettings
 from survival_objectives._fit.hazard_mixture import HazardSettings, HazardTraining
 from survival_objectives._fit.hazard_people import (
     HazardPeople,
@@ -143,6 +144,7 @@ class Workers:
 
     def reduction(self, rank: int) -> Any:
         return SimpleNamespace(
+            is_shared=True,
             sum=partial(self._sum, rank),
             population=Population,
             stream=lambda generator: generator if rank == 0 else generator.spawn(rank)[-1],
@@ -187,8 +189,6 @@ def trained(
 
 def xgboost_booster(people: HazardPeople) -> Any:
     pytest.importorskip("xgboost")
-    from survival_objectives.adapters._boosting import TreeSettings
-
     from survival_objectives.adapters._boosting_xgboost import Booster
 
     schema = next(iter(people.batches))[1]

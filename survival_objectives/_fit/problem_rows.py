@@ -17,11 +17,11 @@ from survival_objectives._fit.row_schemes import (
     DoublyRobustRows,
     RowScheme,
     WeightedRows,
-    completing_incidence,
 )
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring, time_feature
 from survival_objectives.completion import (
     check_completion_model,
+    completing_incidence,
     cross_fitted_hazards,
     labelled_rows,
 )

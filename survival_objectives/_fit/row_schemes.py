@@ -7,7 +7,6 @@ makes of them. `WeightedRows` leaves censored people out and weighs the others (
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,6 @@ import numpy.typing as npt
 
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring, time_feature
 from survival_objectives.completion import (
-    CrossFittedCompletion,
     Incidence,
     completed_targets,
     lost_states,
@@ -45,7 +43,6 @@ __all__ = [
     "RowScheme",
     "RowTargets",
     "WeightedRows",
-    "completing_incidence",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -299,14 +296,6 @@ class CompletedRows(_AllRows):
         super().__init__(target, stack, sample_weight)
         states = lost_states(incidence, target, self.rows, axis)
         self.initial = RowTargets(completed_targets(target, self.rows, *states), self.row_weight)
-
-
-def completing_incidence(model: Any, X: Any, *, in_training: bool) -> Incidence:
-    """Curves of people by their positions in ``X``; cross-fitted for those of training."""
-    if in_training and isinstance(model, CrossFittedCompletion):
-        return lambda people, times: model.of_training_people(people, take_rows(X, people), times)
-    predict: Callable[..., npt.ArrayLike] = model.predict_cumulative_incidence
-    return lambda people, times: predict(take_rows(X, people), times)
 
 
 class DoublyRobustRows(_AllRows):
