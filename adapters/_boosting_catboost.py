@@ -158,9 +158,8 @@ class Booster(BatchJoiner):
             # target, a table a chunk, which count people's outcomes. Summing chunks averages the
             # tables, so that the model would no longer be quite the one that was trained.
             "one_hot_max_size": 255,
+            "thread_count": settings.threads(self._n_rows),
         }
-        if settings.n_jobs is not None:
-            params["thread_count"] = settings.n_jobs
         if self.reference and settings.monotone:
             params["monotone_constraints"] = rising_in_time(settings.schema)
             params["model_shrink_rate"] = 0
@@ -182,8 +181,9 @@ class Booster(BatchJoiner):
         return sum(chunk.tree_count_ for chunk in self._chunks)
 
     @property
-    def _threads(self) -> int:
-        return self._settings.n_jobs or -1
+    def _n_rows(self) -> int:
+        """Rows of the largest matrix."""
+        return max(map(len, self._values), default=0)
 
     def _columns(self, values: Float32Array) -> dict[str, Any]:
         return pool_columns(values, self._settings.schema)
@@ -208,7 +208,7 @@ class Booster(BatchJoiner):
         for other, values in enumerate(self._values):
             if other not in self._rows:
                 self._rows[other] = catboost.Pool(
-                    thread_count=self._threads, **self._columns(values)
+                    thread_count=self._settings.threads(len(values)), **self._columns(values)
                 )
             self._margins[other] += self._raw(chunk, self._rows[other])
 
@@ -217,7 +217,9 @@ class Booster(BatchJoiner):
         # The labels of a pool cannot be replaced.
         if known is None or not np.array_equal(known, target):
             pool = catboost.Pool(
-                label=target, thread_count=self._threads, **self._columns(self._values[key])
+                label=target,
+                thread_count=self._settings.threads(len(target)),
+                **self._columns(self._values[key]),
             )
             if not self._settings.schema.categories:
                 own = SETTINGS.resolved(self._settings.engine_params)
@@ -229,7 +231,7 @@ class Booster(BatchJoiner):
         margin = chunk.predict(
             rows,
             prediction_type="RawFormulaVal",
-            thread_count=self._threads,
+            thread_count=self._settings.threads(rows.shape[0]),
             **trees,
         )
         return np.asarray(margin, dtype=np.float64).reshape(-1, self._n_margins)
@@ -241,7 +243,7 @@ class Booster(BatchJoiner):
         total = np.zeros((len(values), self._n_margins))
         has_categories = bool(self._settings.schema.categories)
         rows = (
-            catboost.Pool(thread_count=self._threads, **self._columns(values))
+            catboost.Pool(thread_count=self._settings.threads(len(values)), **self._columns(values))
             if has_categories
             else values
         )
@@ -306,16 +308,18 @@ class Booster(BatchJoiner):
 
     def shap_values(self, values: Float32Array) -> npt.ArrayLike:
         """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
-        pool = catboost.Pool(thread_count=self._threads, **self._columns(values))
+        pool = catboost.Pool(
+            thread_count=self._settings.threads(len(values)), **self._columns(values)
+        )
         contributions = self._chunks[0].get_feature_importance(
-            pool, type="ShapValues", thread_count=self._threads
+            pool, type="ShapValues", thread_count=self._settings.threads(len(values))
         )
         return np.asarray(contributions).reshape(len(values), self._n_margins, -1)
 
     def importances(self) -> FloatArray:
         """Change of the prediction by every column, the time last."""
         changes = self._chunks[0].get_feature_importance(
-            type="PredictionValuesChange", thread_count=self._threads
+            type="PredictionValuesChange", thread_count=self._settings.most_threads
         )
         return np.asarray(changes)
 
@@ -411,4 +415,5 @@ ENGINE = Engine(
     refresh_every=20,
     save=_save,
     load=_load,
+    coarse_bins={"border_count": 64},
 )

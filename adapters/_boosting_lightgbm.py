@@ -139,6 +139,7 @@ class Booster(BatchJoiner):
         self._datasets: list[Any] = []
         self._margins: list[FloatArray] = []
         self._chunks: list[Any] = [] if model is None else [model]
+        self._n_rows = 0  # Of the largest matrix.
 
     @property
     def _params(self) -> dict[str, Any]:
@@ -159,9 +160,8 @@ class Booster(BatchJoiner):
             "deterministic": True,
             "force_col_wise": True,
             "verbosity": -1,
+            "num_threads": settings.threads(self._n_rows),
         }
-        if settings.n_jobs is not None:
-            params["num_threads"] = settings.n_jobs
         if settings.monotone:
             params["monotone_constraints"] = rising_in_time(settings.schema)
         if "bagging_fraction" in own:
@@ -176,6 +176,7 @@ class Booster(BatchJoiner):
 
     def add(self, values: Float32Array, start: FloatArray) -> int:
         schema = self._settings.schema
+        self._n_rows = max(self._n_rows, len(values))
         dataset = lgb.Dataset(
             values,
             feature_name=column_names(schema),
@@ -185,7 +186,9 @@ class Booster(BatchJoiner):
         )
         margin = start
         for chunk in self._chunks:  # Of a warm start.
-            rounds = chunk.predict(values, raw_score=True, **self._threads)
+            rounds = chunk.predict(
+                values, raw_score=True, num_threads=self._settings.threads(len(values))
+            )
             margin = margin + rounds.reshape(start.shape)
         self._datasets.append(dataset.construct())
         self._margins.append(margin)
@@ -252,15 +255,10 @@ class Booster(BatchJoiner):
                     raw_score=True,
                     start_iteration=low - begin,
                     num_iteration=high - low,
-                    **self._threads,
+                    num_threads=self._settings.threads(len(values)),
                 ).reshape(total.shape)
             begin = end
         return total
-
-    @property
-    def _threads(self) -> dict[str, int]:
-        n_jobs = self._settings.n_jobs
-        return {} if n_jobs is None else {"num_threads": n_jobs}
 
     def release(self) -> None:
         self._datasets.clear()
@@ -293,7 +291,9 @@ class Booster(BatchJoiner):
 
     def shap_values(self, values: Float32Array) -> npt.ArrayLike:
         """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
-        contributions = self._chunks[0].predict(values, pred_contrib=True, **self._threads)
+        contributions = self._chunks[0].predict(
+            values, pred_contrib=True, num_threads=self._settings.threads(len(values))
+        )
         return contributions.reshape(len(values), self._n_margins, -1)  # type: ignore[no-any-return]
 
     def importances(self) -> FloatArray:
@@ -396,4 +396,5 @@ ENGINE = Engine(
     refresh_every=10,
     save=_save,
     load=_load,
+    coarse_bins={"max_bin": 63},
 )

@@ -147,9 +147,12 @@ class Booster(BatchJoiner):
         self._booster = model
         if model is not None:
             # Predictions take the threads of the booster, which files do not keep.
-            model.set_param({"nthread": settings.n_jobs or 0})
+            model.set_param({"nthread": settings.most_threads})
         self._n_rounds = 0 if model is None else model.num_boosted_rounds()
         self._is_warm_start = model is not None
+        self._n_rows = 0  # Of the largest matrix.
+        # Whether trees have grown on bins other than those of the registered matrices.
+        self._has_other_bins = model is not None
         self._is_copy = False
 
     @property
@@ -165,9 +168,8 @@ class Booster(BatchJoiner):
             # Else columns are drawn from a state that depends on what else the process trained.
             "seed_per_iteration": True,
             "verbosity": 0,
+            "nthread": settings.threads(self._n_rows),
         }
-        if settings.n_jobs is not None:
-            params["nthread"] = settings.n_jobs
         if settings.monotone:
             params["monotone_constraints"] = str(tuple(rising_in_time(settings.schema)))
         params.update(SETTINGS.resolved(settings.engine_params))
@@ -190,7 +192,7 @@ class Booster(BatchJoiner):
             feature_names=column_names(schema),
             feature_types=types,
             enable_categorical=bool(schema.categories),
-            nthread=self._settings.n_jobs,
+            nthread=self._settings.threads(len(values)),
             **options,
         )
 
@@ -199,12 +201,13 @@ class Booster(BatchJoiner):
             # A worker may have no rows of a kind; the others have some.
             warnings.filterwarnings("ignore", message=".*Empty dataset at worker")
             matrix = self._training_matrix(values)
+        self._n_rows = max(self._n_rows, len(values))
         matrix.set_base_margin(start.astype(np.float32))
         self._matrices.append(matrix)
         return len(self._matrices) - 1
 
     def _training_matrix(self, values: Float32Array) -> Any:
-        if self._is_warm_start:
+        if self._has_other_bins:
             # A quantile matrix knows values up to its own bins only, which are not those that the
             # trees so far have split at: their margins would be off.
             return self._matrix(xgb.DMatrix, values)
@@ -262,6 +265,7 @@ class Booster(BatchJoiner):
 
     def release(self) -> None:
         self._matrices.clear()
+        self._has_other_bins = self._booster is not None
 
     def state(self) -> bytes:
         return b"" if self._booster is None else bytes(self._booster.save_raw("ubj"))
@@ -276,7 +280,7 @@ class Booster(BatchJoiner):
     def model(self, n_rounds: int) -> Any:
         """The native booster, cut to its first rounds and free of training data."""
         booster = self._booster[:n_rounds]
-        booster.set_param({"nthread": self._settings.n_jobs or 0})
+        booster.set_param({"nthread": self._settings.most_threads})
         return booster
 
     def forest(self) -> Forest:
@@ -350,4 +354,5 @@ ENGINE = Engine(
     refresh_every=10,
     save=_save,
     load=_load,
+    coarse_bins={"max_bin": 64},
 )

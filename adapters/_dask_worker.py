@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.checkpoint import (
     Checkpoint,
     Checkpoints,
-    LoopState,
+    TrainingState,
     write_checkpoint,
 )
-from survival_objectives._fit.cohort import Cohort, MemoryBatches, split_cohort
+from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, split_cohort
 from survival_objectives._fit.population import (
     MAX_TIMES,
     Population,
@@ -32,8 +33,8 @@ from survival_objectives._fit.population import (
     outcome_counts,
     population_of_counts,
 )
-from survival_objectives._fit.stacked import StackedSettings, StackedTraining
-from survival_objectives._model.fitted import StackedModel
+from survival_objectives._fit.training import Training
+from survival_objectives._model.fitted import FittedModel, snapshot
 from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters._people_digest import cohort_digest
@@ -103,6 +104,10 @@ class CollectiveReduction:
     def __init__(self) -> None:
         self.rank: int = collective.get_rank()
         self.n_workers: int = collective.get_world_size()
+
+    @property
+    def is_shared(self) -> bool:
+        return self.n_workers > 1
 
     def sum(self, values: npt.ArrayLike) -> FloatArray:
         own = np.asarray(values, dtype=np.float64)
@@ -185,11 +190,11 @@ class Plan:
     event_ids: npt.NDArray[np.int64]
     seed: int
     timeout: int
-    previous: StackedModel | None
+    previous: FittedModel | None
     checkpoint: Checkpoint
     checkpoint_folder: str | None
     checkpoint_every: int
-    resume: LoopState | None
+    resume: TrainingState | None
     training: str = ""
     tracker: dict[str, Any] = field(default_factory=dict)
 
@@ -200,17 +205,21 @@ class TrainingCancelled(RuntimeError):  # noqa: N818  It is not an error.
 
 def train(
     rank: int, parts: list[Cohort], held_out: list[Cohort] | None, plan: Plan
-) -> StackedModel | None:
+) -> FittedModel | None:
     """Train on this worker's people; the first worker returns what was learnt."""
     worker = distributed.get_worker()
     with _registered(plan.training), _communicator(rank, plan):
-        result = _fit(parts, held_out, plan, worker)
-    return result.portable if rank == 0 else None
+        model = _fit(parts, held_out, plan, worker)
+    if rank > 0:
+        return None
+    # Boosters of this process stay here; threads are those of the client's parameters.
+    model = model.with_frame(parameters=snapshot(plan.parameters))
+    return model.wrapped(finished_boosters(model.frame, model.record.method))
 
 
 def _fit(
     parts: list[Cohort], held_out: list[Cohort] | None, plan: Plan, worker: Any
-) -> StackedModel:
+) -> FittedModel:
     reduction, parameters = CollectiveReduction(), dict(plan.parameters)
     if parameters["n_jobs"] is None:
         parameters["n_jobs"] = worker.state.nthreads
@@ -220,18 +229,24 @@ def _fit(
     held = None
     if held_out is not None:
         held = Cohort.joined(_counted(held_out), plan.schema, plan.event_ids)
-    elif parameters["early_stopping_rounds"] is not None:
-        people, held = _split(people, parameters["validation_fraction"], generator, reduction)
     booster = partial(_boosting_xgboost.Booster, before_round=_cancellation(worker))
-    training = StackedTraining(
-        StackedSettings.of(parameters),
+    training = Training(
+        parameters,
         replace(_boosting_xgboost.ENGINE, booster=booster),
         generator,
         reduction,
         plan.previous,
         checkpoints=_checkpoints(plan, reduction),
     )
-    return training.fit(MemoryBatches([people]), held)
+    split = None
+    if parameters["early_stopping_rounds"] is not None:
+        split = partial(
+            _split,
+            fraction=parameters["validation_fraction"],
+            generator=generator,
+            reduction=reduction,
+        )
+    return training.fit(MemoryBatches([people]), held, split=split)
 
 
 def _counted(parts: Sequence[Cohort]) -> list[Cohort]:
@@ -240,12 +255,15 @@ def _counted(parts: Sequence[Cohort]) -> list[Cohort]:
 
 
 def _split(
-    people: Cohort,
+    batches: Batches,
+    *,
     fraction: float,
     generator: np.random.Generator,
     reduction: CollectiveReduction,
-) -> tuple[Cohort, Cohort]:
+) -> tuple[Batches, Cohort]:
     """Training people and held-out people of this worker, where it has enough."""
+    assert isinstance(batches, MemoryBatches)
+    people = batches.cohorts[0]
     if reduction.n_workers == 1 or round(fraction * people.n_samples) >= 1:
         people, held = split_cohort(people, fraction, generator)
     else:
@@ -257,7 +275,7 @@ def _split(
             "Pass `eval_set`, or set `early_stopping_rounds=None`."
         )
         raise ValueError(msg)
-    return people, held
+    return MemoryBatches([people]), held
 
 
 def _checkpoints(plan: Plan, reduction: CollectiveReduction) -> Checkpoints:

@@ -6,6 +6,7 @@ import re
 from importlib import import_module
 from types import ModuleType
 
+from survival_objectives._threads import passive_wait
 from survival_objectives.validation import Features
 
 __all__ = ["column_names", "import_engine", "install_command", "rising_in_time"]
@@ -21,7 +22,8 @@ _PACKAGES = {
 def import_engine(name: str, *, extra: str | None = None) -> ModuleType:
     """The engine's module, or an ImportError that says how to install what ``extra`` names."""
     try:
-        return import_module(name)
+        with passive_wait():
+            return import_module(name)
     except ImportError as error:
         msg = f"{name} is not installed. Install it with: {install_command(extra or name)}"
         raise ImportError(msg) from error

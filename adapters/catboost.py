@@ -27,22 +27,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._fit.alternation import Alternation, TrainingThread
+from survival_objectives._fit.problem_rows import counted_target
+from survival_objectives._fit.row_schemes import Probes, RowTargets
 from survival_objectives.adapters._catboost_pool import pool_columns
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
-from survival_objectives.losses import gradient_hessian, pointwise_log_loss
-from survival_objectives.stacking import Role, censoring_role, exit_feature
-from survival_objectives.training import (
-    Alternation,
-    TrainingProblem,
-    TrainingThread,
-    counted_target,
-)
+from survival_objectives.completion import one_state
+from survival_objectives.losses import Target, gradient_hessian, pointwise_log_loss
+from survival_objectives.objective import TrainingProblem
+from survival_objectives.predictor import IncidencePredictor
 from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
 
-__all__ = ["IPCWLoss"]
+__all__ = ["IPCWLoss", "Predictor"]
 
 Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
@@ -76,6 +75,27 @@ class _Trainings(threading.local):
         return _Trainings, ()
 
 
+class Predictor(IncidencePredictor):
+    """Curves of a model of CatBoost, without the people it was trained on.
+
+    Made by ``loss.predictor(model)``, or by `load` from a folder that `save` wrote; see
+    `survival_objectives.predictor`.
+    """
+
+    _engine_name = "catboost"
+    _file_name = "model.cbm"
+
+    def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
+        return _raw_margin(self.model, matrix, self._curves.schema, self.model.feature_names_)
+
+    def _write_model(self, file: str) -> None:
+        self.model.save_model(file)
+
+    @staticmethod
+    def _read_model(file: str) -> Any:
+        return catboost.CatBoost().load_model(file)
+
+
 class IPCWLoss(TrainingProblem):
     """The IPCW log-loss as a custom loss of CatBoost, with the rows it is trained on.
 
@@ -98,6 +118,10 @@ class IPCWLoss(TrainingProblem):
 
     #: CatBoost would try, in vain and with a warning, to compile our methods itself.
     no_jit = True
+    _engine_name = "catboost"
+    _predictor_type = Predictor
+    #: Fewer than elsewhere: each is a row of weight 0 that the loss is called for.
+    _n_nodes = 8
     _transient = (*TrainingProblem._transient, "_train_pool", "_table", "calc_ders_multi")
 
     def __new__(
@@ -117,58 +141,83 @@ class IPCWLoss(TrainingProblem):
 
     def __init__(self, X: Any, y: Any, **options: Any) -> None:
         super().__init__(X, y, **options)
-        if self.n_margins > 1:
-            if options.get("monotone"):
-                msg = (
-                    f"CatBoost ignores monotone constraints for {self.n_margins} margins with "
-                    "Newton leaves. Leave out `monotone`, or use XGBoost or LightGBM."
-                )
-                raise ValueError(msg)
-            self._monotone = False
         self._prepare()
 
+    def _is_monotone(self, monotone: bool | None) -> bool:
+        is_monotone = super()._is_monotone(monotone)
+        if monotone and self.n_margins > 1:
+            msg = (
+                f"CatBoost ignores monotone constraints for {self.n_margins} margins with "
+                "Newton leaves. Leave out `monotone`, or use XGBoost or LightGBM."
+            )
+            raise ValueError(msg)
+        return is_monotone and self.n_margins == 1
+
     def _prepare(self) -> None:
-        # People who are censored are needed at that time by every refresh; see the module's top.
-        n_exits = 0
-        self._exit_role: Role | None = None
-        if not self._fixed_censoring:
-            self._exit_role = censoring_role(self._target, self._stack)
-            n_exits = len(self._exit_role.leaver)
-        n_rows = self._events.n_rows + n_exits
+        # Every refresh needs the event model at some more rows; see the module's top.
+        self._probes: Probes | None = None
+        if not self._data.scheme.fixed:
+            self._probes = self._new_alternation().event_probes
+        n_probes = 0 if self._probes is None else len(self._probes.person)
+        n_rows = self._events.n_rows + n_probes
         if n_rows > _MAX_NUMBERED_ROWS:
             msg = (
                 f"{n_rows} stacked rows are more than CatBoost can number ({_MAX_NUMBERED_ROWS}). "
                 "Lower `n_horizons`, or use XGBoost or LightGBM."
             )
             raise ValueError(msg)
-        self._targets = np.concatenate([self.target, np.zeros(n_exits, np.int32)])
+        self._targets = self._with_rows(self.target, np.zeros(n_probes, np.int32))
         self._starts = self._start_margin(self._events.horizon)
-        if self._exit_role is not None:
-            exits = self._target.duration[self._exit_role.leaver]
-            start = self._start_margin(exit_feature(exits, self._axis))
+        if self._probes is not None:
+            start = self._start_margin(self._probes.feature)
             self._starts = np.concatenate([self._starts, start])
-        self._pool_weight = np.concatenate([self._initial_weight, np.zeros(n_exits, np.float32)])
+        no_weight = np.zeros(n_probes, np.float32)
+        self._first_weight = np.concatenate([self.initial_weight, no_weight])
+        self._pool_weight = self._first_weight
+        if self._data.scheme.row_weight is not self.initial_weight:
+            self._pool_weight = np.concatenate([self._data.scheme.row_weight, no_weight])
         # Row numbers begin where no label of the user's does, and elsewhere for other losses.
-        digest = hashlib.sha256(self._initial_weight.tobytes() + self.horizon.tobytes()).digest()
+        digest = hashlib.sha256(self.initial_weight.tobytes() + self.horizon.tobytes()).digest()
         room = max(1, _QUIET_NUMBERS - _MAX_USER_LABEL - n_rows)
         self._first_number = _MAX_USER_LABEL + int.from_bytes(digest[:4], "little") % room
         self._trainings = _Trainings()
         self._begin_training()
 
+    def _with_rows(self, target: Target, labels: npt.NDArray[np.int32]) -> Target:
+        """Targets with those of more rows, which have labels."""
+        more: Target = labels
+        if target.ndim == 2:
+            more = one_state(labels, target.shape[1])
+        return np.concatenate([target, more])
+
     def _begin_training(self) -> None:
         self._seen_margin: FloatArray | None = None
-        if self._schedule.is_due(1) and not self._fixed_censoring:
+        if self._schedule.is_due(1) and self._probes is not None:
             self._watch()  # The callback comes after the first round, too late to ask for it.
 
     @functools.cached_property
     def _table(self) -> FloatArray:
-        """What training looks up, a line per row: weight, target and starting margins.
+        """What training looks up, a line per row: weight, targets and starts of the margins.
 
-        A refresh writes the weights in place. One array rather than three: each costs the compiled
-        call time.
+        A refresh writes weights and targets in place. One array rather than three: each costs the
+        compiled call time.
         """
         rows = slice(len(self._pool_weight))
-        return np.column_stack([self._pool_weight, self._targets[rows], self._starts[rows]])
+        targets = self._target_columns(self._targets[rows])
+        return np.column_stack([self._first_weight, targets, self._starts[rows]])
+
+    def _target_columns(self, target: Target) -> npt.NDArray[Any]:
+        """Probabilities of the states that have a margin."""
+        if target.ndim == 1:
+            target = one_state(target, self._target.n_causes + 1)
+        return target[:, int(self._reference) :]
+
+    def _train_on(self, targets: RowTargets) -> None:
+        """Use other targets and weights from the next round on."""
+        rows = slice(self._events.n_rows)
+        self._table[rows, 0] = targets.weight
+        if targets.target.ndim == 2:
+            self._table[rows, 1 : 1 + self.n_margins] = self._target_columns(targets.target)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> IPCWLoss:
         """The same problem with the weights of a training of its own; see the module's top."""
@@ -188,9 +237,8 @@ class IPCWLoss(TrainingProblem):
         with _MAKING:
             if not hasattr(self, "_train_pool"):
                 matrix = self._events.matrix(self._features)
-                if self._exit_role is not None:
-                    rows, _ = self._exit_rows(self._exit_role, left=False)
-                    matrix = np.concatenate([matrix, rows])
+                if self._probes is not None:
+                    matrix = np.concatenate([matrix, self._probes.matrix(self._features)])
                 self._train_pool = self._pool(matrix, self._pool_weight, first=0)
             return self._train_pool
 
@@ -221,7 +269,7 @@ class IPCWLoss(TrainingProblem):
         with _MAKING:
             rows = self._held_out_rows(X, y)
             first = len(self._targets)
-            self._targets = np.concatenate([self._targets, rows.target])
+            self._targets = self._with_rows(self._targets, rows.target)
             self._starts = np.concatenate([self._starts, rows.start])
         return self._pool(rows.matrix, rows.weight, first=first)
 
@@ -250,7 +298,9 @@ class IPCWLoss(TrainingProblem):
         """The IPCW log-loss as a CatBoost metric, for ``eval_metric`` and early stopping."""
         return (IPCWLogLoss if self.n_margins == 1 else _IPCWLogLossMulti)(self)
 
-    def refresh(self, params: Mapping[str, Any] | None = None) -> Any:
+    def refresh(
+        self, params: Mapping[str, Any] | None = None, *, doubly_robust: bool | None = None
+    ) -> Any:
         """Callback that refreshes the censoring weights every ``refresh_every`` rounds.
 
         It advances a censoring model by as many rounds and replaces the weights by those of the
@@ -261,13 +311,17 @@ class IPCWLoss(TrainingProblem):
         params : mapping, optional
             CatBoost parameters of the censoring model, such as ``depth`` and ``learning_rate``.
             CatBoost does not show a callback those of the event model.
+        doubly_robust : bool, optional
+            True: targets are the doubly robust ones of equation (47), made of both models at each
+            refresh. Needs a loss that was constructed with ``doubly_robust=True``, whose rows
+            include people who were censored. Default: as the loss was constructed.
 
         Returns
         -------
         object with ``after_iteration``
             For one training; ask for a new one for the next.
         """
-        return _Refresh(self, params)
+        return _Refresh(self, params, doubly_robust)
 
     def _own_rows(
         self, numbers: npt.NDArray[Any], weight: Float32Array | None
@@ -287,6 +341,21 @@ class IPCWLoss(TrainingProblem):
             msg = "The weights of this pool are not those of this loss. Train on `loss.train_pool`."
             raise ValueError(msg)
         return rows
+
+    def _metric_weight(
+        self, rows: npt.NDArray[np.int64], weight: Float32Array | None
+    ) -> Float32Array | None:
+        """Weights of rows in the metric: of training rows the first ones, else those of the pool.
+
+        They differ for doubly robust targets, where rows without a label count from the second
+        refresh on.
+        """
+        if self._first_weight is self._pool_weight or weight is None or not len(weight):
+            return weight
+        training = rows < len(self._first_weight)
+        own = weight.copy()
+        own[training] = self._first_weight[rows[training]]
+        return own
 
     def _watch(self) -> None:
         """In the next round, keep the margins that the metric sees at the training rows."""
@@ -343,10 +412,11 @@ class _OneMarginLoss(IPCWLoss):
     ) -> FloatArray:
         """Derivatives of minus the loss, (n_rows, 2)."""
         rows = self._own_rows(targets, weights)
+        weight, happened = self._table[rows, 0], self._table[rows, 1]
         gradient, hessian = gradient_hessian(
             approxes + self._starts[rows, 0],
-            self._targets[rows],
-            self._table[rows, 0],
+            np.column_stack([1 - happened, happened]),
+            weight,
             reference=True,
         )
         # CatBoost maximises: it wants the derivatives of minus the loss.
@@ -377,8 +447,6 @@ def _compiled_ders(n_margins: int, reference: bool) -> Callable[..., Any]:
     line_tuple = _tuple_of(n_margins, njit(lambda line, k: line[k]))
     hessian_tuple = _tuple_of(n_margins, njit(lambda hessian, k: line_tuple(hessian[k])))
 
-    first_class = 1 if reference else 0
-
     @njit(error_model="numpy")
     def ders(table, first, trees, numbers, pool_weight):  # type: ignore[no-untyped-def]  # noqa: ARG001
         # Not less than 0 and not beyond the end; compiled code would read any memory.
@@ -386,7 +454,7 @@ def _compiled_ders(n_margins: int, reference: bool) -> Callable[..., Any]:
         if not 0 <= number < len(table):
             raise ValueError(_FOREIGN_ROW)
         row = table[number]
-        weight, observed, start = row[0], int(row[1]) - first_class, row[2:]
+        weight, target, start = row[0], row[1 : 1 + n_margins], row[1 + n_margins :]
         proba = np.empty(n_margins)
         top = 0.0 if reference else trees[0] + start[0]
         for k in range(n_margins):
@@ -405,7 +473,7 @@ def _compiled_ders(n_margins: int, reference: bool) -> Callable[..., Any]:
             hessian[k, k] = -weight * proba[k] * (1 - proba[k])
         gradient = proba
         for k in range(n_margins):
-            gradient[k] = weight * ((1.0 if k == observed else 0.0) - proba[k])
+            gradient[k] = weight * (target[k] - proba[k])
         return gradient_tuple(gradient), hessian_tuple(hessian)
 
     compiled: Callable[..., Any] = ders
@@ -452,6 +520,7 @@ class IPCWLogLoss:
         rows = self._loss._own_rows(numbers, weight)
         margin = np.column_stack(approxes) + self._loss._starts[rows]
         self._loss._see(rows, margin)
+        weight = self._loss._metric_weight(rows, weight)
         losses = pointwise_log_loss(
             margin, self._loss._targets[rows], weight, reference=self._loss._reference
         )
@@ -500,8 +569,8 @@ class _CensoringTrainer:
     def __init__(
         self, alternation: Alternation, loss: IPCWLoss, params: Mapping[str, Any] | None
     ) -> None:
-        role = alternation.censorings
-        self._role = role
+        rows = alternation.censorings
+        self._rows = rows
         self._schema = loss._features.schema
         self._params = {
             "random_seed": loss._engine_seed,
@@ -512,15 +581,16 @@ class _CensoringTrainer:
             "allow_writing_files": False,
             "verbose": False,
         }
-        self._matrix = role.matrix(loss._features)
-        self._margin = alternation.start(role.horizon)
-        self._exit_matrix, times = loss._exit_rows(loss._events, left=True)
-        self._exit_margin = alternation.start(times)
+        self._matrix = rows.matrix(loss._features)
+        self._margin = alternation.start(rows.horizon)
+        probes = alternation.censoring_probes
+        self._probe_matrix = probes.matrix(loss._features)
+        self._probe_margin = alternation.start(probes.times)
         self._chunks: list[Any] = []
 
     def advance(self, weight: FloatArray, n_rounds: int) -> None:
         pool = catboost.Pool(
-            label=self._role.target,
+            label=self._rows.target,
             weight=weight,
             baseline=self._margin[:, None],
             **pool_columns(self._matrix, self._schema),
@@ -528,16 +598,16 @@ class _CensoringTrainer:
         chunk = catboost.CatBoost({**self._params, "iterations": n_rounds})
         chunk.fit(pool)
         self._margin = self._margin + np.asarray(_raw_margin(chunk, self._matrix, self._schema))
-        self._exit_margin = self._exit_margin + np.asarray(
-            _raw_margin(chunk, self._exit_matrix, self._schema)
+        self._probe_margin = self._probe_margin + np.asarray(
+            _raw_margin(chunk, self._probe_matrix, self._schema)
         )
         self._chunks.append(chunk)
 
     def stayed_margin(self) -> npt.ArrayLike:
-        return self._margin[self._role.stayed]
+        return self._margin[self._rows.stayed]
 
-    def exit_margin(self) -> npt.ArrayLike:
-        return self._exit_margin
+    def probe_margin(self) -> npt.ArrayLike:
+        return self._probe_margin
 
     def model(self) -> MarginModel:
         return _SumOfChunks(list(self._chunks), self._schema)
@@ -546,15 +616,18 @@ class _CensoringTrainer:
 class _Refresh:
     """Translates CatBoost's callback protocol into `Alternation`."""
 
-    def __init__(self, loss: IPCWLoss, params: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self, loss: IPCWLoss, params: Mapping[str, Any] | None, doubly_robust: bool | None
+    ) -> None:
         self._loss = loss
         self._params = params
+        self._doubly_robust = doubly_robust
         self._thread = TrainingThread()
         self._iteration = 0
         self._begin()
 
     def _begin(self) -> None:
-        self._alternation = Alternation(self._loss)
+        self._alternation = self._loss._new_alternation(self._doubly_robust)
         self._trainer: _CensoringTrainer | None = None
         self._training: IPCWLoss | None = None
         self._n_rounds = 0
@@ -577,7 +650,7 @@ class _Refresh:
             self._refresh(self._training)
         if loss._schedule.is_due(self._n_rounds + 1):
             self._training._watch()
-        self._training._table[: loss._events.n_rows, 0] = alternation.weight
+        self._training._train_on(alternation.targets)
         return True  # False would stop training.
 
     def _refresh(self, training: IPCWLoss) -> None:
@@ -588,7 +661,7 @@ class _Refresh:
         n_rows = loss._events.n_rows
         alternation.refresh(
             self._trainer,
-            margin[:n_rows][loss._events.stayed],
+            margin[:n_rows],
             margin[n_rows:],
             n_rounds=loss._schedule.every,
             round=self._n_rounds,

@@ -41,14 +41,15 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.checkpoint import (
     Checkpoint,
-    LoopState,
+    TrainingState,
     plain_parameters,
     read_checkpoint,
 )
 from survival_objectives._fit.cohort import Cohort
-from survival_objectives._model.fitted import StackedModel
+from survival_objectives._model.fitted import FittedModel
 from survival_objectives.adapters._dask_cluster import (
     Training,
     WorkerLostError,
@@ -247,11 +248,11 @@ class DaskSurvivalBoost(SurvivalBoost):
         else:
             groups = _regrouped(found[0], people.n_partitions, client)
         with people.loaded(client, groups) as parts:
-            result = self._trained(
+            model = self._trained(
                 client, groups, parts, people.schema, held_out, found, is_warm_start
             )
-        self._take_model(result, own_parameters=True)
-        self._warn_about_model(people.schema.values)
+        self._set_model(model)
+        self._warn_about_model(people.schema)
 
     def _trained(
         self,
@@ -260,9 +261,9 @@ class DaskSurvivalBoost(SurvivalBoost):
         parts: list[Any],
         schema: Features,
         held_out: _Collection | None,
-        found: tuple[Checkpoint, LoopState] | None,
+        found: tuple[Checkpoint, TrainingState] | None,
         is_warm_start: bool,
-    ) -> StackedModel:
+    ) -> FittedModel:
         summaries = gather(client, client.map(summary, parts, pure=False), list(groups))
         n_samples = [n_people for n_people, _ in summaries]
         event_ids = self.event_ids_ if is_warm_start else None
@@ -315,7 +316,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         parts: list[Any],
         held_parts: list[list[Any]] | None,
         plan: Plan,
-    ) -> StackedModel:
+    ) -> FittedModel:
         with Training(client, list(groups), self.timeout) as training:
             plan = replace(plan, training=training.name, tracker=training.tracker)
             tasks = [
@@ -333,16 +334,16 @@ class DaskSurvivalBoost(SurvivalBoost):
                 )
                 for rank, (worker, block) in enumerate(groups.items())
             ]
-            result: StackedModel = gather(client, tasks, list(groups))[0]
+            result: FittedModel = gather(client, tasks, list(groups))[0]
         return result
 
     def _found_checkpoint(
         self, client: Any, workers: list[str]
-    ) -> tuple[Checkpoint, LoopState] | None:
+    ) -> tuple[Checkpoint, TrainingState] | None:
         reading = client.submit(
             read_checkpoint, self.checkpoint_folder, workers=workers[:1], pure=False
         )
-        found: tuple[Checkpoint, LoopState] | None = gather(client, [reading], workers[:1])[0]
+        found: tuple[Checkpoint, TrainingState] | None = gather(client, [reading], workers[:1])[0]
         return found
 
     def _plain_parameters(self) -> dict[str, Any]:
@@ -386,7 +387,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         schema: Features,
         event_ids: npt.NDArray[np.int64],
         checkpoint: Checkpoint,
-        state: LoopState | None,
+        state: TrainingState | None,
         is_warm_start: bool,
     ) -> Plan:
         return Plan(
@@ -395,7 +396,7 @@ class DaskSurvivalBoost(SurvivalBoost):
             event_ids=event_ids,
             seed=checkpoint.seed,
             timeout=int(self.timeout),
-            previous=self._model.portable if is_warm_start else None,
+            previous=self._model if is_warm_start else None,
             checkpoint=checkpoint,
             checkpoint_folder=self.checkpoint_folder,
             checkpoint_every=self._checkpoint_every(),
@@ -410,7 +411,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         """The fitted model as a plain SurvivalBoost, which needs no cluster."""
         check_is_fitted(self)
         model = SurvivalBoost(**self._local_parameters())
-        model._take_model(self._model, own_parameters=False)
+        model._set_model(_local(self._model))
         return model
 
     @classmethod
@@ -418,7 +419,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         """A fitted XGBoost SurvivalBoost that predicts for Dask collections."""
         check_is_fitted(model)
         copy = cls(**model.get_params())
-        copy._take_model(model.fitted_model, own_parameters=False)
+        copy._set_model(_local(model._model))
         return copy
 
     def save(self, path: Any) -> None:
@@ -798,6 +799,11 @@ def _part_score(model: SurvivalBoost, part: Cohort, last: float) -> tuple[float,
     total = float(part.n_samples if part.weight is None else part.weight.sum())
     y = (part.target.event_ids[part.target.event], part.target.duration)
     return model._score(part.features, y, part.weight, last) * total, total
+
+
+def _local(model: FittedModel) -> FittedModel:
+    """The model with boosters of its own."""
+    return model.wrapped(finished_boosters(model.frame, model.record.method))
 
 
 def _connected(client: Any) -> Any:

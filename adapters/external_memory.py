@@ -38,6 +38,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.cohort import (
     Cohort,
     Outcomes,
@@ -47,7 +48,7 @@ from survival_objectives._fit.cohort import (
 )
 from survival_objectives._fit.engine import Engine, StackedBatches
 from survival_objectives._fit.population import LocalReduction, grid_population
-from survival_objectives._fit.stacked import StackedSettings, StackedTraining
+from survival_objectives._fit.training import Training
 from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters._interrupts import HeldInterrupts, interrupts_held
@@ -200,16 +201,16 @@ def fit_external(
             eval_set, Cohort(source.schema, outcomes.target, outcomes.weight)
         )
     with tempfile.TemporaryDirectory(prefix="survival-boost-", dir=cache_folder) as folder:
-        training = StackedTraining(
-            StackedSettings.of(model.get_params(deep=False)),
+        training = Training(
+            model.get_params(deep=False),
             _engine_on_disk(folder),
             check_random_state(model.random_state),
             n_turns=1 if people_per_turn is None else -(-n_samples // people_per_turn),
         )
         population = grid_population(outcomes.target, outcomes.weight)
-        result = training.fit(DiskBatches(source, outcomes), held_out, population=population)
-        model._take_model(result, own_parameters=True)
-    model._warn_about_model(source.schema.values)
+        fitted = training.fit(DiskBatches(source, outcomes), held_out, population=population)
+    model._set_model(fitted.wrapped(finished_boosters(fitted.frame, fitted.record.method)))
+    model._warn_about_model(source.schema)
     return model
 
 
@@ -304,6 +305,11 @@ class DiskBatches:
     def resident(self) -> Features:
         """Nobody's features are in memory all the time."""
         return self.source.schema
+
+    @property
+    def given(self) -> None:
+        """People from files are not kept as they came."""
+        return None
 
     @cached_property
     def slices(self) -> list[slice]:
@@ -407,7 +413,9 @@ class _Booster(_boosting_xgboost.Booster):
         self._bins: Any = None
 
     def add_batches(self, rows: StackedBatches) -> int:
-        self._matrices.append(self._binned(rows))
+        matrix = self._binned(rows)
+        self._n_rows = max(self._n_rows, matrix.num_row())
+        self._matrices.append(matrix)
         return len(self._matrices) - 1
 
     def set_bins(self, rows: StackedBatches) -> None:
@@ -439,7 +447,7 @@ class _Booster(_boosting_xgboost.Booster):
                 return xgb.ExtMemQuantileDMatrix(
                     reader,
                     enable_categorical=bool(schema.categories),
-                    nthread=self._settings.n_jobs,
+                    nthread=self._settings.most_threads,
                     **options,
                 )
             except _Stopped as stopped:

@@ -17,16 +17,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._fit.alternation import Alternation, TrainingThread
+from survival_objectives._fit.row_schemes import RowTargets
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
-from survival_objectives.losses import gradient_hessian, log_loss
-from survival_objectives.stacking import Role
-from survival_objectives.training import Alternation, TrainingProblem, TrainingThread
+from survival_objectives.losses import gradient_hessian
+from survival_objectives.objective import TrainingProblem
+from survival_objectives.predictor import IncidencePredictor
+from survival_objectives.stacking import TrainingRows
 from survival_objectives.validation import Features
 
 lgb = import_engine("lightgbm")
 
-__all__ = ["IPCWObjective"]
+__all__ = ["IPCWObjective", "Predictor"]
 
 Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
@@ -35,6 +38,27 @@ FloatArray = npt.NDArray[np.float64]
 _MAKING = threading.RLock()
 # Settings of the event model that its censoring model must not inherit.
 _NOT_INHERITED = ("objective", "metric", "num_class", "monotone_constraints")
+
+
+class Predictor(IncidencePredictor):
+    """Curves of a booster of LightGBM, without the people it was trained on.
+
+    Made by ``objective.predictor(booster)``, or by `load` from a folder that `save` wrote; see
+    `survival_objectives.predictor`.
+    """
+
+    _engine_name = "lightgbm"
+    _file_name = "model.txt"
+
+    def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
+        return _raw_margin(self.model, matrix)
+
+    def _write_model(self, file: str) -> None:
+        self.model.save_model(file)
+
+    @staticmethod
+    def _read_model(file: str) -> Any:
+        return lgb.Booster(model_file=file)
 
 
 class IPCWObjective(TrainingProblem):
@@ -57,6 +81,8 @@ class IPCWObjective(TrainingProblem):
     """
 
     _transient = (*TrainingProblem._transient, "_train_set", "_checked_start")
+    _engine_name = "lightgbm"
+    _predictor_type = Predictor
     _checked_start: Any = ()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> IPCWObjective:
@@ -75,8 +101,8 @@ class IPCWObjective(TrainingProblem):
                     self._start_margin(self._events.horizon),
                     kind=_TrainingDataset,
                     feature_name=self._marked(column_names(self._features)),
-                    label=self.target,
-                    weight=self._initial_weight,
+                    label=self._events.target,
+                    weight=self.initial_weight,
                 )
             return self._train_set
 
@@ -119,7 +145,7 @@ class IPCWObjective(TrainingProblem):
         """Gradient and Hessian of every row, as ``lgb.train`` asks for them."""
         rows = self._own_rows(dataset)
         if rows is not None:
-            self._trains_on(dataset)
+            self._data.folds.trains_on(dataset)
         if dataset._predictor is not None and self._start != "zero":
             msg = (
                 "LightGBM lets the scores of `init_model` replace the start of boosting, which "
@@ -155,17 +181,22 @@ class IPCWObjective(TrainingProblem):
 
     def metric(self, margin: npt.NDArray[Any], dataset: Any) -> tuple[str, float, bool]:
         """Name and value of the IPCW log-loss (lower is better), for ``feval=objective.metric``."""
-        target = dataset.get_label().astype(np.int32)
-        weight = dataset.get_weight()
-        if dataset.used_indices is not None:
+        label, weight = dataset.get_label(), dataset.get_weight()
+        rows: npt.NDArray[np.int64] | slice | None = None
+        if dataset is getattr(self, "_train_set", None):
+            rows = slice(None)
+        elif dataset.used_indices is not None:
             rows = self._own_rows(dataset)
             if rows is not None:
-                weight = self._fold_weight(rows, held_out=self._is_held_out(dataset))
-        margin = margin.reshape(len(target), -1, order="F")
-        value = log_loss(margin, target, weight, reference=self._reference)
-        return "ipcw_log_loss", value, False
+                weight = self._data.fold_weight(
+                    rows, held_out=self._data.folds.is_held_out(dataset)
+                )
+        margin = margin.reshape(len(label), -1, order="F")
+        return "ipcw_log_loss", self._metric(margin, label, weight, rows), False
 
-    def refresh(self, params: Mapping[str, Any] | None = None) -> Any:
+    def refresh(
+        self, params: Mapping[str, Any] | None = None, *, doubly_robust: bool | None = None
+    ) -> Any:
         """Callback that refreshes the censoring weights every ``refresh_every`` rounds.
 
         It advances a censoring model by as many rounds and replaces the weights by those of the
@@ -175,13 +206,17 @@ class IPCWObjective(TrainingProblem):
         ----------
         params : mapping, optional
             LightGBM parameters of the censoring model. Default: those of the event model.
+        doubly_robust : bool, optional
+            True: targets are the doubly robust ones of equation (47), made of both models at each
+            refresh. Needs an objective that was constructed with ``doubly_robust=True``, whose rows
+            include people who were censored. Default: as the objective was constructed.
 
         Returns
         -------
         callable
             A LightGBM callback, for one training; ask for a new one for the next.
         """
-        return _Refresh(self, params)
+        return _Refresh(self, params, doubly_robust)
 
     def _own_rows(self, dataset: Any) -> npt.NDArray[np.int64] | None:
         """Row numbers of a fold of our Dataset, or None for the whole of it."""
@@ -212,8 +247,12 @@ class IPCWObjective(TrainingProblem):
         self._check_trained(None if is_unnamed else names, model.num_model_per_iteration())
 
     def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
-        margin: npt.ArrayLike = model.predict(matrix, raw_score=True)
-        return margin
+        return _raw_margin(model, matrix)
+
+
+def _raw_margin(booster: Any, matrix: Float32Array) -> npt.ArrayLike:
+    margin: npt.ArrayLike = booster.predict(matrix, raw_score=True)
+    return margin
 
 
 class _TrainingDataset(lgb.Dataset):  # type: ignore[misc, name-defined]
@@ -275,26 +314,25 @@ class _KeptRows:
         return self._margin
 
 
-class _StayedRows:
-    """Margins of a live booster at those of its training rows whose person stayed.
+class _TrainingRowMargins:
+    """Margins of a live booster at its training rows.
 
     LightGBM keeps the margins of its training rows, so reading them costs nothing. But for DART,
     which takes trees out of the model for the next round whenever they are read.
     """
 
     def __init__(
-        self, role: Role, features: Features, start: FloatArray, params: Mapping[str, Any]
+        self, rows: TrainingRows, features: Features, start: FloatArray, params: Mapping[str, Any]
     ) -> None:
-        self._stayed = role.stayed
+        self._n_rows = rows.n_rows
         self._kept: _KeptRows | None = None
         if _is_dart(params):
-            rows = role.matrix(features)[role.stayed]
-            self._kept = _KeptRows(rows, start[role.stayed], params)
+            self._kept = _KeptRows(rows.matrix(features), start, params)
 
     def __call__(self, booster: Any) -> FloatArray:
         if self._kept is not None:
             return self._kept(booster)
-        return _training_margin(booster).reshape(len(self._stayed), -1, order="F")[self._stayed]
+        return _training_margin(booster).reshape(self._n_rows, -1, order="F")
 
 
 def _is_dart(params: Mapping[str, Any]) -> bool:
@@ -329,17 +367,17 @@ class _CensoringTrainer:
     def __init__(
         self, alternation: Alternation, objective: IPCWObjective, params: dict[str, Any]
     ) -> None:
-        role = alternation.censorings
+        rows = alternation.censorings
         features, start = objective._features, alternation.start
-        self._role = role
-        margin = start(role.horizon)
+        self._rows = rows
+        margin = start(rows.horizon)
         bins = objective.train_set
         train_set = _dataset(
-            role.matrix(features), features, margin, reference=bins, params=bins.get_params()
+            rows.matrix(features), features, margin, reference=bins, params=bins.get_params()
         )
-        self._stayed = _StayedRows(role, features, margin, params)
-        rows, times = objective._exit_rows(objective._events, left=True)
-        self._exit = _KeptRows(rows, start(times), params)
+        self._margins = _TrainingRowMargins(rows, features, margin, params)
+        probes = alternation.censoring_probes
+        self._probes = _KeptRows(probes.matrix(features), start(probes.times), params)
         fixed = {
             "objective": "none",
             "metric": "None",
@@ -350,11 +388,11 @@ class _CensoringTrainer:
 
     def advance(self, weight: FloatArray, n_rounds: int) -> None:
         weight = weight.astype(np.float32)
-        out = np.empty((2, self._role.n_rows, 1), np.float32)
+        out = np.empty((2, self._rows.n_rows, 1), np.float32)
 
         def loss(margin: npt.NDArray[Any], dataset: Any) -> tuple[Float32Array, Float32Array]:  # noqa: ARG001
             gradient, hessian = gradient_hessian(
-                margin, self._role.target, weight, reference=True, out=(out[0], out[1])
+                margin, self._rows.target, weight, reference=True, out=(out[0], out[1])
             )
             return gradient[:, 0], hessian[:, 0]
 
@@ -362,10 +400,10 @@ class _CensoringTrainer:
             self._booster.update(fobj=loss)
 
     def stayed_margin(self) -> npt.ArrayLike:
-        return self._stayed(self._booster).ravel()
+        return np.ravel(self._margins(self._booster))[self._rows.stayed]
 
-    def exit_margin(self) -> npt.ArrayLike:
-        return self._exit(self._booster)
+    def probe_margin(self) -> npt.ArrayLike:
+        return self._probes(self._booster)
 
     def model(self) -> MarginModel:
         return _BinaryMargin(self._booster)
@@ -377,9 +415,15 @@ class _Refresh:
     before_iteration = True  # LightGBM calls us before each round, with the rounds so far.
     order = 0
 
-    def __init__(self, objective: IPCWObjective, params: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self,
+        objective: IPCWObjective,
+        params: Mapping[str, Any] | None,
+        doubly_robust: bool | None,
+    ) -> None:
         self._objective = objective
         self._params = params
+        self._doubly_robust = doubly_robust
         self._thread = TrainingThread()
         self._alternation: Alternation | None = None
         self._trainer: _CensoringTrainer | None = None
@@ -394,31 +438,32 @@ class _Refresh:
         self._thread.check()
         n_rounds = env.iteration - env.begin_iteration
         if n_rounds == 0 or self._alternation is None:
-            self._alternation = Alternation(self._objective)
+            self._alternation = self._objective._new_alternation(self._doubly_robust)
             self._trainer = None
-            self._offered: Float32Array | None = None
+            self._offered: RowTargets | None = None
             self._objective._slot.clear()
         slot, alternation = self._objective._slot, self._alternation
         if self._offered is not None:
             slot.check_taken(self._offered)
         if self._objective._schedule.is_due(n_rounds) and alternation.has_censoring:
             self._refresh(env, alternation, n_rounds)
-        self._offered = alternation.weight
+        self._offered = alternation.targets
         slot.offer(self._offered)
 
     def _refresh(self, env: Any, alternation: Alternation, n_rounds: int) -> None:
         objective = self._objective
         if self._trainer is None:
-            rows, times = objective._exit_rows(alternation.censorings, left=False)
-            self._exit = _KeptRows(rows, objective._start_margin(times), env.params)
-            margin = objective._start_margin(objective.horizon)
-            self._stayed = _StayedRows(objective._events, objective._features, margin, env.params)
+            features, probes = objective._features, alternation.event_probes
+            start = objective._start_margin(probes.times)
+            self._probes = _KeptRows(probes.matrix(features), start, env.params)
+            start = objective._start_margin(objective.horizon)
+            self._margins = _TrainingRowMargins(objective._events, features, start, env.params)
             params = _tree_params(env.params) if self._params is None else dict(self._params)
             self._trainer = _CensoringTrainer(alternation, objective, params)
         alternation.refresh(
             self._trainer,
-            self._stayed(env.model),
-            self._exit(env.model),
+            self._margins(env.model),
+            self._probes(env.model),
             n_rounds=objective._schedule.every,
             round=n_rounds,
         )

@@ -17,15 +17,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._fit.alternation import Alternation, TrainingThread
+from survival_objectives._fit.row_schemes import RowTargets
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
-from survival_objectives.losses import log_loss
-from survival_objectives.training import Alternation, TrainingProblem, TrainingThread
+from survival_objectives.objective import TrainingProblem
+from survival_objectives.predictor import IncidencePredictor
 from survival_objectives.validation import Features
 
 xgb = import_engine("xgboost")
 
-__all__ = ["IPCWObjective"]
+__all__ = ["IPCWObjective", "Predictor"]
 
 Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
@@ -36,6 +38,27 @@ _MAX_NUMBERED_ROWS = 2**24
 _MAKING = threading.RLock()
 # Settings of the event model's trees that its censoring model must not inherit.
 _NOT_INHERITED = ("monotone_constraints", "interaction_constraints")
+
+
+class Predictor(IncidencePredictor):
+    """Curves of a booster of XGBoost, without the people it was trained on.
+
+    Made by ``objective.predictor(booster)``, or by `load` from a folder that `save` wrote; see
+    `survival_objectives.predictor`.
+    """
+
+    _engine_name = "xgboost"
+    _file_name = "model.ubj"
+
+    def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
+        return _raw_margin(self.model, matrix, self._curves.schema, self._curves.start.shape[1])
+
+    def _write_model(self, file: str) -> None:
+        self.model.save_model(file)
+
+    @staticmethod
+    def _read_model(file: str) -> Any:
+        return xgb.Booster(model_file=file)
 
 
 class IPCWObjective(TrainingProblem):
@@ -58,6 +81,8 @@ class IPCWObjective(TrainingProblem):
     """
 
     _transient = (*TrainingProblem._transient, "_dtrain")
+    _engine_name = "xgboost"
+    _predictor_type = Predictor
 
     # ------------------------------------------------------------------------- what training takes
     @property
@@ -73,7 +98,7 @@ class IPCWObjective(TrainingProblem):
 
         Use it with ``folds=objective.folds(n_splits)``, which keeps the rows of a person together.
         Each fold weighs its rows by the censoring of its own training people; the marginal curve
-        from which boosting starts is that of everybody.
+        from which boosting starts is that of all people, and so is completion.
         """
         return self._training_matrix(xgb.DMatrix)
 
@@ -108,7 +133,7 @@ class IPCWObjective(TrainingProblem):
     def _training_matrix(self, kind: type) -> Any:
         start = self._start_margin(self._events.horizon)
         matrix = self._matrix(kind, self._events.matrix(self._features), start)
-        matrix.set_info(label=self.target, weight=self._initial_weight)
+        matrix.set_info(label=self._events.target, weight=self.initial_weight)
         if self._events.n_rows <= _MAX_NUMBERED_ROWS:
             # XGBoost keeps these bounds when it slices a matrix: they number the rows of a fold,
             # and carry the mark by which we know our own.
@@ -124,7 +149,7 @@ class IPCWObjective(TrainingProblem):
         return _matrix(kind, values, self._features, start, feature_names=names, **options)
 
     def _mark(self) -> float:
-        digest = hashlib.sha256(self._initial_weight.tobytes() + self.horizon.tobytes()).digest()
+        digest = hashlib.sha256(self.initial_weight.tobytes() + self.horizon.tobytes()).digest()
         return float(int.from_bytes(digest[:3], "little"))
 
     # ------------------------------------------------------------------------------- the objective
@@ -139,7 +164,7 @@ class IPCWObjective(TrainingProblem):
                 "weights cannot be refreshed. Train on `objective.dtrain`."
             )
             raise ValueError(msg)
-        self._trains_on(dtrain)
+        self._data.folds.trains_on(dtrain)
         return self._derivatives(margin, rows, order="C")
 
     @property
@@ -148,18 +173,19 @@ class IPCWObjective(TrainingProblem):
 
     def metric(self, margin: npt.NDArray[Any], matrix: Any) -> tuple[str, float]:
         """Name and value of the IPCW log-loss, for ``custom_metric=objective.metric``."""
-        target = matrix.get_label().astype(np.int32)
-        weight = matrix.get_weight()
-        if (
-            matrix is not getattr(self, "_dtrain", None)
-            and matrix.get_float_info("label_lower_bound").size
-        ):
-            held_out = self._is_held_out(matrix)
-            weight = self._fold_weight(self._own_rows(matrix), held_out=held_out)
-        margin = margin.reshape(len(target), -1)
-        return "ipcw_log_loss", log_loss(margin, target, weight, reference=self._reference)
+        label, weight = matrix.get_label(), matrix.get_weight()
+        rows: npt.NDArray[np.int64] | slice | None = None
+        if matrix is getattr(self, "_dtrain", None):
+            rows = slice(None)
+        elif matrix.get_float_info("label_lower_bound").size:
+            rows = self._own_rows(matrix)
+            weight = self._data.fold_weight(rows, held_out=self._data.folds.is_held_out(matrix))
+        margin = margin.reshape(len(label), -1)
+        return "ipcw_log_loss", self._metric(margin, label, weight, rows)
 
-    def refresh(self, params: Mapping[str, Any] | None = None) -> Any:
+    def refresh(
+        self, params: Mapping[str, Any] | None = None, *, doubly_robust: bool | None = None
+    ) -> Any:
         """Callback that refreshes the censoring weights every ``refresh_every`` rounds.
 
         It advances a censoring model by as many rounds and replaces the weights by those of the
@@ -169,13 +195,17 @@ class IPCWObjective(TrainingProblem):
         ----------
         params : mapping, optional
             XGBoost parameters of the censoring model. Default: those of the event model's trees.
+        doubly_robust : bool, optional
+            True: targets are the doubly robust ones of equation (47), made of both models at each
+            refresh. Needs an objective that was constructed with ``doubly_robust=True``, whose rows
+            include people who were censored. Default: as the objective was constructed.
 
         Returns
         -------
         xgboost.callback.TrainingCallback
             For one training; ask for a new one for the next.
         """
-        return _Refresh(self, params)
+        return _Refresh(self, params, doubly_robust)
 
     def _own_rows(self, matrix: Any) -> npt.NDArray[np.int64]:
         numbers = matrix.get_float_info("label_lower_bound")
@@ -248,22 +278,28 @@ class _CensoringTrainer:
     def __init__(
         self, alternation: Alternation, objective: IPCWObjective, params: dict[str, Any]
     ) -> None:
-        role = alternation.censorings
+        rows = alternation.censorings
         features, start = objective._features, alternation.start
-        self._stayed = role.stayed
+        self._stayed = rows.stayed
         self._schema = features.schema
         self._matrix = _matrix(
-            xgb.QuantileDMatrix, role.matrix(features), features, start(role.horizon)
+            xgb.QuantileDMatrix, rows.matrix(features), features, start(rows.horizon)
         )
-        self._matrix.set_info(label=role.target)
-        rows, times = objective._exit_rows(objective._events, left=True)
-        self._exit = _matrix(xgb.QuantileDMatrix, rows, features, start(times), ref=self._matrix)
+        self._matrix.set_info(label=rows.target)
+        probes = alternation.censoring_probes
+        self._probes = _matrix(
+            xgb.QuantileDMatrix,
+            probes.matrix(features),
+            features,
+            start(probes.times),
+            ref=self._matrix,
+        )
         fixed = {
             "objective": "binary:logistic",
             "base_score": 0.5,
             "monotone_constraints": str(tuple(rising_in_time(features))),
         }
-        self._booster = xgb.Booster({**params, **fixed}, [self._matrix, self._exit])
+        self._booster = xgb.Booster({**params, **fixed}, [self._matrix, self._probes])
         self._n_rounds = 0
 
     def advance(self, weight: FloatArray, n_rounds: int) -> None:
@@ -276,8 +312,8 @@ class _CensoringTrainer:
         margin: npt.NDArray[np.float32] = self._booster.predict(self._matrix, output_margin=True)
         return margin[self._stayed]
 
-    def exit_margin(self) -> npt.ArrayLike:
-        margin: npt.ArrayLike = self._booster.predict(self._exit, output_margin=True)
+    def probe_margin(self) -> npt.ArrayLike:
+        margin: npt.ArrayLike = self._booster.predict(self._probes, output_margin=True)
         return margin
 
     def model(self) -> MarginModel:
@@ -287,10 +323,16 @@ class _CensoringTrainer:
 class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-defined]
     """Translates XGBoost's callback protocol into `Alternation`."""
 
-    def __init__(self, objective: IPCWObjective, params: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self,
+        objective: IPCWObjective,
+        params: Mapping[str, Any] | None,
+        doubly_robust: bool | None,
+    ) -> None:
         super().__init__()
         self._objective = objective
         self._params = params
+        self._doubly_robust = doubly_robust
         self._thread = TrainingThread()
         self._alternation: Alternation | None = None
         self._trainer: _CensoringTrainer | None = None
@@ -303,9 +345,9 @@ class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-define
             )
             raise TypeError(msg)
         self._thread.check()
-        self._alternation = Alternation(self._objective)
+        self._alternation = self._objective._new_alternation(self._doubly_robust)
         self._trainer = None
-        self._offered: Float32Array | None = None
+        self._offered: RowTargets | None = None
         self._objective._slot.clear()
         return model
 
@@ -319,24 +361,26 @@ class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-define
             slot.check_taken(self._offered)
         if self._objective._schedule.is_due(epoch) and alternation.has_censoring:
             self._refresh(model, alternation, epoch)
-        self._offered = alternation.weight
+        self._offered = alternation.targets
         slot.offer(self._offered)
         return False  # True would stop training.
 
     def _refresh(self, model: Any, alternation: Alternation, epoch: int) -> None:
         objective = self._objective
         if self._trainer is None:
-            rows, times = objective._exit_rows(alternation.censorings, left=False)
-            self._exit = objective._matrix(
-                xgb.QuantileDMatrix, rows, objective._start_margin(times), ref=objective.dtrain
+            probes = alternation.event_probes
+            self._probes = objective._matrix(
+                xgb.QuantileDMatrix,
+                probes.matrix(objective._features),
+                objective._start_margin(probes.times),
+                ref=objective.dtrain,
             )
             params = _tree_params(model) if self._params is None else dict(self._params)
             self._trainer = _CensoringTrainer(alternation, objective, params)
-        margin = model.predict(objective.dtrain, output_margin=True)
         alternation.refresh(
             self._trainer,
-            margin[objective._events.stayed],
-            model.predict(self._exit, output_margin=True),
+            model.predict(objective.dtrain, output_margin=True),
+            model.predict(self._probes, output_margin=True),
             n_rounds=objective._schedule.every,
             round=epoch,
         )

@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["GIVEN", "HAZARDS", "METHODS", "by_method", "chosen_method"]
 
 HAZARDS = "hazards"
-#: The method of a censoring model of the user's own.
+#: Weights by a censoring model of the user's own.
 GIVEN = "given"
 #: How people can count who were censored before a horizon.
 METHODS = (HAZARDS, "boosted", "kaplan-meier", "imputed")
@@ -55,7 +55,7 @@ def chosen_method(
     censored_share: float,
     *,
     previous: str | None = None,
-    in_memory: bool = True,
+    takes_turns: bool = False,
 ) -> tuple[str, str]:
     """How censored people count, and why, in a sentence.
 
@@ -67,13 +67,13 @@ def chosen_method(
         Share of the people who are censored.
     previous : str, optional
         The method of the model that training goes on with.
-    in_memory : bool, default=True
-        Whether one process holds all people.
+    takes_turns : bool, default=False
+        Whether rounds are boosted on other people in turn.
     """
     wanted = parameters["censoring"]
     if not isinstance(wanted, str):
-        return GIVEN, "The weights come from the model that was passed as `censoring`."
-    obstacle = _obstacle(parameters, previous, in_memory=in_memory)
+        return GIVEN, f"Weights are those of the {type(wanted).__name__} that was passed."
+    obstacle = _obstacle(parameters, previous, takes_turns=takes_turns)
     if wanted == HAZARDS:
         if obstacle is not None:
             msg = (
@@ -95,7 +95,7 @@ def chosen_method(
 
 
 def _obstacle(
-    parameters: Mapping[str, Any], previous: str | None, *, in_memory: bool
+    parameters: Mapping[str, Any], previous: str | None, *, takes_turns: bool
 ) -> str | None:
     """Why hazards cannot be trained, or None where they can."""
     if not parameters["monotone"]:
@@ -105,6 +105,6 @@ def _obstacle(
     if parameters["warm_start"] and not isinstance(parameters["random_state"], numbers.Integral):
         # Folds must be those of the former training: nobody may judge trees that know them.
         return "`warm_start` with hazards needs an integer `random_state`, for the same folds"
-    if not in_memory:
-        return "hazards are trained in memory only"
+    if takes_turns:
+        return "people take turns (`people_per_turn`), but hazards choose their people themselves"
     return None

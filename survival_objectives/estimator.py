@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import numbers
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from survival_objectives._boosters import finished_boosters
 from survival_objectives._display import DisplayMixin
 from survival_objectives._fit.cohort import (
+    Batches,
     Cohort,
     MemoryBatches,
     checked_eval_set,
@@ -28,25 +29,19 @@ from survival_objectives._fit.engine import (
     installed_engine,
     is_installed,
 )
-from survival_objectives._fit.population import LocalReduction, Population
-from survival_objectives._fit.stacked import StackedSettings, StackedTraining
-from survival_objectives._hazard_fit import fitted_mixture
-from survival_objectives._hazard_people import ALL_ROWS
+from survival_objectives._fit.hazard_people import ALL_ROWS
+from survival_objectives._fit.population import LocalReduction
+from survival_objectives._fit.training import Training
 from survival_objectives._model import files
 from survival_objectives._model.checks import warn_if_constant, warn_if_floored
-from survival_objectives._model.fitted import (
-    FittedModel,
-    MarginalCensoring,
-    StackedModel,
-    snapshot,
-)
-from survival_objectives._model.mixture import HazardMixture, Mixture
-from survival_objectives._parameters import HAZARDS, METHODS, by_method, chosen_method
+from survival_objectives._model.fitted import FittedModel, MarginalCensoring
+from survival_objectives._model.mixture import HazardMixture
+from survival_objectives._parameters import METHODS, by_method
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.horizon_view import view_at
 from survival_objectives.limits import check_limits
 from survival_objectives.metrics import integrated_brier_score
-from survival_objectives.onnx_export import Exportable, OnnxMixin, StackedTrees
+from survival_objectives.onnx_export import Exportable, OnnxMixin, exportable
 from survival_objectives.outcomes import EVENT_FREE, named_outcomes, survival_outcomes
 from survival_objectives.stacking import HorizonSampler, TimeStacker
 from survival_objectives.validation import (
@@ -67,12 +62,10 @@ __all__ = ["ENGINES", "SurvivalBoost"]
 logger = logging.getLogger("survival_objectives")
 
 FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
-# Times at which `score` compares curves with outcomes.
 _N_TIMES = 101
-# Frames from the caller of `fit` to where it is warned.
-_CALLER = 3
+# Calls from `fit` to where training warns.
+_CALLER = 4
 
 
 class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[misc]
@@ -116,10 +109,13 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         - "kaplan-meier": the same with one curve of censoring for all people;
         - "imputed": a state is drawn for them at every refresh, first from the marginal
           Aalen-Johansen curve, then from the model itself;
-        - an object with ``survival(times, X)``: weights from it, which are never refreshed;
+        - a `survival_objectives.censoring.CensoringModel` of your own, such as the known censoring
+          of a designed study: weights come from it, and it is never refreshed. It is asked about
+          people and event times as they were passed to ``fit``. Files of a saved model do not
+          hold it;
         - "auto": "hazards". Where these cannot be trained (``monotone=False``, a warm start without
-          an integer ``random_state``, from disk or on a cluster), "imputed" where more than two
-          thirds are censored, else "boosted". ``censoring_reason_`` says which and why.
+          an integer ``random_state``, people who take turns in external memory), "imputed" where
+          more than two thirds are censored, else "boosted". ``censoring_reason_`` says why.
     monotone : bool, default=True
         Whether survival never rises and no incidence ever falls in time.
     time_smoothing : float, default=0.03
@@ -167,7 +163,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     random_state : int, Generator, RandomState or None
         Seed. The same seed and number of threads give the same model, bit for bit.
     n_jobs : int, optional
-        Threads. Default: the engine's.
+        Threads; -1 for all that the process may use. Default: as many of them as there is work for.
     verbose : int, default=0
         Whether to show progress on standard error.
     engine_params : dict, optional
@@ -284,6 +280,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     censoring_: CensoringModel
     censoring_method_: str
     _model: FittedModel
+    # How a part of the people learns about the others, where they train on several machines.
 
     # ---------------------------------------------------------------------------------- training
     def fit(
@@ -351,48 +348,48 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         if eval_set is not None:
             held_out = checked_eval_set(eval_set, people, keep_given=keep_given)
         previous = self._model if is_warm_start else None
-        if previous is None:
-            # Whatever stops the training, no mixture of an old and a new model is left behind.
-            for name in ("_model", "booster_"):
-                self.__dict__.pop(name, None)
-        fitted = self._trained(people, held_out, generator, previous)
-        event_names = names and tuple(names[label] for label in fitted.frame.event_ids)
+        if not is_warm_start:
+            self._forget()
+        training = Training(
+            self._own_parameters(),
+            engine(self.engine_ if is_warm_start else installed_engine(self.engine)),
+            generator,
+            previous=previous,
+        )
+        split = partial(_split, fraction=self.validation_fraction, generator=generator)
+        model = training.fit(
+            MemoryBatches([people]),
+            held_out,
+            split=None if self.early_stopping_rounds is None else split,
+        )
+        event_names = names and tuple(names[label] for label in model.frame.event_ids)
         if names is None and previous is not None:
             event_names = previous.frame.event_names
-        self._set_model(fitted.with_frame(event_names=event_names).with_record(n_events=counts))
-        self._warn_about_model(people.features.values)
+        self._set_model(model.with_frame(event_names=event_names).with_record(n_events=counts))
+        self._warn_about_model(people.features)
         return self
 
-    def _trained(
-        self,
-        people: Cohort,
-        held_out: Cohort | None,
-        generator: np.random.Generator,
-        previous: FittedModel | None,
-    ) -> FittedModel:
-        parameters = self._snapshot()
-        method, reason = chosen_method(
-            parameters,
-            Population(people.target, people.weight).censored_share,
-            previous=None if previous is None else previous.record.method,
-        )
-        used = installed_engine(self.engine) if previous is None else previous.frame.engine
-        if method == HAZARDS:
-            assert previous is None or isinstance(previous, HazardMixture)
-            return fitted_mixture(
-                engine(used), parameters, people, held_out, generator, reason, previous
-            )
-        assert previous is None or isinstance(previous, StackedModel)
-        if held_out is None and self.early_stopping_rounds is not None:
-            people, held_out = split_cohort(people, self.validation_fraction, generator)
-        training = StackedTraining(
-            StackedSettings.of(parameters), engine(used), generator, previous=previous
-        )
-        return training.fit(MemoryBatches([people]), held_out, given=people.given)
+    def _own_parameters(self) -> dict[str, Any]:
+        """Parameters of this class, without those of a child."""
+        return {name: getattr(self, name) for name in SurvivalBoost._get_param_names()}
 
-    def _snapshot(self) -> dict[str, Any]:
-        """Parameters that the model is fitted with: later ones do not change it."""
-        return snapshot({name: getattr(self, name) for name in SurvivalBoost._get_param_names()})
+    def _forget(self) -> None:
+        """Whatever stops a training, no mixture of an old and a new model is left behind."""
+        for name in ("_model", "booster_"):
+            self.__dict__.pop(name, None)
+
+    def _warn_about_model(self, features: Features) -> None:
+        """Warn the caller of `fit` where probabilities are biased, or the same for everybody."""
+        record, floor = self._model.record, self.min_censoring_survival
+        is_known = warn_if_floored(record.n_floored, record.n_weighted_rows, floor, _CALLER)
+        if record.n_floored and not is_known:
+            logger.info(
+                "min_censoring_survival=%g limits the weight of %d of %d rows.",
+                floor,
+                record.n_floored,
+                record.n_weighted_rows,
+            )
+        warn_if_constant(self._model.importances(), features.values, _CALLER)
 
     def _set_model(self, model: FittedModel) -> None:
         """Take a trained model, and show what it is in public attributes."""
@@ -415,28 +412,6 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
             self.__dict__.pop(name, None)
             if value is not None:
                 setattr(self, name, value)
-
-    def _take_model(self, model: FittedModel, *, own_parameters: bool) -> None:
-        """Take a model that was trained elsewhere, with boosters of this process.
-
-        With ``own_parameters`` it counts as fitted with the parameters of this estimator.
-        """
-        if own_parameters:
-            model = model.with_frame(parameters=self._snapshot())
-        self._set_model(model.wrapped(finished_boosters(model.frame, model.record.method)))
-
-    def _warn_about_model(self, values: Float32Array) -> None:
-        """Warn the caller of `fit` where probabilities are biased, or the same for everybody."""
-        record, floor = self._model.record, self.min_censoring_survival
-        is_known = warn_if_floored(record.n_floored, record.n_weighted_rows, floor, _CALLER)
-        if record.n_floored and not is_known:
-            logger.info(
-                "min_censoring_survival=%g limits the weight of %d of %d rows.",
-                floor,
-                record.n_floored,
-                record.n_weighted_rows,
-            )
-        warn_if_constant(self._model.importances(), values, _CALLER)
 
     @property
     def event_names_(self) -> tuple[str, ...]:
@@ -835,37 +810,13 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         -------
         SurvivalBoost
         """
-        fitted = files.load(path, cls._checked_parameters, isolated=isolated)
+        fitted = files.load(path, checked_parameters, isolated=isolated)
         model = cls(**fitted.frame.parameters)
         model._set_model(fitted)
         return model
 
-    @classmethod
-    def _checked_parameters(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """All parameters of an estimator with these, or an error for what it does not take."""
-        model = cls(**given)
-        model._check_parameters()
-        parameters: dict[str, Any] = model.get_params(deep=False)
-        return parameters
-
     def _exportable(self) -> Exportable:
-        model, frame = self._model, self._model.frame
-        if isinstance(model, HazardMixture):
-            trees: Mixture | StackedTrees = model.mixture
-        else:
-            assert isinstance(model, StackedModel)
-            forest = model.trees.forest()
-            trees = StackedTrees(forest, model.start, model.trees.reference, model.is_monotone)
-        return Exportable(
-            frame.schema,
-            tuple(frame.event_ids.tolist()),
-            self.event_names_,
-            frame.axis,
-            model.curves,
-            trees,
-            model.incidence,
-            frame.last_time,
-        )
+        return exportable(self._model, self.event_names_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
@@ -880,6 +831,23 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         tags.target_tags.two_d_labels = True
         tags.target_tags.multi_output = True
         return tags
+
+
+def checked_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters of a SurvivalBoost with these, or an error for what it does not take."""
+    model = SurvivalBoost(**given)
+    model._check_parameters()  # noqa: SLF001  The class's own.
+    parameters: dict[str, Any] = model.get_params(deep=False)
+    return parameters
+
+
+def _split(
+    batches: Batches, *, fraction: float, generator: np.random.Generator
+) -> tuple[Batches, Cohort]:
+    """Training people and held-out people, of people in memory."""
+    assert isinstance(batches, MemoryBatches)
+    kept, held = split_cohort(batches.cohorts[0], fraction, generator)
+    return MemoryBatches([kept]), held
 
 
 def _one_time(time: Any, name: str) -> float:

@@ -49,7 +49,7 @@ def check_limits(model: Any, *, max_depth: int) -> None:
 
 def _check_threads(n_jobs: Any) -> None:
     most = max(_MOST_THREADS, os.cpu_count() or 1)
-    wanted = f"a number of threads up to {most}, -1 for all, or None for the engine's choice"
+    wanted = f"a number of threads up to {most}, -1 for all, or None for a choice by size"
     if isinstance(n_jobs, bool):
         msg = f"`n_jobs` must be {wanted}; got {n_jobs!r}."
         raise TypeError(msg)

@@ -10,6 +10,14 @@ event-free and p_k the incidence of cause k, a row loses
 The expectation over censoring is -sum_k P(Y = k) log p_k, so the loss is strictly proper: only the
 true probabilities minimise it (Theorem 4.2 of Alberge et al., AISTATS 2025).
 
+In the place of a label, a row may have a distribution psi over the states 0..K: of somebody who was
+censored before the horizon, only the probabilities of the states are known. The row then loses
+
+    l(f) = -w sum_k psi_k log p_k(f),                                                          (19)
+
+which is equation (1) where psi is 1 at y and 0 elsewhere. The psi_k of a row sum to 1. Single ones
+may be negative or above 1, as in doubly robust estimation: the loss is convex in f all the same.
+
 Two links turn margins f into probabilities:
 
 free       K + 1 margins,        p_k = exp(f_k) / sum_{j=0..K} exp(f_j)                          (2)
@@ -19,7 +27,8 @@ The reference link fixes the margin of the event-free class. It needs one tree l
 as p_0 = 1 / (1 + sum_k exp f_k), event-free probability falls in time wherever the K margins rise.
 
 Shapes, once for this module: ``margin`` is (n_rows, n_margins) with n_margins = K + 1 (free) or K
-(reference), float32 or float64, in any memory order; ``target`` and ``weight`` are (n_rows,).
+(reference), float32 or float64, in any memory order; ``target`` is (n_rows,) for integer labels or
+(n_rows, K + 1) for distributions, fastest in Fortran order; ``weight`` is (n_rows,).
 Nothing is dropped from the loss: there is no constant that depends on the data only.
 """
 
@@ -35,10 +44,14 @@ __all__ = ["full_hessian", "gradient_hessian", "log_loss", "pointwise_log_loss",
 
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
+#: Labels (n_rows,), or distributions (n_rows, K + 1).
+Target = IntArray | FloatArray
 
 # Rows worked on at a time, so that all intermediate arrays of a block stay in the L2 cache. This
 # and the class-major layout make numpy as fast as the engines' own C++ softmax objectives.
 _BLOCK = 16384
+# What rounding may take from the sum of a distribution: float32 of weights up to 20 and more.
+_SUM_TOLERANCE = 1e-3
 
 
 def probabilities(margin: npt.ArrayLike, *, reference: bool = False) -> npt.NDArray[np.float64]:
@@ -81,14 +94,15 @@ def log_loss(
     *,
     reference: bool = False,
 ) -> float:
-    r"""Weighted mean of the IPCW log-loss, sum_i l_i / sum_i w_i with l of equation (1).
+    r"""Weighted mean of the IPCW log-loss, sum_i l_i / sum_i w_i with l of equation (1) or (19).
 
     Parameters
     ----------
     margin : array of shape (n_rows, n_margins)
         Raw scores.
-    target : int array of shape (n_rows,)
-        0 = event-free at the horizon, 1..K = cause.
+    target : int array of shape (n_rows,), or float array of shape (n_rows, K + 1)
+        Labels, 0 = event-free at the horizon and 1..K = cause, or a distribution psi over these
+        states in each row, which sums to 1.
     weight : array of shape (n_rows,), optional
         Finite and >= 0, not all 0. Default: 1 for every row.
     reference : bool, default=False
@@ -103,6 +117,8 @@ def log_loss(
     Examples
     --------
     >>> log_loss([[0.0, 0.0]], [1])  # log 2
+    0.6931471805599453
+    >>> log_loss([[0.0, 0.0]], [[0.25, 0.75]])
     0.6931471805599453
     """
     losses = pointwise_log_loss(margin, target, weight, reference=reference)
@@ -120,7 +136,7 @@ def pointwise_log_loss(
     *,
     reference: bool = False,
 ) -> npt.NDArray[np.float64]:
-    """Loss of each row, equation (1), in float64; parameters as in `log_loss`."""
+    """Loss of each row, equation (1) or (19), in float64; parameters as in `log_loss`."""
     margin = _as_margin(margin)
     target, weight = _check_rows(margin, target, weight, reference)
     scores = margin.astype(np.float64)
@@ -128,7 +144,11 @@ def pointwise_log_loss(
         scores = np.column_stack([np.zeros(len(scores)), scores])
     top = scores.max(axis=1)
     log_norm = top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
-    losses: npt.NDArray[np.float64] = log_norm - scores[np.arange(len(scores)), target]
+    losses: npt.NDArray[np.float64]
+    if target.ndim == 2:
+        losses = log_norm - np.einsum("ik,ik->i", scores, target)
+    else:
+        losses = log_norm - scores[np.arange(len(scores)), target]
     if weight is not None:
         losses *= weight
     return losses
@@ -145,18 +165,20 @@ def gradient_hessian(
 ) -> tuple[FloatArray, FloatArray]:
     r"""Gradient and diagonal Hessian of the IPCW log-loss of each row.
 
-    Domain: ``target`` in {0..K}; ``weight`` finite and >= 0.  Link: (2), or (3) with ``reference``.
+    Domain: ``target`` in {0..K}, or rows that sum to 1; ``weight`` finite and >= 0.
+    Link: (2), or (3) with ``reference``.
 
-        g_ik = w_i (p_ik - [y_i = k]),   h_ik = s w_i p_ik (1 - p_ik)                           (4)
+        g_ik = w_i (p_ik - psi_ik),   h_ik = s w_i p_ik (1 - p_ik)                              (4)
 
-    with k = 0..K (free) or 1..K (reference). For s = 1 these are the derivatives of equation (1);
-    engines that train softmax with another scale s of the Hessian get it from their adapter.
+    with k = 0..K (free) or 1..K (reference), and psi_ik = [y_i = k] for labels. For s = 1 these are
+    the derivatives of equations (1) and (19); engines that train softmax with another scale s of
+    the Hessian get it from their adapter.
 
     Parameters
     ----------
     margin : array of shape (n_rows, n_margins)
         Raw scores, not modified.
-    target, weight : arrays of shape (n_rows,)
+    target, weight : arrays
         As in `log_loss`.
     reference : bool, default=False
         Whether the event-free margin is fixed at 0 and left out of ``margin``.
@@ -178,6 +200,8 @@ def gradient_hessian(
     array([[ 1., -1.]])
     >>> hessian
     array([[0.5, 0.5]])
+    >>> gradient_hessian([[0.0, 0.0]], [[0.25, 0.75]])[0]
+    array([[ 0.25, -0.25]])
     """
     margin = _as_margin(margin)
     target, weight = _check_rows(margin, target, weight, reference)
@@ -190,14 +214,17 @@ def gradient_hessian(
             raise ValueError(msg)
 
     dtype = gradient.dtype
-    labels = np.arange(int(reference), margin.shape[1] + reference, dtype=target.dtype)[:, None]
+    first = int(reference)
+    labels = np.arange(first, margin.shape[1] + first)[:, None]
+    if target.ndim == 1:
+        labels = labels.astype(target.dtype)
     for rows, classes, _ in _softmax_blocks(margin, reference, dtype):
         curvature = (1 - classes) * classes
         if hessian_scale != 1.0:
             curvature *= dtype.type(hessian_scale)
         # `classes` becomes the gradient in place. Subtracting the one-hot of all classes is several
         # times faster than a masked subtraction at the observed one.
-        classes -= target[rows] == labels
+        classes -= target[rows, first:].T if target.ndim == 2 else target[rows] == labels
         # The product goes straight to its place: a transposed copy would cost as much again.
         factor = 1 if weight is None else weight[rows].astype(dtype, copy=False)
         np.multiply(classes, factor, out=gradient[rows].T)
@@ -272,20 +299,47 @@ def _as_margin(margin: npt.ArrayLike) -> FloatArray:
 
 def _check_rows(
     margin: FloatArray, target: npt.ArrayLike, weight: npt.ArrayLike | None, reference: bool
-) -> tuple[IntArray, FloatArray | None]:
+) -> tuple[Target, FloatArray | None]:
     n_rows, n_margins = margin.shape
     target = np.asarray(target)
     weight = None if weight is None else np.asarray(weight)
-    for name, array in (("target", target), ("weight", weight)):
-        if array is not None and array.shape != (n_rows,):
-            msg = f"`{name}` has shape {array.shape} for {n_rows} rows of margins."
-            raise ValueError(msg)
+    if weight is not None and weight.shape != (n_rows,):
+        msg = f"`weight` has shape {weight.shape} for {n_rows} rows of margins."
+        raise ValueError(msg)
+    n_states = n_margins + reference
+    if target.ndim == 2:
+        _check_distributions(target, (n_rows, n_states))
+    else:
+        _check_labels(target, n_rows, n_margins, n_states - 1)
+    return target, weight
+
+
+def _check_labels(target: npt.NDArray[Any], n_rows: int, n_margins: int, highest: int) -> None:
+    if target.shape != (n_rows,):
+        msg = f"`target` has shape {target.shape} for {n_rows} rows of margins."
+        raise ValueError(msg)
     if target.dtype.kind not in "iu":
-        msg = f"`target` must be integers; got dtype {target.dtype}."
+        msg = (
+            f"`target` must be integers; got dtype {target.dtype}. Distributions have shape "
+            f"({n_rows}, {highest + 1})."
+        )
         raise TypeError(msg)
-    highest = n_margins if reference else n_margins - 1
     if n_rows and (target.min() < 0 or target.max() > highest):
         bad = target.min() if target.min() < 0 else target.max()
         msg = f"`target` has the class {bad}, but {n_margins} margins allow 0..{highest}."
         raise ValueError(msg)
-    return target, weight
+
+
+def _check_distributions(target: npt.NDArray[Any], shape: tuple[int, int]) -> None:
+    if target.shape != shape:
+        msg = f"`target` has shape {target.shape}; distributions of these margins have {shape}."
+        raise ValueError(msg)
+    if target.dtype.kind != "f":
+        msg = f"`target` of shape {shape} must be floats; got dtype {target.dtype}."
+        raise TypeError(msg)
+    # A product is several times faster than a sum along a short axis.
+    total = target @ np.ones(shape[1], target.dtype)
+    bad = np.flatnonzero(~(np.abs(total - 1) <= _SUM_TOLERANCE))
+    if len(bad):
+        msg = f"`target` sums to {total[bad[0]]:g} in row {bad[0]}; a distribution sums to 1."
+        raise ValueError(msg)

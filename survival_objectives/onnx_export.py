@@ -18,8 +18,9 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from survival_objectives._model.curves import KnotCurves, StepCurves
+from survival_objectives._model.fitted import FittedModel, StackedModel
 from survival_objectives._model.forest import Forest
-from survival_objectives._model.mixture import Mixture
+from survival_objectives._model.mixture import HazardMixture, Mixture
 from survival_objectives._onnx_curves import (
     CurveGraph,
     Exportable,
@@ -30,7 +31,7 @@ from survival_objectives._onnx_curves import (
 from survival_objectives.hazards_linear import NUMBER
 from survival_objectives.validation import Features, check_choice, check_times
 
-__all__ = ["Exportable", "OnnxMixin", "StackedTrees", "write_onnx"]
+__all__ = ["Exportable", "OnnxMixin", "StackedTrees", "exportable", "write_onnx"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -77,6 +78,27 @@ class OnnxMixin:
         """
         check_is_fitted(self)
         write_onnx(self._exportable(), path, times, categories)
+
+
+def exportable(fitted: FittedModel, event_names: tuple[str, ...]) -> Exportable:
+    """What a fitted model consists of, for export."""
+    frame = fitted.frame
+    if isinstance(fitted, HazardMixture):
+        model: Mixture | StackedTrees = fitted.mixture
+    else:
+        assert isinstance(fitted, StackedModel)
+        trees = fitted.trees
+        model = StackedTrees(trees.forest(), fitted.start, trees.reference, fitted.is_monotone)
+    return Exportable(
+        frame.schema,
+        tuple(frame.event_ids.tolist()),
+        event_names,
+        frame.axis,
+        fitted.curves,
+        model,
+        fitted.incidence,
+        frame.last_time,
+    )
 
 
 def write_onnx(

@@ -119,7 +119,7 @@ def group_incidence(
         n_missing = int((members < 0).sum())
         msg = (
             f"`groups` has {len(members)} values, {n_missing} of them missing, for "
-            f"{target.n_samples} people. Give everybody a group."
+            f"{target.n_samples} people. Give every person a group."
         )
         raise ValueError(msg)
 

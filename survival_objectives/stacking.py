@@ -23,7 +23,7 @@ A person who left at c, event-free, is in state k at a horizon z > c with probab
 where F are the incidences of whoever fills in. A state is drawn from it, and all weights are 1.
 
 Rows of weight 0 teach nothing whatever the weights become, and the engines spend almost as much
-time on them as on others, so each model gets only its own rows (`Role`).
+time on them as on others, so each model gets only its own rows (`TrainingRows`).
 
 Time is float32 here as it is in the engines: durations and horizons are rounded alike, so that
 ``t_i <= z`` means the same to the targets, to the weights and to the trees.
@@ -56,6 +56,7 @@ __all__ = [
     "Role",
     "Stack",
     "TimeStacker",
+    "TrainingRows",
     "censoring_role",
     "complete_role",
     "conditional_incidence",
@@ -305,8 +306,8 @@ def latest_weighted_horizon(
 
 
 @dataclass(frozen=True)
-class Role:
-    """The stacked rows that teach one of the two models, and what their weights depend on.
+class TrainingRows:
+    """The stacked rows that one of the two models is trained on, and what their weights need.
 
     A row's person has either stayed beyond the horizon or left at their own time before it. The
     weight of the first needs the other model at the horizon; that of the second needs it at the
@@ -318,7 +319,7 @@ class Role:
     horizon : float32 array of shape (n_rows,)
     target : int32 array of shape (n_rows,)
     stayed : bool array of shape (n_rows,)
-        Rows with t_i > z. They are the same rows, in the same order, in both roles.
+        Rows with t_i > z. They are the same rows, in the same order, for both models.
     leaver : int64 array of shape (n_leavers,)
         People with at least one row where they have left.
     leaver_of_row : int64 array of shape (number of rows not stayed,)
@@ -372,18 +373,22 @@ class Role:
         return weight, n_floored
 
 
-def event_role(target: SurvivalTarget, stack: Stack) -> Role:
+#: The earlier name of `TrainingRows`.
+Role = TrainingRows
+
+
+def event_role(target: SurvivalTarget, stack: Stack) -> TrainingRows:
     """Rows, targets and leavers of the event model, equation (10)."""
     return _role(stack, target, left_by=target.event > 0, code=target.event)
 
 
-def censoring_role(target: SurvivalTarget, stack: Stack) -> Role:
+def censoring_role(target: SurvivalTarget, stack: Stack) -> TrainingRows:
     """Rows, targets and leavers of the censoring model, equation (11)."""
     censored = target.event == 0
     return _role(stack, target, left_by=censored, code=censored.astype(np.int32))
 
 
-def complete_role(target: SurvivalTarget, stack: Stack) -> Role:
+def complete_role(target: SurvivalTarget, stack: Stack) -> TrainingRows:
     """All rows, for models that are given outcomes of censored people.
 
     Where somebody was censored by the horizon (`lost_rows`), the target 0 holds the place of the
@@ -392,8 +397,8 @@ def complete_role(target: SurvivalTarget, stack: Stack) -> Role:
     return _role(stack, target, left_by=np.ones(target.n_samples, bool), code=target.event)
 
 
-def lost_rows(target: SurvivalTarget, role: Role) -> npt.NDArray[np.int64]:
-    """Rows of a complete role at whose horizon the person had been censored."""
+def lost_rows(target: SurvivalTarget, role: TrainingRows) -> npt.NDArray[np.int64]:
+    """Rows, of all rows (`complete_role`), at whose horizon the person had been censored."""
     return np.flatnonzero(~role.stayed & (target.event[role.person] == 0))
 
 
@@ -460,12 +465,12 @@ def _role(
     target: SurvivalTarget,
     left_by: npt.NDArray[np.bool_],
     code: npt.NDArray[np.int32],
-) -> Role:
+) -> TrainingRows:
     stayed = time_feature(target.duration)[stack.person] > stack.horizon
     rows = np.flatnonzero(stayed | left_by[stack.person])
     person, stayed = stack.person[rows], stayed[rows]
     leaver, leaver_of_row = np.unique(person[~stayed], return_inverse=True)
-    return Role(
+    return TrainingRows(
         person=person,
         horizon=stack.horizon[rows],
         target=np.where(stayed, 0, code[person]).astype(np.int32),

@@ -248,3 +248,19 @@ def test_the_former_default_is_the_setting_of_its_rule() -> None:
     former = found[found["contender"] == "ours-former"].set_index("case")["ise_x1000"]
     assert former.to_dict() == {"few": 1.0, "many": 2.0}
     assert len(found) == len(rows) + 2
+
+
+def test_everybody_is_measured_in_multiples_of_ours() -> None:
+    errors = {"ours-xgboost": (2.0, 1.0), "cox": (4.0, 8.0), "discrete-time": (1.0, None)}
+    rows = [
+        {"case": case, "contender": name, "seed": 0, "ise_x1000": error}
+        for name, pair in errors.items()
+        for case, error in zip("ab", pair, strict=True)
+        if error is not None
+    ]
+    lines = _pages.times_ours_table(pd.DataFrame(rows)).splitlines()[2:]
+    # sqrt(2 * 8) = 4 for Cox; the other has one family.
+    assert lines == [
+        "| discrete-time hazards, LightGBM | 0.50 | 0.50 | 1 of 1 |",
+        "| Cox, cause-specific | 4.00 | 2.00 | 0 of 2 |",
+    ]

@@ -177,7 +177,7 @@ def test_nobody_is_censored_before_the_start(people):
 def test_boosted_needs_the_columns_of_training(people):
     X, _ = people
     model, _, _ = boosted(people, FakeBooster())
-    with pytest.raises(ValueError, match="pass `X`, one row a person"):
+    with pytest.raises(ValueError, match="pass `X`, one row per person"):
         model.survival([0.5])
     with pytest.raises(ValueError, match="`times` has 3 rows for 40 people"):
         model.survival([0.5, 0.5, 0.5], X)

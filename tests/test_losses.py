@@ -1,4 +1,4 @@
-"""The loss and its derivatives: formulas (1)-(5), limits, layouts, propriety."""
+"""The loss and its derivatives: formulas (1)-(5) and (19), limits, layouts, propriety."""
 
 import tracemalloc
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_softmax, softmax
 from simulation import simulate
@@ -137,6 +138,120 @@ def test_hessian_scale_scales_the_hessian_alone():
     same, scaled = gradient_hessian(*rows, hessian_scale=2.0)
     assert_array_equal(same, gradient)
     assert_array_equal(scaled, 2 * hessian)
+
+
+# ---------------------------------------------------------------------------------- distributions
+@st.composite
+def distributed_rows(draw, largest=1e4):
+    """Weighted rows with a psi that sums to 1 and may leave [0, 1]."""
+    rows = draw(weighted_rows(largest=largest))
+    values = st.integers(-80, 80).map(lambda eighths: eighths / 8)
+    psi = draw(hnp.arrays(np.float64, (len(rows.margin), rows.n_classes), elements=values))
+    psi[:, 0] = 1 - psi[:, 1:].sum(axis=1)
+    order = draw(st.sampled_from(["C", "F"]))
+    return rows, np.asarray(psi, order=order)
+
+
+@given(distributed_rows(largest=30.0))
+def test_formulas_19_and_4_of_distributions_as_printed(drawn):
+    rows, psi = drawn
+    p = probabilities(rows.margin, reference=rows.reference)
+    losses = pointwise_log_loss(rows.margin, psi, rows.weight, reference=rows.reference)
+    gradient, hessian = gradient_hessian(
+        rows.margin, psi, rows.weight, reference=rows.reference, hessian_scale=1.7
+    )
+    first = int(rows.reference)
+    for i, w in enumerate(rows.weight):
+        states = range(rows.n_classes)
+        expected = -w * sum(psi[i, k] * np.log(p[i, k]) for k in states)  # (19)
+        assert_allclose(losses[i], expected, rtol=1e-11, atol=1e-9)
+        expected = [w * (p[i, k] - psi[i, k]) for k in states[first:]]  # (4)
+        assert_allclose(gradient[i], expected, rtol=1e-12, atol=1e-12)
+        expected = [1.7 * w * p[i, k] * (1 - p[i, k]) for k in states[first:]]
+        assert_allclose(hessian[i], expected, rtol=1e-10, atol=1e-13)
+
+
+@given(distributed_rows())
+@settings(max_examples=150)
+def test_finite_differences_agree_with_the_derivatives_of_distributions(drawn):
+    rows, psi = drawn
+    gradient, hessian = gradient_hessian(rows.margin, psi, rows.weight, reference=rows.reference)
+    full = full_hessian(rows.margin, psi, rows.weight, reference=rows.reference)
+
+    def at(margin):
+        arguments = (margin, psi, rows.weight)
+        loss = pointwise_log_loss(*arguments, reference=rows.reference)
+        return loss, gradient_hessian(*arguments, reference=rows.reference)[0]
+
+    for k in range(rows.margin.shape[1]):
+        step = np.zeros(rows.margin.shape[1])
+        step[k] = STEP
+        (loss_up, gradient_up), (loss_down, gradient_down) = (
+            at(rows.margin + step),
+            at(rows.margin - step),
+        )
+        # A large psi multiplies margins of up to 1e4 in the loss, and their rounding.
+        slope = (loss_up - loss_down) / (2 * STEP)
+        assert_allclose(gradient[:, k], slope, atol=1e-6 + 1e-9 * np.abs(rows.margin).max())
+        slope = (gradient_up - gradient_down) / (2 * STEP)
+        assert_allclose(hessian[:, k], slope[:, k], atol=1e-6)
+        assert_allclose(full[:, :, k], slope, atol=1e-6)
+
+
+@given(weighted_rows(), st.sampled_from([np.float32, np.float64]))
+def test_distributions_of_one_state_are_labels_bit_for_bit(rows, dtype):
+    psi = np.eye(rows.n_classes, dtype=dtype)[rows.target]
+    margin, weight = rows.margin.astype(dtype), rows.weight.astype(dtype)
+    by_label, by_psi = (
+        gradient_hessian(margin, target, weight, reference=rows.reference)
+        for target in (rows.target, psi)
+    )
+    assert_array_equal(by_psi, by_label)
+    for function in (pointwise_log_loss, full_hessian):
+        by_label, by_psi = (
+            function(margin, target, weight, reference=rows.reference)
+            for target in (rows.target, psi)
+        )
+        assert_allclose(by_psi, by_label, rtol=1e-14, atol=1e-300)
+
+
+@given(distributed_rows())
+def test_loss_of_a_distribution_is_that_of_its_labels_weighted_by_it(drawn):
+    rows, psi = drawn
+    total = 0.0
+    for k in range(rows.n_classes):
+        label = np.full(len(psi), k)
+        total = total + psi[:, k] * pointwise_log_loss(
+            rows.margin, label, rows.weight, reference=rows.reference
+        )
+    losses = pointwise_log_loss(rows.margin, psi, rows.weight, reference=rows.reference)
+    assert_allclose(losses, total, rtol=1e-9, atol=1e-6 * max(1.0, np.abs(rows.margin).max()))
+
+
+@pytest.mark.parametrize("reference", [False, True])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_blocks_and_layouts_of_distributions_do_not_show(order, reference):
+    margin, target, weight = random_rows(2 * BLOCK + 3, reference=reference, dtype=np.float32)
+    psi = np.asarray(np.eye(4, dtype=np.float32)[target], order=order)
+    assert_array_equal(
+        gradient_hessian(margin, psi, weight, reference=reference),
+        gradient_hessian(margin, target, weight, reference=reference),
+    )
+
+
+@pytest.mark.parametrize(
+    ("psi", "error", "words"),
+    [
+        (np.full((2, 2), 0.5), ValueError, r"shape \(2, 2\); distributions .* have \(2, 3\)"),
+        (np.full((2, 3), 0.5), ValueError, r"sums to 1\.5 in row 0"),
+        (np.array([[1.0, 0, 0], [np.nan, 0, 0]]), ValueError, "sums to nan in row 1"),
+        (np.eye(3, dtype=np.int32)[:2], TypeError, "must be floats; got dtype int32"),
+    ],
+)
+@pytest.mark.parametrize("function", [log_loss, pointwise_log_loss, gradient_hessian, full_hessian])
+def test_distributions_that_are_none_are_refused(function, psi, error, words):
+    with pytest.raises(error, match=words):
+        function(np.zeros((2, 3)), psi)
 
 
 # -------------------------------------------------------------------------------------- the links

@@ -131,7 +131,7 @@ def test_the_core_works_without_engines_and_other_extras():
     result = run_python(code)
     assert result.returncode == 0, result.stderr
     imported = result.stdout.split()
-    for name in ("validation", "losses", "marginal", "censoring", "stacking", "training"):
+    for name in ("validation", "losses", "marginal", "censoring", "stacking", "objective"):
         assert f"survival_objectives.{name}" in imported
 
 
@@ -139,7 +139,7 @@ def test_importing_the_core_imports_neither_engines_nor_plots():
     result = run_python(
         f"""
         import survival_objectives
-        import survival_objectives.training, survival_objectives.metrics
+        import survival_objectives.objective, survival_objectives.metrics
         print([name for name in {(*ENGINES, "matplotlib")!r} if name in sys.modules])
         """
     )

@@ -1,8 +1,9 @@
-"""Curves that are calibrated in time on people of the training."""
+"""Curves of a stacked model that are calibrated in time to people of the training."""
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from survival_objectives._fit.cohort import Batches
 from survival_objectives._fit.population import Population, Reduction
@@ -10,6 +11,8 @@ from survival_objectives._model.curves import KnotCurves, marginal_hazard, time_
 from survival_objectives._model.fitted import StackedModel
 
 __all__ = ["calibrated_curves"]
+
+FloatArray = npt.NDArray[np.float64]
 
 # People on whose hazards the calibration in time is estimated.
 _CALIBRATION_PEOPLE = 20_000
@@ -21,7 +24,6 @@ def calibrated_curves(
     population: Population,
     *,
     trained_until: float,
-    time_smoothing: float,
     reduction: Reduction,
     seed: int,
 ) -> KnotCurves:
@@ -29,14 +31,15 @@ def calibrated_curves(
 
     Outcomes are at their places on the time axis.
     """
-    axis, t_max, breaks = model.frame.axis, model.frame.t_max, model.trees.forest().breaks
-    event_times = population.event_times(t_max)
-    knots = time_knots(axis, event_times, t_max, round(1 / time_smoothing))
+    axis, t_max = model.frame.axis, model.frame.t_max
+    n_intervals = round(1 / model.frame.parameters["time_smoothing"])
+    knots = time_knots(axis, population.event_times(t_max), t_max, n_intervals)
     marginal = marginal_hazard(axis, knots, population.target, population.weight)
     shape = KnotCurves.uncalibrated(axis, knots, marginal, trained_until)
     n_intervals = len(knots) - 1
     crossed = np.zeros((population.target.n_causes, n_intervals, n_intervals))
     at_risk = np.zeros(n_intervals)
+    breaks = model.trees.forest().breaks
     for some in batches.sample(_CALIBRATION_PEOPLE, np.random.default_rng([seed, 1])):
         for part in model.parts(some.n_samples):
             rows = some.take(np.arange(part.start, part.stop))

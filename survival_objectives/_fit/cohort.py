@@ -338,6 +338,11 @@ class Batches(Protocol):
         ...
 
     @property
+    def given(self) -> GivenPeople | None:
+        """The people as the user passed them, where they were kept."""
+        ...
+
+    @property
     def slices(self) -> Sequence[slice]:
         """Rows of each batch among all people of this process."""
         ...
@@ -379,6 +384,11 @@ class MemoryBatches:
     def resident(self) -> Features:
         """Features of the first batch."""
         return self.cohorts[0].features
+
+    @property
+    def given(self) -> GivenPeople | None:
+        """The people of the first batch as the user passed them, where they were kept."""
+        return self.cohorts[0].given
 
     @cached_property
     def slices(self) -> Sequence[slice]:

@@ -13,7 +13,7 @@ import importlib.util
 import io
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from survival_objectives._fit.engine_settings import EngineSettings
 from survival_objectives._model.forest import Forest
+from survival_objectives._threads import available_threads, default_threads
 from survival_objectives.validation import Features
 
 __all__ = [
@@ -31,7 +32,6 @@ __all__ = [
     "Engine",
     "StackedBatches",
     "TreeSettings",
-    "censoring_settings",
     "engine",
     "engine_to_use",
     "installed_engine",
@@ -113,19 +113,23 @@ class TreeSettings:
             engine_params=parameters["engine_params"] or {},
         )
 
+    def threads(self, n_rows: int) -> int:
+        """Threads for so many rows: ``n_jobs``, or by the size of the work."""
+        if self.n_jobs is None:
+            return default_threads(n_rows, self.schema.n_features + 1)
+        return self.most_threads
+
+    @property
+    def most_threads(self) -> int:
+        """Threads for any number of rows."""
+        is_given = self.n_jobs is not None and self.n_jobs > 0
+        return int(self.n_jobs) if is_given else available_threads()
+
     @property
     def column_share(self) -> float:
         """``max_features``, but at least a few columns: one column alone may be uninformative."""
         n_columns = self.schema.n_features + 1
         return max(self.max_features, min(1.0, _MIN_COLUMNS / n_columns))
-
-
-def censoring_settings(trees: TreeSettings) -> TreeSettings:
-    """Trees of the censoring model: shallower, as its errors multiply those of the events.
-
-    It is monotone whatever the events are: a probability of staying uncensored falls in time.
-    """
-    return replace(trees, n_causes=1, max_depth=max(1, trees.max_depth - 1), monotone=True)
 
 
 class Booster(Protocol):
@@ -231,6 +235,8 @@ class Engine:
         Default number of rounds between two refreshes of targets and weights.
     save, load : callable
         Write the engine's own model to a path, and read it.
+    coarse_bins : mapping
+        Settings for about 64 bins per column, which is enough for rows of hazards.
     """
 
     name: str
@@ -241,6 +247,7 @@ class Engine:
     refresh_every: int
     save: Callable[[Any, str], None]
     load: Callable[[str], Any]
+    coarse_bins: Mapping[str, Any] = field(default_factory=dict)
 
     def new_booster(self, settings: TreeSettings, model: Any = None) -> Booster:
         """A booster with these settings, empty or around the engine's own ``model``."""
@@ -293,9 +300,8 @@ def installed_engine(wanted: str) -> str:
 def packed_state(trees: bytes, margins: list[FloatArray]) -> bytes:
     """Trees and the margins of all registered rows as bytes, for `Booster.state`."""
     stream = io.BytesIO()
-    np.savez(
-        stream, trees=np.frombuffer(trees, np.uint8), **{str(i): m for i, m in enumerate(margins)}
-    )
+    arrays: dict[str, Any] = {str(number): margin for number, margin in enumerate(margins)}
+    np.savez(stream, trees=np.frombuffer(trees, np.uint8), **arrays)
     return stream.getvalue()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +12,7 @@ import numpy.typing as npt
 from survival_objectives._fit.cohort import Batches
 from survival_objectives._fit.population import Population, Reduction
 from survival_objectives._fit.schemes import CensoringScheme
-from survival_objectives._model.fitted import ModelFrame
+from survival_objectives._model.fitted import ModelFrame, snapshot
 from survival_objectives._model.rounding import rounded_horizon, two_digits
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.marginal import StepFunction
@@ -20,15 +22,15 @@ from survival_objectives.stacking import (
     latest_weighted_horizon,
 )
 from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
-from survival_objectives.validation import SurvivalTarget
+from survival_objectives.validation import Features, SurvivalTarget
 
 __all__ = [
     "BULK_QUANTILE",
     "RandomStreams",
-    "TimePlan",
     "best_constant",
     "coarse_censoring_curve",
-    "time_grid",
+    "planned_frame",
+    "weighted_until",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -36,63 +38,57 @@ FloatArray = npt.NDArray[np.float64]
 #: The share of people whose follow-up ends before nearly all horizons that are even in time.
 BULK_QUANTILE = 0.99
 
-_N_TIMES = 101
 # Steps of the marginal censoring curve that is kept with the model, which must not show when the
 # people of training left: even ones, and ones that double for times that crowd at the start.
 _EVEN_STEPS, _DOUBLING_STEPS = 64, 96
 
 
-@dataclass(frozen=True)
-class TimePlan:
-    """Times of a training, rounded so that they show no outcome of a single person.
+def planned_frame(
+    population: Population, engine: str, schema: Features, parameters: Mapping[str, Any]
+) -> ModelFrame:
+    """What is known of a model before it is trained.
 
-    Attributes
+    Times are rounded so that they show no outcome of a single person.
+
+    Parameters
     ----------
-    t_max : float
-        The end of all curves.
-    times : array
-        Times of prediction where none are asked for.
-    axis : TimeAxis
-        Units of time.
-    median_duration : float, or None
-        Two digits of the median duration; None in a model that was saved without it.
+    population : Population
+        Outcomes of all people, in the user's time.
+    engine : str
+    schema : Features
+        Columns, without people.
+    parameters : mapping
+        Those of the estimator.
     """
+    horizon_max = parameters["horizon_max"]
+    t_max = _latest_horizon(population.target, horizon_max)
+    if horizon_max is None:
+        t_max = rounded_horizon(t_max, population)
+    # Hardly anybody is followed for longer than this.
+    last = float(rounded_up(population.quantile(BULK_QUANTILE)))
+    is_given = horizon_max is not None or last == 0
+    return ModelFrame(
+        engine=engine,
+        schema=schema,
+        event_ids=population.target.event_ids,
+        axis=TimeAxis(event_unit(population.target, population.count)),
+        t_max=t_max,
+        last_time=t_max if is_given else min(last, t_max),
+        median_duration=two_digits(population.quantile(0.5)),
+        censoring_curve=coarse_censoring_curve(population.target, population.weight, t_max),
+        parameters=snapshot(parameters),
+    )
 
-    t_max: float
-    times: FloatArray
-    axis: TimeAxis
-    median_duration: float | None
 
-    @classmethod
-    def of(cls, population: Population, horizon_max: float | None) -> TimePlan:
-        """The plan for these people; ``horizon_max`` is the user's latest horizon."""
-        t_max = _latest_horizon(population.target, horizon_max)
-        if horizon_max is None:
-            t_max = rounded_horizon(t_max, population)
-        # Hardly anybody is followed for longer than this.
-        last = float(rounded_up(population.quantile(BULK_QUANTILE)))
-        is_given = horizon_max is not None or last == 0
-        return cls(
-            t_max,
-            time_grid(t_max if is_given else min(last, t_max)),
-            TimeAxis(event_unit(population.target, population.count)),
-            two_digits(population.quantile(0.5)),
-        )
+def weighted_until(
+    frame: ModelFrame, population: Population, kaplan_meier: KaplanMeierCensoring, floor: float
+) -> float:
+    """The latest horizon that weights 1/G can support: later ones would rest on few people.
 
-    @classmethod
-    def of_frame(cls, frame: ModelFrame) -> TimePlan:
-        """The plan of a model that was fitted."""
-        return cls(frame.t_max, frame.times, frame.axis, frame.median_duration)
-
-    def weighted_until(
-        self, population: Population, kaplan_meier: KaplanMeierCensoring, floor: float
-    ) -> float:
-        """The latest horizon that weights 1/G can support: later ones would rest on few people.
-
-        Outcomes of the population are at their places on the time axis.
-        """
-        last = latest_weighted_horizon(population.target, kaplan_meier.curve_, self.axis, floor)
-        return min(float(rounded_up(last)), self.t_max)
+    Outcomes of the population are at their places on the time axis.
+    """
+    last = latest_weighted_horizon(population.target, kaplan_meier.curve_, frame.axis, floor)
+    return min(float(rounded_up(last)), frame.t_max)
 
 
 def _latest_horizon(target: SurvivalTarget, horizon_max: float | None) -> float:
@@ -104,11 +100,6 @@ def _latest_horizon(target: SurvivalTarget, horizon_max: float | None) -> float:
         msg = "All durations are 0, so there is no horizon to look at."
         raise ValueError(msg)
     return t_max
-
-
-def time_grid(last: float) -> FloatArray:
-    """An even grid of times, as quantiles of the durations would be outcomes of people."""
-    return np.linspace(0, last, _N_TIMES)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -86,7 +87,7 @@ class Draw:
     """
 
     number: int
-    target: npt.NDArray[np.signedinteger]
+    target: npt.NDArray[Any]
     has_stayed: bool
     has_censored: bool
 
@@ -201,7 +202,7 @@ class BatchReader:
         return np.asarray(rows, dtype=np.float64)
 
 
-def joined(parts: Sequence[npt.NDArray[np.generic]], dtype: type) -> npt.NDArray[np.generic]:
+def joined(parts: Sequence[npt.NDArray[Any]], dtype: type) -> npt.NDArray[Any]:
     """All batches in one array: one batch as it is, several in a smaller type.
 
     Where people come in batches, they are many, and the rows of all batches are in memory here.

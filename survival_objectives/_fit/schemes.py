@@ -455,4 +455,4 @@ class ImputedScheme(CensoringScheme):
         """Where hardly anybody is seen any more, a weighted loss would say little."""
         curve = self._settings.kaplan_meier.curve_
         unseen = curve.times[(curve.values < self._settings.floor) & (curve.times > 0)]
-        return min([last, *unseen[:1].tolist()])
+        return min(last, float(unseen[0])) if len(unseen) else last

@@ -1,4 +1,4 @@
-"""Training of a model on people at horizons: from batches of people to what a fitted model needs.
+"""Training of a model on people at horizons: from batches of people to a fitted model.
 
 People in memory, on disk and on the workers of a cluster are trained by the same function. They
 differ in what it is given: `Batches`, a `Reduction`, an `Engine` and `Checkpoints`.
@@ -6,17 +6,16 @@ differ in what it is given: `Batches`, a `Reduction`, an `Engine` and `Checkpoin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._fit.boosters import censoring_settings, tree_settings
 from survival_objectives._fit.calibration import calibrated_curves
 from survival_objectives._fit.checkpoint import Checkpoints
 from survival_objectives._fit.cohort import Batches, Cohort, GivenPeople
-from survival_objectives._fit.engine import Booster, Engine, TreeSettings, censoring_settings
+from survival_objectives._fit.engine import Booster, Engine, TreeSettings
 from survival_objectives._fit.loop import (
     BoostingLoop,
     HeldOut,
@@ -27,9 +26,9 @@ from survival_objectives._fit.loop import (
 from survival_objectives._fit.plan import (
     BULK_QUANTILE,
     RandomStreams,
-    TimePlan,
     best_constant,
     coarse_censoring_curve,
+    weighted_until,
 )
 from survival_objectives._fit.population import LocalReduction, Population, Reduction
 from survival_objectives._fit.progress import Progress
@@ -43,10 +42,9 @@ from survival_objectives._fit.schemes import (
 )
 from survival_objectives._model.checks import check_prediction_paths
 from survival_objectives._model.curves import StepCurves
-from survival_objectives._model.fitted import ModelFrame, StackedModel, TrainingRecord, snapshot
+from survival_objectives._model.fitted import ModelFrame, StackedModel, TrainingRecord
 from survival_objectives._model.forest import EngineTrees
-from survival_objectives._model.rounding import check_same_time_unit
-from survival_objectives._parameters import by_method, chosen_method
+from survival_objectives._parameters import by_method
 from survival_objectives._progress import progress_hook
 from survival_objectives.censoring import (
     CensoringModel,
@@ -55,7 +53,6 @@ from survival_objectives.censoring import (
 )
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.stacking import HorizonSampler, TimeStacker
-from survival_objectives.validation import Features
 
 __all__ = ["StackedSettings", "StackedTraining"]
 
@@ -72,11 +69,7 @@ _MARGINAL_ROUNDS = 5.0
 
 @dataclass(frozen=True)
 class StackedSettings:
-    """Parameters of a training, in the estimator's terms; see `survival_objectives.SurvivalBoost`.
-
-    ``parameters`` are all parameters as they were given, ``trees`` those that `TreeSettings.of`
-    takes.
-    """
+    """Parameters of a training, as `survival_objectives.SurvivalBoost` describes them."""
 
     n_estimators: int
     learning_rate: float
@@ -90,22 +83,12 @@ class StackedSettings:
     min_censoring_survival: float
     horizon_max: float | None
     verbose: bool
-    trees: Mapping[str, Any]
-    parameters: Mapping[str, Any]
 
     @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> StackedSettings:
+    def of(cls, frame: ModelFrame, method: str) -> StackedSettings:
         """Settings from the parameters of an estimator."""
-        # All methods on stacked rows have the same defaults, on all engines.
-        given = by_method(parameters, "boosted", parameters["engine"])
-        others = ("verbose", "trees", "parameters")
-        names = (name for name in cls.__dataclass_fields__ if name not in others)
-        return cls(
-            **{name: given[name] for name in names},
-            verbose=bool(given["verbose"]),
-            trees=given,
-            parameters=snapshot(parameters),
-        )
+        given = by_method(frame.parameters, method, frame.engine)
+        return cls(**{name: given[name] for name in cls.__dataclass_fields__})
 
     @property
     def censoring_model(self) -> CensoringModel | None:
@@ -122,15 +105,11 @@ class StackedSettings:
 class _Prepared:
     """What is known before any model is trained; outcomes are at their places on the time axis."""
 
-    plan: TimePlan
     population: Population
-    method: str
-    reason: str
     streams: RandomStreams
     kaplan_meier: KaplanMeierCensoring
     trained_until: float
     stacker: TimeStacker
-    censoring_curve: StepFunction
     censoring_start: StepFunction
     trees: TreeSettings
 
@@ -141,7 +120,10 @@ class StackedTraining:
 
     Parameters
     ----------
-    settings : StackedSettings
+    frame : ModelFrame
+        Columns, labels, time axis and the parameters of the estimator.
+    method, reason : str
+        How censored people count, and why.
     engine : Engine
         Makes the boosters.
     generator : Generator
@@ -156,7 +138,9 @@ class StackedTraining:
     checkpoints : Checkpoints
     """
 
-    settings: StackedSettings
+    frame: ModelFrame
+    method: str
+    reason: str
     engine: Engine
     generator: np.random.Generator
     reduction: Reduction = field(default_factory=LocalReduction)
@@ -167,10 +151,8 @@ class StackedTraining:
     def fit(
         self,
         batches: Batches,
+        population: Population,
         held_out: Cohort | None = None,
-        *,
-        population: Population | None = None,
-        given: GivenPeople | None = None,
     ) -> StackedModel:
         """Train.
 
@@ -178,20 +160,15 @@ class StackedTraining:
         ----------
         batches : Batches
             People with relative weights.
+        population : Population
+            Outcomes of all people, in the user's time.
         held_out : Cohort, optional
             People whose loss is recorded, and decides when to stop early.
-        population : Population, optional
-            Outcomes of all people, where they were counted already.
-        given : GivenPeople, optional
-            The training people as the user passed them, where the censoring model is the user's.
         """
-        outcomes = batches.outcomes()
-        if population is None:
-            population = self.reduction.population(outcomes.target, outcomes.weight)
-        prepared = self._prepared(population, batches.schema)
-        axis = prepared.plan.axis
-        batches = batches.with_outcomes(outcomes.aligned(axis))
-        scheme = self._scheme(prepared, given)
+        prepared = self._prepared(population)
+        axis = self.frame.axis
+        batches = batches.with_outcomes(batches.outcomes().aligned(axis))
+        scheme = self._scheme(prepared, batches.given)
         previous = self.previous
         model = None if previous is None else previous.booster
         events = self.engine.new_booster(prepared.trees, model)
@@ -203,69 +180,52 @@ class StackedTraining:
         held_rows = None
         if held_out is not None:
             held_rows = self._held_out_rows(held_out.aligned(axis), prepared, scheme, stream)
-        with Progress(
-            loop.settings.n_rounds, "loss" if held_rows is None else "held-out loss"
-        ) as progress:
-            loop.on_chunk = (
-                progress.advance if self.settings.verbose else progress_hook(loop.settings.n_rounds)
-            )
+        n_rounds = loop.settings.n_rounds
+        with Progress(n_rounds, "loss" if held_rows is None else "held-out loss") as progress:
+            loop.on_chunk = progress.advance if self.settings.verbose else progress_hook(n_rounds)
             loop.run(held_rows)
         return self._result(loop, batches, prepared)
 
-    def _prepared(self, raw: Population, schema: Features) -> _Prepared:
+    @property
+    def settings(self) -> StackedSettings:
+        """The parameters, with defaults of the method."""
+        return StackedSettings.of(self.frame, self.method)
+
+    def _prepared(self, raw: Population) -> _Prepared:
         """The plan of this training; ``raw`` has durations in the user's time."""
-        settings, previous = self.settings, self.previous
-        if previous is None:
-            plan = TimePlan.of(raw, settings.horizon_max)
-        else:
-            check_same_time_unit(raw, previous.frame.median_duration)
-            plan = TimePlan.of_frame(previous.frame)
-        population = raw.aligned(plan.axis)
+        settings, previous, frame = self.settings, self.previous, self.frame
+        population = raw.aligned(frame.axis)
         target, weight = population.target, population.weight
-        method, reason = chosen_method(
-            settings.parameters,
-            population.censored_share,
-            previous=None if previous is None else previous.record.method,
-            in_memory=False,
-        )
         streams = RandomStreams.of(self.generator, None if previous is None else previous.n_rounds)
         kaplan_meier = KaplanMeierCensoring().fit(target, sample_weight=weight)
-        trained_until = plan.t_max
-        if settings.horizon_max is None and method != "imputed":
-            trained_until = plan.weighted_until(
-                population, kaplan_meier, settings.min_censoring_survival
+        trained_until = frame.t_max
+        if settings.horizon_max is None and self.method != "imputed":
+            trained_until = weighted_until(
+                frame, population, kaplan_meier, settings.min_censoring_survival
             )
         if previous is None:
-            curve = coarse_censoring_curve(raw.target, raw.weight, plan.t_max)
-            on_axis = coarse_censoring_curve(target, weight, plan.t_max)
+            on_axis = coarse_censoring_curve(target, weight, frame.t_max)
             censoring_start = censoring_log_odds(on_axis, population.n_samples)
         else:
-            curve, censoring_start = previous.frame.censoring_curve, previous.censoring_start
+            censoring_start = previous.censoring_start
         stacker = TimeStacker(
             settings.n_horizons,
             settings.horizon_sampler,
             horizon_max=trained_until,
             random_state=self.reduction.stream(streams.train),
             event_times=population.event_times(trained_until),
-            time_unit=plan.axis.unit,
+            time_unit=frame.axis.unit,
             bulk_end=population.quantile(BULK_QUANTILE),
         )
+        trees = tree_settings(
+            self.engine, frame.schema, frame.n_causes, self.method, frame.parameters, streams.seed
+        )
         return _Prepared(
-            plan=plan,
-            population=population,
-            method=method,
-            reason=reason,
-            streams=streams,
-            kaplan_meier=kaplan_meier,
-            trained_until=trained_until,
-            stacker=stacker,
-            censoring_curve=curve,
-            censoring_start=censoring_start,
-            trees=TreeSettings.of(settings.trees, schema, target.n_causes, streams.seed),
+            population, streams, kaplan_meier, trained_until, stacker, censoring_start, trees
         )
 
     def _scheme(self, prepared: _Prepared, given: GivenPeople | None) -> CensoringScheme:
-        settings, population, method = self.settings, prepared.population, prepared.method
+        settings, population = self.settings, prepared.population
         weights = WeightSettings(
             prepared.kaplan_meier,
             settings.min_censoring_survival,
@@ -274,15 +234,15 @@ class StackedTraining:
         )
         if settings.censoring_model is not None:
             assert given is not None
-            return GivenScheme(weights, settings.censoring_model, given, prepared.plan.axis)
-        if method == "imputed" and population.has_censored:
+            return GivenScheme(weights, settings.censoring_model, given, self.frame.axis)
+        if self.method == "imputed" and population.has_censored:
             return ImputedScheme(
                 weights,
                 aalen_johansen(population.target, population.weight),
                 n_marginal_rounds=settings.n_marginal_rounds,
                 seed=int(prepared.stacker.generator.integers(2**62)),
             )
-        if method == "boosted" and population.has_censored:
+        if self.method == "boosted" and population.has_censored:
             former = None if self.previous is None else self.previous.censoring_trees
             booster = self.engine.new_booster(
                 censoring_settings(prepared.trees), None if former is None else former.model
@@ -343,7 +303,7 @@ class StackedTraining:
             "mixture",
             horizon_max=last,
             random_state=stream,
-            time_unit=prepared.plan.axis.unit,
+            time_unit=self.frame.axis.unit,
         )
         rows = held_out_rows(cohort, stacker, scheme, self.settings.min_censoring_survival)
         n_people, total = self.reduction.sum([cohort.n_samples, rows.weight.sum()])
@@ -357,56 +317,40 @@ class StackedTraining:
         return rows
 
     def _result(self, loop: BoostingLoop, batches: Batches, prepared: _Prepared) -> StackedModel:
-        """The trained model, after a check that it predicts what it learnt."""
-        settings, plan, scheme = self.settings, prepared.plan, loop.scheme
+        """The trained models, after a check that they predict what they learnt."""
+        settings, scheme, trees = self.settings, loop.scheme, prepared.trees
         native = loop.events.model(
             loop.events.n_rounds if loop.best_round is None else loop.best_round
         )
-        frame = ModelFrame(
-            engine=self.engine.name,
-            schema=batches.schema,
-            event_ids=prepared.population.target.event_ids,
-            axis=plan.axis,
-            t_max=plan.t_max,
-            last_time=float(plan.times[-1]),
-            median_duration=plan.median_duration,
-            censoring_curve=prepared.censoring_curve,
-            parameters=dict(settings.parameters),
-        )
-        record = TrainingRecord(
-            prepared.method,
-            prepared.reason,
-            history=loop.history,
-            refreshed_rounds=scheme.refreshed_rounds,
-            n_floored=scheme.n_floored,
-            n_weighted_rows=scheme.n_weighted_rows,
-        )
-        fitted = StackedModel(
-            frame,
-            record,
-            StepCurves(plan.axis),
-            EngineTrees(self.engine.new_booster(prepared.trees, native), native),
-            self._censoring_trees(scheme.trained_model(), prepared.trees),
+        native_censoring, censoring_trees = scheme.trained_model(), None
+        if native_censoring is not None:
+            booster = self.engine.new_booster(censoring_settings(trees), native_censoring)
+            censoring_trees = EngineTrees(booster, native_censoring)
+        model = StackedModel(
+            self.frame,
+            TrainingRecord(
+                self.method,
+                self.reason,
+                history=loop.history,
+                refreshed_rounds=scheme.refreshed_rounds,
+                n_floored=scheme.n_floored,
+                n_weighted_rows=scheme.n_weighted_rows,
+            ),
+            StepCurves(self.frame.axis),
+            EngineTrees(self.engine.new_booster(trees, native), native),
+            censoring_trees,
             loop.start,
             prepared.censoring_start,
         )
-        check_prediction_paths(
-            loop.events, fitted, batches.resident.values, prepared.trees.engine_params
-        )
+        check_prediction_paths(loop.events, model, batches.resident.values, trees.engine_params)
         if not (settings.monotone and settings.time_smoothing > 0):
-            return fitted
+            return model
         curves = calibrated_curves(
-            fitted,
+            model,
             batches,
             prepared.population,
             trained_until=prepared.trained_until,
-            time_smoothing=settings.time_smoothing,
             reduction=self.reduction,
             seed=prepared.streams.seed,
         )
-        return replace(fitted, curves=curves)
-
-    def _censoring_trees(self, model: Any, trees: TreeSettings) -> EngineTrees | None:
-        if model is None:
-            return None
-        return EngineTrees(self.engine.new_booster(censoring_settings(trees), model), model)
+        return replace(model, curves=curves)

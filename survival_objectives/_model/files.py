@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from survival_objectives._boosters import finished_boosters
+from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.engine import ENGINES, Engine, engine
 from survival_objectives._model.curves import CurveShape, KnotCurves, StepCurves
 from survival_objectives._model.fitted import FittedModel, ModelFrame, StackedModel, TrainingRecord
@@ -54,7 +54,7 @@ def save(model: FittedModel, path: Any) -> None:
     if path.exists():
         msg = f"{str(path)!r} exists already. Choose another folder, or remove it first."
         raise FileExistsError(msg)
-    adapter = engine(model.frame.engine)
+    used = engine(model.frame.engine)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
         draft = Path(folder) / "model"
@@ -62,8 +62,8 @@ def save(model: FittedModel, path: Any) -> None:
         described, boosters = model.to_plain()
         digests = {}
         for name, booster in boosters.items():
-            file = draft / adapter.file_name.format(name=name)
-            adapter.save(booster, str(file))
+            file = draft / used.file_name.format(name=name)
+            used.save(booster, str(file))
             digests[name] = _digest(file)
         content = {**_frame_content(model), **described, "files": digests}
         content["digest"] = _content_digest(content)
@@ -441,9 +441,9 @@ def _curves(content: Mapping[str, Any], frame: ModelFrame) -> CurveShape:
     return KnotCurves.from_plain(frame.axis, content["curves"])
 
 
-def _booster(adapter: Engine, file: Path) -> Any:
+def _booster(used: Engine, file: Path) -> Any:
     try:
-        return adapter.load(str(file))
+        return used.load(str(file))
     except Exception as error:
         msg = f"the engine cannot read {file.name} ({error})"
         raise ValueError(msg) from error
@@ -476,9 +476,9 @@ def _restore(path: Path, content: dict[str, Any], parameters: dict[str, Any]) ->
         n_events=None if counts is None else np.array(counts, dtype=np.int64),
         n_floored=content["n_floored"],
     )
+    used = engine(frame.engine)
     models = {
-        name: _booster(engine(frame.engine), path / _file_name(frame.engine, name))
-        for name in content["files"]
+        name: _booster(used, path / used.file_name.format(name=name)) for name in content["files"]
     }
     new_booster = finished_boosters(frame, method)
     curves = _curves(content, frame)

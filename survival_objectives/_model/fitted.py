@@ -124,8 +124,9 @@ class TrainingRecord:
     history : list of RoundRecord
         Held-out losses.
     refreshed_rounds : list of int
+        Rounds after which weights or targets were refreshed.
     n_floored, n_weighted_rows : int
-        Rows whose weight the floor limits, of all that have a weight.
+        Rows whose weight the floor of G limits, and rows with weights.
     """
 
     method: str
@@ -339,25 +340,15 @@ class StackedModel(FittedModel):
 
     @property
     def censoring(self) -> CensoringModel:
-        """The user's or the boosted model of censoring; where there is none, the marginal curve."""
+        """The user's own, else the boosted one or, where there is none, the marginal curve."""
         given = self.frame.parameters["censoring"]
         if not isinstance(given, str):
-            found: CensoringModel = given
-            return found
+            own: CensoringModel = given
+            return own
         if self.censoring_trees is None:
             return MarginalCensoring(self.frame.censoring_curve)
         return BoostedCensoring(
             _Margin(self.censoring_trees), self.censoring_start, self.schema, self.frame.axis
-        )
-
-    @property
-    def portable(self) -> StackedModel:
-        """The model without boosters of this process; `wrapped` makes new ones."""
-        censoring = self.censoring_trees
-        return replace(
-            self,
-            trees=EngineTrees(None, self.booster),
-            censoring_trees=None if censoring is None else EngineTrees(None, censoring.model),
         )
 
     def wrapped(self, new_booster: BoosterMaker) -> StackedModel:

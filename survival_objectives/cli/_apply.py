@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from survival_objectives.cli._console import Console
-from survival_objectives.cli._errors import CommandError, UsageError, counted, listed
+from survival_objectives.cli._errors import CommandError, UsageError, listed
 from survival_objectives.cli._fit import named_columns
 from survival_objectives.cli._folder import (
     Schema,
@@ -30,9 +31,13 @@ from survival_objectives.cli._people import (
     schema_features,
     schema_table,
 )
+from survival_objectives.cli._plan import n_cores
 from survival_objectives.estimator import SurvivalBoost
 
 __all__ = ["run_info", "run_predict"]
+
+# People who are predicted at a time.
+_BATCH = 50_000
 
 
 # ---------------------------------------------------------------------------------------- predict
@@ -49,18 +54,10 @@ def run_predict(options: argparse.Namespace, console: Console) -> int:
     table = schema_table(options, schema)
     ids = named_columns(table, options.id, "--id")
     X = schema_features(table, schema, console)
-    console.progress(f"predicting {counted(table.n_rows, 'person')}")
-    parts = [
-        _risks(model, schema, X, options.times, console),
-        _event_times(model, X, _quantiles(options), console),
-    ]
-    if options.mean is not None:
-        horizon = float(options.mean)
-        means = model.predict_restricted_mean_time(X, horizon)
-        parts.append(pd.DataFrame({f"mean_event_free_time_to_{options.mean}": means}))
-    if options.shap is not None:
-        parts.append(_contributions(model, schema, X, options.shap))
-    predicted = pd.concat(parts, axis=1)
+    console.progress(f"predicting {table.n_rows} people")
+    _warn_of_late_times(model, options.times, console)
+    predicted = _predicted(model, schema, X, options, console)
+    _blank_times_never_reached(predicted, _quantiles(options), model, console)
     taken = sorted(set(ids) & set(predicted.columns))
     if taken:
         msg = f"--id names {listed(taken)}, which predictions are called too; rename it in the file"
@@ -76,20 +73,57 @@ def run_predict(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _risks(
-    model: SurvivalBoost, schema: Schema, X: pd.DataFrame, times: list[str], console: Console
+def _predicted(
+    model: SurvivalBoost,
+    schema: Schema,
+    X: pd.DataFrame,
+    options: argparse.Namespace,
+    console: Console,
 ) -> pd.DataFrame:
-    """Probabilities of all states at the times."""
-    if not times:
-        return pd.DataFrame(index=X.index)
+    """Everything that was asked for, of all people; batches keep the cores busy and memory low."""
+    starts = range(0, len(X), _BATCH)
+    if len(starts) == 1:
+        return _batch(model, schema, X, options)
+    from joblib import Parallel, delayed
+
+    parallel = Parallel(n_cores(None), backend="threading", return_as="generator")
+    batches = parallel(
+        delayed(_batch)(model, schema, X.iloc[start : start + _BATCH], options) for start in starts
+    )
+    parts: list[pd.DataFrame] = []
+    with console.bar("predicting", len(X), "people") as bar:
+        for part in batches:
+            parts.append(part)
+            bar.at(sum(map(len, parts)))
+    joined: pd.DataFrame = pd.concat(parts, ignore_index=True)
+    return joined
+
+
+def _batch(
+    model: SurvivalBoost, schema: Schema, X: pd.DataFrame, options: argparse.Namespace
+) -> pd.DataFrame:
+    columns: dict[str, Any] = {}
+    if options.times:
+        curves = model.predict_cumulative_incidence(X, [float(time) for time in options.times])
+        names = _risk_names(schema.events, options.times)
+        columns |= dict(zip(names, curves.reshape(len(curves), -1).T, strict=True))
+    for name, quantile in _quantiles(options).items():
+        columns[name] = model.predict_quantile(X, quantile)
+    if options.mean is not None:
+        means = model.predict_restricted_mean_time(X, float(options.mean))
+        columns[f"mean_event_free_time_to_{options.mean}"] = means
+    if options.shap is not None:
+        columns |= _contributions(model, schema, X, options.shap)
+    return pd.DataFrame({name: np.asarray(values) for name, values in columns.items()})
+
+
+def _warn_of_late_times(model: SurvivalBoost, times: list[str], console: Console) -> None:
     late = [time for time in times if float(time) > model.times_[-1]]
     if late:
         console.warn(
             f"training looked at times up to {model.times_[-1]:g}; curves are flat after it, so "
             f"at --times {','.join(late)} too"
         )
-    curves = model.predict_cumulative_incidence(X, [float(time) for time in times])
-    return pd.DataFrame(curves.reshape(len(curves), -1), columns=_risk_names(schema.events, times))
 
 
 def _quantiles(options: argparse.Namespace) -> dict[str, float]:
@@ -102,37 +136,33 @@ def _quantiles(options: argparse.Namespace) -> dict[str, float]:
     return found
 
 
-def _event_times(
-    model: SurvivalBoost, X: pd.DataFrame, quantiles: dict[str, float], console: Console
-) -> pd.DataFrame:
-    times = pd.DataFrame(
-        {name: model.predict_quantile(X, quantile) for name, quantile in quantiles.items()},
-        index=X.index,
-    )
-    never = np.isinf(times.to_numpy(np.float64))
-    for name, n_people in zip(times.columns, never.sum(axis=0), strict=True):
-        if n_people:
+def _blank_times_never_reached(
+    predicted: pd.DataFrame, quantiles: dict[str, float], model: SurvivalBoost, console: Console
+) -> None:
+    """Leave cells empty where the event is never so probable, and say so."""
+    for name, quantile in quantiles.items():
+        never = np.isinf(predicted[name].to_numpy(np.float64))
+        if never.any():
+            predicted[name] = predicted[name].mask(never)
             console.warn(
-                f"{name} is empty for {n_people} of {len(X)} people: their probability of an event "
-                f"stays below {quantiles[name]:g} up to {model.times_[-1]:g}, where training ends"
+                f"{name} is empty for {never.sum()} of {len(predicted)} people: their probability "
+                f"of an event stays below {quantile:g} up to {model.times_[-1]:g}, where training "
+                "ends"
             )
-    return times.mask(never)
 
 
 def _contributions(
     model: SurvivalBoost, schema: Schema, X: pd.DataFrame, time: str
-) -> pd.DataFrame:
-    """SHAP values of the log-odds of each cause against being event-free."""
+) -> dict[str, npt.NDArray[np.float64]]:
+    """SHAP values of the log-odds of each cause against being event-free, by column."""
     values = log_odds_contributions(model, X, float(time))
     causes = _cause_words(schema.events)
     names = [*(column.name for column in schema.columns), "time", "base"]
-    return pd.DataFrame(
-        {
-            f"shap_{cause}_at_{time}_{name}": values[:, row, column]
-            for row, cause in enumerate(causes)
-            for column, name in enumerate(names)
-        }
-    )
+    return {
+        f"shap_{cause}_at_{time}_{name}": values[:, row, column]
+        for row, cause in enumerate(causes)
+        for column, name in enumerate(names)
+    }
 
 
 def _output(options: argparse.Namespace) -> Path | None:
@@ -177,8 +207,12 @@ def run_info(options: argparse.Namespace, console: Console) -> int:
     if options.json:
         console.result(json.dumps(content, indent=1, ensure_ascii=False))
         return 0
-    for name in ("model", "engine", "rounds", "censoring"):
-        console.result(f"{name}: {content[name]}")
+    for name in ("model", "engine", "rounds", "censoring", "censoring_reason"):
+        if name in content:
+            console.result(f"{name.replace('_', ' ')}: {content[name]}")
+    if "parts" in content:
+        shown = {name: f"{weight:.0%}" for name, weight in content["parts"].items()}
+        console.result("parts of the mixture: " + _pairs(shown))
     console.result(f"latest time: {content['latest_time']:g}")
     console.result("versions: " + _pairs(content["versions"]))
     console.result("settings: " + _pairs(content["settings"]))
@@ -220,6 +254,10 @@ def _info(path: str, model: SurvivalBoost, schema: Schema | None) -> dict[str, A
             name: value for name, value in model.get_params().items() if value is not None
         },
     }
+    if getattr(model, "censoring_reason_", None):
+        content["censoring_reason"] = model.censoring_reason_
+    if getattr(model, "member_weights_", None):
+        content["parts"] = {name: float(part) for name, part in model.member_weights_.items()}
     if schema is None:
         content["versions"] = {}
         names = getattr(model, "feature_names_in_", range(model.n_features_in_))

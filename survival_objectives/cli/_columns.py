@@ -179,7 +179,9 @@ def features(table: Table, columns: Sequence[Column]) -> tuple[pd.DataFrame, dic
             X[column.name] = days(table, column.name, column.date_format)
         elif column.kind == "category":
             texts = table.texts(column.name)
-            X[column.name] = pd.Categorical(texts, categories=list(column.levels))
+            # pandas 4 will refuse values that are no category instead of making them missing.
+            known = texts.where(texts.isin(column.levels))
+            X[column.name] = pd.Categorical(known, categories=list(column.levels))
             strange = sorted(set(texts.dropna().unique()) - set(column.levels))
             if strange:
                 unseen[column.name] = strange

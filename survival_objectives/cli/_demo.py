@@ -20,7 +20,6 @@ from survival_objectives.estimator import SurvivalBoost
 __all__ = ["run_demo"]
 
 _TITLE = "Demo: hospital stays with COVID-19"
-_ROUNDS = 200
 _DAYS = np.arange(1.0, 29.0)
 _DAYS_SHOWN = (7, 14, 28)
 
@@ -32,11 +31,9 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
     engines = installed_engines()
     target = _report_path(options, console)
     data = load_covid_hospital()
-    rounds = options.rounds or _ROUNDS
+    rounds = {} if options.rounds is None else {"n_estimators": options.rounds}
     models = {
-        f"SurvivalBoost ({engine})": SurvivalBoost(
-            engine, n_estimators=rounds, random_state=options.seed
-        )
+        f"SurvivalBoost ({engine})": SurvivalBoost(engine, random_state=options.seed, **rounds)
         for engine in engines
     }
     (main, model), *others = models.items()

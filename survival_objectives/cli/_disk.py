@@ -184,8 +184,8 @@ class PeopleBatches:
             yield X, self._y.iloc[people].reset_index(drop=True)
         if not self._has_warned:
             self._has_warned = True
-            for name, levels in unseen.items():
+            for name, found in unseen.items():
                 self._warn(
-                    f"column {name!r} has {counted(len(levels), 'level')} that no person of the "
-                    f"sample has ({listed(sorted(levels), 4)}); treated as missing"
+                    f"column {name!r} has {counted(len(found), 'level')} that no person of the "
+                    f"sample has ({listed(sorted(found), 4)}); treated as missing"
                 )

@@ -5,8 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
-__all__ = ["CommandError", "UsageError", "counted", "listed", "one_line", "quoted", "suggestion"]
+__all__ = [
+    "CommandError",
+    "Problems",
+    "UsageError",
+    "counted",
+    "listed",
+    "one_line",
+    "quoted",
+    "suggestion",
+]
 
 
 class CommandError(Exception):
@@ -19,6 +29,40 @@ class UsageError(CommandError):
     """Something is wrong with the command itself; exit code 2."""
 
     code = 2
+
+
+class Problems:
+    """Errors of several steps, said all at once.
+
+    >>> problems = Problems()
+    >>> with problems:
+    ...     raise CommandError("no column 'age'")
+    >>> with problems:
+    ...     raise CommandError("no column 'sex'")
+    >>> problems.raise_all()
+    Traceback (most recent call last):
+        ...
+    survival_objectives.cli._errors.CommandError: no column 'age'; also: no column 'sex'
+    """
+
+    def __init__(self) -> None:
+        self._found: list[str] = []
+
+    def __enter__(self) -> Problems:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> bool:
+        # Wrong usage is said at once: what follows may come of it.
+        if not isinstance(error, CommandError) or isinstance(error, UsageError):
+            return False
+        if str(error) not in self._found:
+            self._found.append(str(error))
+        return True
+
+    def raise_all(self) -> None:
+        """Raise what was found, if anything was."""
+        if self._found:
+            raise CommandError("; also: ".join(self._found))
 
 
 def one_line(message: object) -> str:

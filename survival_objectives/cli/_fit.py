@@ -18,7 +18,7 @@ from survival_objectives.cli._console import PROGRAM, Console, in_words
 from survival_objectives.cli._dates import UNIT_DAYS, Span
 from survival_objectives.cli._disk import GIB, LargeFile, PeopleBatches, large_file
 from survival_objectives.cli._engines import chosen_engine, missing_for_report, versions
-from survival_objectives.cli._errors import CommandError, UsageError, counted
+from survival_objectives.cli._errors import CommandError, Problems, UsageError, counted
 from survival_objectives.cli._folder import (
     REPORT,
     Schema,
@@ -220,10 +220,14 @@ def _understood(options: argparse.Namespace) -> _Data:
     )
     for name, option in outcome.items():
         table.require(name, option)
-    events = _events(table, options)
-    y = outcomes(table, duration=duration, event=options.event, events=events)
-    selection = _selection(table, outcome, options)
-    X, _ = features(table, selection.used)
+    problems = Problems()
+    with problems:
+        events = _events(table, options)
+        y = outcomes(table, duration=duration, event=options.event, events=events)
+    with problems:
+        selection = _selection(table, outcome, options)
+        X, _ = features(table, selection.used)
+    problems.raise_all()
     return _Data(table, events, selection, X, y, _unit(duration, options), options.duration)
 
 
@@ -233,9 +237,9 @@ def _sampled(options: argparse.Namespace, large: LargeFile, console: Console) ->
     missing = MISSING | set(options.missing)
     table, chosen = large.sample(missing, options.seed)
     console.progress(
-        f"{large.source}: {large.n_people} people take about {large.needed / GIB:.1f} GiB to train "
-        f"in memory, more than there is (--memory); trained from disk, and understood and assessed "
-        f"by {len(chosen)} people drawn at random"
+        f"{large.source}: {large.n_people} people take about {large.needed / GIB:.2g} GiB to train "
+        "in memory, more than there is (--memory). They are trained on from disk; columns, "
+        f"assessment and report are those of {len(chosen)} people drawn at random"
     )
     for name, option in outcome.items():
         table.require(name, option)
@@ -361,8 +365,9 @@ def _print_understanding(data: _Data, console: Console) -> None:
     console.result(_aligned(rows))
     console.result(f"\n{counted(len(data.selection.used), 'column')} used:")
     missing = data.X.isna().sum()
+    where = "" if data.batches is None else " in the sample"
     rows = [
-        (column.name, str(column), _remark(table, column, int(missing[column.name])))
+        (column.name, str(column), _remark(table, column, int(missing[column.name]), where))
         for column in data.selection.used
     ]
     console.result(_aligned(rows))
@@ -371,8 +376,8 @@ def _print_understanding(data: _Data, console: Console) -> None:
         console.result(_aligned(list(data.selection.dropped.items())))
 
 
-def _remark(table: Table, column: Column, n_missing: int) -> str:
-    remarks = [f"{n_missing} missing"] if n_missing else []
+def _remark(table: Table, column: Column, n_missing: int, where: str) -> str:
+    remarks = [f"{n_missing} missing{where}"] if n_missing else []
     if column.kind == "number" and table.has_percent_signs(column.name):
         remarks.append("percent signs left out: 12% is 12")
     return ", ".join(remarks)

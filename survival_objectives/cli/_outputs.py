@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import importlib.util
+import io
 import math
+import re
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pandas as pd
 
 from survival_objectives.cli._console import Console
@@ -83,7 +88,50 @@ def write_table(
                 f"{counted(n_changed, 'cell')} of the columns of --id would be run as a formula "
                 "by a spreadsheet; written with an apostrophe in front"
             )
-        safe.to_csv(file, index=False, sep=separator, decimal=decimal)
+        if decimal == "." and importlib.util.find_spec("pyarrow") is not None:
+            _write_csv(safe, file, separator)
+        else:
+            safe.to_csv(file, index=False, sep=separator, decimal=decimal)
+
+
+def _write_csv(frame: pd.DataFrame, file: Path | IO[str], separator: str) -> None:
+    """Write CSV by Arrow, with as many digits as it takes to read the same numbers back."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    header = io.StringIO()
+    csv.writer(header, delimiter=separator, lineterminator="\n").writerow(frame.columns)
+
+    def written(sink: Any) -> None:
+        sink.write(header.getvalue().encode())
+        # Only where a cell needs quotation marks do all cells of text get them.
+        quotes = "needed" if _needs_quotes(frame, separator) else "none"
+        options = arrow_csv.WriteOptions(
+            include_header=False, delimiter=separator, quoting_style=quotes
+        )
+        arrow_csv.write_csv(table, sink, options)
+
+    if not isinstance(file, Path):
+        content = io.BytesIO()
+        written(content)
+        file.write(content.getvalue().decode())
+    elif file.suffix.lower() == ".gz":
+        with gzip.open(file, "wb") as packed:
+            written(packed)
+    else:
+        with file.open("wb") as plain:
+            written(plain)
+
+
+def _needs_quotes(frame: pd.DataFrame, separator: str) -> bool:
+    special = re.compile(rf'[{re.escape(separator)}"\r\n]')
+    return any(
+        special.search(str(cell)) is not None
+        for name in frame.columns
+        if not pd.api.types.is_numeric_dtype(frame[name].dtype)
+        for cell in frame[name].dropna().unique()
+    )
 
 
 def _without_formulas(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
@@ -92,7 +140,8 @@ def _without_formulas(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     for name in frame.columns:
         if pd.api.types.is_numeric_dtype(frame[name].dtype):
             continue
-        formulas = frame[name].map(_is_formula).to_numpy(bool)
+        codes, different = pd.factorize(frame[name])
+        formulas = np.array([*map(_is_formula, different), False], dtype=bool)[codes]
         if formulas.any():
             texts = frame[name].astype(object)
             safe[name] = texts.where(~formulas, "'" + texts.astype(str))

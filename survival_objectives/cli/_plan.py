@@ -85,7 +85,7 @@ class Plan:
 
     def seconds(self, cost: Cost, n_jobs: int) -> float:
         """The time that it takes, from that of a training of everybody."""
-        share = (self.n_trained / self.n_people) ** GROWTH
+        share = float((self.n_trained / self.n_people) ** GROWTH)
         if self.n_splits is None:
             return cost.clock * share + _BASELINES
         one = cost.cpu * share + _BASELINES

@@ -166,7 +166,8 @@ def _with_threads(model: Any, n_threads: int) -> Any:
 def assessment_title(assessment: Any, plan: Plan) -> str:
     """What the scores are of."""
     if plan.n_splits is None:
-        share = f"{plan.test_size:.0%}" if plan.test_size >= 0.01 else f"{plan.test_size:.1%}"
+        held_out = plan.test_size or 0.0
+        share = f"{held_out:.0%}" if held_out >= 0.01 else f"{held_out:.1%}"
         title = f"Scores of {len(assessment.index)} people held out ({share})"
         if plan.max_train is not None:
             title += f", by a model trained on {assessment.n_trained} others"

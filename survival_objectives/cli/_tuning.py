@@ -110,7 +110,10 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
         return self.best_.predict_cumulative_incidence(X, times)
 
     def _settings(self) -> list[dict[str, Any]]:
-        space = {**_SPACE, "n_estimators": _ROUNDS} if self.tune_rounds else dict(_SPACE)
+        space: dict[str, Any] = dict(_SPACE)
+        # Where the estimator leaves the rounds to held-out people, there is nothing to draw.
+        if self.tune_rounds and self.estimator.n_estimators is not None:
+            space["n_estimators"] = _ROUNDS
         if self.estimator.engine == "catboost":
             del space["min_leaf_people"], space["min_split_gain"]  # CatBoost has no such settings.
         drawn = ParameterSampler(space, self.n_settings - 1, random_state=self.random_state)

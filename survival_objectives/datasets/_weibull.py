@@ -35,7 +35,7 @@ FloatArray = npt.NDArray[np.float64]
 # 1 by less than 1e-9 for shapes up to 8 (tests/test_datasets_synthetic.py).
 _N_NODES = 8
 _PANEL_WIDTH = 0.25
-# Panels start where everybody's cumulative hazard is below this; before it two terms of the
+# Panels start where all cumulative hazards are below this; before it two terms of the
 # exponential series leave an error below the cube of it.
 _HAZARD_START = 5e-4
 # People integrated at a time: with some 150 panels their hazards stay near 10 MB.
@@ -61,7 +61,7 @@ class WeibullHazards:
 
     def parameters(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Shapes and scales, each of shape (n_samples, n_times_to_event)."""
-        # einsum, as BLAS rounds a person differently with the number of people beside them.
+        # einsum, as rounding in BLAS depends on the number of people in the batch.
         shape = np.einsum("ij,jk->ik", values, self.shape_coefficients) + self.log_shape
         scale = np.einsum("ij,jk->ik", values, self.scale_coefficients) + self.log_scale
         return np.exp(shape), np.exp(scale)
@@ -104,7 +104,7 @@ class WeibullCensoring:
             uncensored: FloatArray = np.exp(-((times / scale) ** shape))
             return uncensored
         if X is None:
-            msg = "This censoring depends on the features: pass `X`, one row a person."
+            msg = "This censoring depends on the features: pass `X`, one row per person."
             raise ValueError(msg)
         values = check_features(X, like=self.schema).values.astype(np.float64)
         if times.ndim == 0 or len(times) != len(values):

@@ -48,7 +48,7 @@ def accuracy_in_time(
     Returns
     -------
     float64 array of shape (n_times,)
-        Higher is better. NaN, with a `FollowUpWarning`, where nobody's state is known.
+        Higher is better. NaN, with a `FollowUpWarning`, where no state is known.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def accuracy_in_time(
     else:
         weight = (~happened | (target.event > 0)[:, None]).astype(np.float64)
         known = np.asarray(weight.any(axis=0))
-        reason = "everybody is censored before. Ask for earlier times."
+        reason = "everyone is censored before. Ask for earlier times."
     is_right = evaluation.all_states().argmax(axis=1) == target.event[:, None] * happened
     weight = weight * evaluation.sample_weight[:, None]
     total = weight.sum(axis=0)

@@ -1,7 +1,7 @@
 r"""Calibration: whether predicted probabilities come true in groups of people.
 
 Calibration is necessary for the truth and far from sufficient: the Aalen-Johansen curve of the
-population, the same for everybody, is calibrated by all of these measures. Use them beside a proper
+population, one for all people, is calibrated by all of these measures. Use them beside a proper
 score. Observed incidences are Aalen-Johansen or Kaplan-Meier curves of the test people themselves
 and need no weights; they assume censoring independent of the event time within each group that
 they describe. Follow-up of the test people ends at their longest duration, and so do the curves.
@@ -486,7 +486,7 @@ class _RiskGroup:
 
     @property
     def n_uncensored(self) -> float:
-        """Number of uncensored people who would tell as much; 0 where it cannot be told."""
+        """Number of uncensored people with the same information; 0 where it cannot be estimated."""
         if not self.is_followed or self.variance <= 0 or not 0 < self.observed < 1:
             return 0.0
         return min(self.observed * (1 - self.observed) / self.variance, self.n_samples)
@@ -577,7 +577,7 @@ def calibration_curve(
 def pseudo_observations(
     y: Any, horizon: float, *, event_ids: npt.ArrayLike | None = None
 ) -> FloatArray:
-    r"""Jackknife values of the Aalen-Johansen estimator at a horizon, one row a person.
+    r"""Jackknife values of the Aalen-Johansen estimator at a horizon, one row per person.
 
         theta_ik = n F_k(z) - (n - 1) F_k^(-i)(z)                                               (43)
 
@@ -585,7 +585,7 @@ def pseudo_observations(
     censoring theta_ik is the outcome, [t_i <= z, d_i = k]. In expectation given x it is F_k(z|x),
     approximately, if censoring is independent of the event and of x; so its mean in any group is
     an observed incidence. Computed in O(n log n): leaving i out changes the risk sets before t_i
-    by one person for everybody alike, and those after t_i not at all.
+    by one person for all others alike, and those after t_i not at all.
 
     Parameters
     ----------

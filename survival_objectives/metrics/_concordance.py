@@ -118,7 +118,7 @@ def uno_concordance_index(
     event_ids: npt.ArrayLike | None = None,
     min_censoring_survival: float = 0.0,
 ) -> FloatArray:
-    r"""Concordance index of one risk a person, weighted for censoring, truncated at each time.
+    r"""Concordance index of one risk per person, weighted for censoring, truncated at each time.
 
     Equations (26) and (27) with risks r_i that do not depend on the horizon z. For K = 1 and
     Kaplan-Meier censoring this is the index of Uno et al. (2011). Assumptions as in

@@ -1,4 +1,4 @@
-r"""Influence of every person on a score, with the estimation of the weights taken along.
+r"""Influence of every person on a score, including the estimation of the weights.
 
 A score L is a function of the outcomes and, through the weights (20), of the Kaplan-Meier curve G.
 To first order its error is a sum over people, of a part from being scored and a part from having
@@ -147,7 +147,7 @@ def auc_influence(
 def concordance_influence(
     evaluation: Evaluation, code: int, risk: FloatArray, floor: float
 ) -> Influence:
-    """Of (26), by (65); ``risk`` has a column a time."""
+    """Of (26), by (65); ``risk`` has one column per time."""
     uncensored = censoring_at_exit(evaluation, floor)
     n_samples, n_times = risk.shape
     value = np.full(n_times, np.nan)

@@ -185,7 +185,7 @@ def _censoring_sample(
     """Outcomes to estimate censoring from; the people predicted for keep their weights."""
     if censoring is None:
         msg = (
-            "`censoring` is None, but this metric weighs people by their probability of being "
+            "`censoring` is None, but this metric weights people by their probability of being "
             "uncensored. Pass the training outcomes, or a model of censoring."
         )
         raise TypeError(msg)
@@ -250,7 +250,7 @@ def _check_outcomes(
     if event_ids is not None:
         labels = np.asarray(event_ids, dtype=np.int64)
         if n_causes is not None and len(labels) != n_causes + 1:
-            msg = f"`event_ids` has {len(labels)} labels for {n_causes + 1} curves a person."
+            msg = f"`event_ids` has {len(labels)} labels for {n_causes + 1} curves per person."
             raise ValueError(msg)
         return check_survival_target(y_test, event_ids=labels)
     target = check_survival_target(y_test, require_event=False)

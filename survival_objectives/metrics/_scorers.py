@@ -123,7 +123,7 @@ def make_survival_scorer(
     greater_is_better : bool
         Whether the metric is; if not, its sign is turned.
     censoring : outcomes or CensoringModel, optional
-        What weighs people for censoring. Default: Kaplan-Meier of the people scored, as a fold of
+        Source of the censoring weights. Default: Kaplan-Meier of the people scored, as a fold of
         a cross-validation does not know its training outcomes. A model gets their features.
     times : array of shape (n_times,), optional
         Horizons. Default: ``n_times`` of them evenly spaced from the 5 % to the 95 % quantile of

@@ -64,7 +64,7 @@ def weighted_score(
     censoring : outcomes or CensoringModel
         Training outcomes, whose censoring is then estimated by Kaplan-Meier, or any model with the
         method of `survival_objectives.censoring.CensoringModel`, an oracle included. Outcomes equal
-        to ``y_test`` are those of the test people, and ``sample_weight`` weighs them here too; for
+        to ``y_test`` are those of the test people, and ``sample_weight`` applies here too; for
         training people with weights of their own, pass
         ``KaplanMeierCensoring().fit(y_train, sample_weight=...)``.
     y_test : outcomes
@@ -431,7 +431,7 @@ def averaged(values: FloatArray, average: str | None) -> Any:
 
 
 def first_averaged(average: str) -> int:
-    """The first of the curves that ``average`` names; it goes on to the last."""
+    """The first of the curves that ``average`` names; it continues to the last."""
     return {"causes": 1, "all": 0}[check_choice(average, "average", ("causes", "all"))]
 
 

@@ -105,7 +105,7 @@ def mean_absolute_time_error(
                  e_i = t_i,                              a_i = 1            if d_i != 0
                  e_i = t_i + int_{t_i}^inf S(u) du / S(t_i),  a_i = 1 - S(t_i)  if d_i = 0
 
-    Beyond the longest training duration T, where S is unknown, it goes on along the line from
+    Beyond the longest training duration T, where S is unknown, it continues along the line from
     (0, 1) through (T, S(T)) down to 0; past that e_i = t_i, a_i = 1. Hinge asks only that censored
     people be predicted to live longer than seen, so it rewards predictions that are too long.
     Margin (Haider et al., 2020) fills in what censored people may expect, and trusts it the less

@@ -48,7 +48,7 @@ _READ_OFF = 24
 class Curve:
     """A line of a chart, with a band where limits are given.
 
-    One that is not ``labelled`` goes with the line before it, as told in the caption.
+    One that is not ``labelled`` belongs to the line before it, as the caption says.
     """
 
     name: str

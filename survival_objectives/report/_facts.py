@@ -52,7 +52,7 @@ __all__ = [
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-# People looked at where everybody would take long and change no picture.
+# Numbers of people used where all would take long and change no chart.
 _N_EXPLAINED = 1000
 _N_WEIGHED = 4000
 _N_RANKED = 20_000
@@ -106,7 +106,7 @@ class Study:
 
     @property
     def marginal(self) -> str | None:
-        """Name of the baseline that is the same curve for everybody, if it was assessed."""
+        """Name of the baseline with one curve for all people, if it was assessed."""
         return next((name for name in self.assessment.models if name in MARGINAL), None)
 
     @property
@@ -187,7 +187,7 @@ def median_follow_up(target: SurvivalTarget) -> float:
 
 @dataclass(frozen=True)
 class Incidence:
-    """Aalen-Johansen curves of everybody with 95 % limits, (K + 1, n_times)."""
+    """Aalen-Johansen curves of all people with 95 % limits, (K + 1, n_times)."""
 
     times: FloatArray
     values: FloatArray
@@ -259,8 +259,8 @@ class MetricRow:
 def metric_rows(study: Study) -> list[MetricRow]:
     """Scores and concordance of the assessment, in its order, with the mean over folds.
 
-    The calibration error is left out: `calibration` makes it from everybody held out, in the groups
-    that are also drawn.
+    The calibration error is left out: `calibration` computes it from all held-out people, in the
+    groups that are also drawn.
     """
     assessment = study.assessment
     names = ("concordance_25", "concordance_50", "concordance_75")
@@ -529,8 +529,8 @@ def example_people(
 ) -> list[ExamplePerson]:
     """People at low, median and high predicted incidence of the first cause.
 
-    ``shown`` are the columns to tell about them. Without ``real`` the curves are means of a tenth
-    of the people around them, and no columns are told.
+    ``shown`` are the columns to show. Without ``real`` the curves are means of a tenth
+    of the people around them, and no columns are shown.
     """
     rows = study.sample(_N_RANKED)
     risk = study.model.predict_proba(take_rows(study.X, rows), study.middle)[:, 1]

@@ -115,7 +115,7 @@ def _versus(study: Study) -> str:
     for names, verdict in (
         (better, "It is smaller than that of {}."),
         (worse, "It is larger than that of {}."),
-        (level, "It cannot be told from that of {}."),
+        (level, "It does not differ clearly from that of {}."),
     ):
         if names:
             text += " " + verdict.format(_listed(names))
@@ -126,13 +126,13 @@ def _against_marginal(change: Interval) -> str:
     if change.high < 0:
         return (
             f"On people it was not trained on, the model's error is {_share(-change.estimate)} "
-            "smaller than that of one curve for everybody (integrated Brier score; 95% limits "
+            "smaller than that of one curve for all people (integrated Brier score; 95% limits "
             f"{_shares(change.scaled(-1))})."
         )
     verdict = "larger than" if change.low > 0 else "not certain to be smaller than"
     return (
         f"On people it was not trained on, the model's error is {verdict} that of one curve for "
-        f"everybody (integrated Brier score; 95% limits of the change {limits(change)})."
+        f"all people (integrated Brier score; 95% limits of the change {limits(change)})."
     )
 
 

@@ -46,7 +46,7 @@ _METRICS = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its caption, and its numbers as a table for who cannot or will not see it."""
+    """A chart with its caption, and its numbers as a table for accessibility."""
 
     title: str
     svg: str
@@ -170,7 +170,7 @@ def _incidence(study: Study) -> Figure:
         for tick, column in zip(ticks[1:], chosen, strict=True)
     )
     head = (study.axis, *distinct_names(study.states, 28))
-    return Figure("Everybody, by state", svg, head, rows)
+    return Figure("All people, by state", svg, head, rows)
 
 
 def _limits(low: float, high: float) -> str:
@@ -554,7 +554,7 @@ def _floored(study: Study) -> str:
 _CENSORED = {
     "hazards": "count in training up to the time at which they were last seen",
     "boosted": "others stand for them in training, weighted by their features",
-    "kaplan-meier": "others stand for them in training, weighted by one curve for everybody",
+    "kaplan-meier": "others stand for them in training, weighted by one curve for all people",
     "imputed": "in training their later states were drawn from what the model had learnt",
 }
 _CENSORED_BY_OTHERS = "others stand for them in training, weighted by a censoring model of the user"
@@ -563,10 +563,10 @@ _CENSORED_BY_OTHERS = "others stand for them in training, weighted by a censorin
 def _how(study: Study) -> list[tuple[str, str]]:
     model, assessment = study.model, study.assessment
     if assessment.n_splits > 1:
-        held_out = f"{assessment.n_splits} folds, drawn by event; everybody was held out once"
+        held_out = f"{assessment.n_splits} folds, stratified by event; each person held out once"
     else:
         held_out = (
-            f"one split, drawn by event; {count(len(assessment.index))} of "
+            f"one split, stratified by event; {count(len(assessment.index))} of "
             f"{count(study.target.n_samples)} people were held out"
         )
     packages = ("numpy", "pandas", "scikit-learn", model.engine_)

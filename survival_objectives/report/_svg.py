@@ -151,7 +151,7 @@ class Area:
         ticks: Sequence[float] | FloatArray | None = None,
         form: Callable[[float], str] = number,
     ) -> None:
-        """Hairlines and numbers; the name stands above, so that nobody tilts their head."""
+        """Grid lines, numbers and, above them, the name of the axis in horizontal text."""
         for tick in nice_ticks(*self.y_range, 4) if ticks is None else ticks:
             place = self.py(float(tick))
             self.add("line", "grid", x1=self.left, x2=self.right, y1=place, y2=place)

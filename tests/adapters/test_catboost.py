@@ -78,7 +78,7 @@ def test_leaves_are_newton_steps_under_the_refreshed_weights(people):
     # Weights (11) of the censoring rows, from S of the model after three rounds.
     n, n_horizons = len(people.X), 4
     event, duration = people.y[0], people.y[1].astype(np.float32).astype(float)
-    z = np.asarray(loss._stack.horizon, dtype=float)
+    z = np.asarray(loss._data.stack.horizon, dtype=float)
     person = np.tile(np.arange(n), n_horizons)
     t, d = duration[person], event[person]
     stacked = np.column_stack([people.X[person], z]).astype(np.float32)
@@ -90,7 +90,7 @@ def test_leaves_are_newton_steps_under_the_refreshed_weights(people):
 
     kept = (t > z) | (d == 0)
     S = np.where(t > z, event_free(stacked), event_free(at_exit))[kept]
-    km = loss._kaplan_meier()
+    km = loss._data.kaplan_meier()
     floor = 0.5 / n
 
     def km_log_odds(times, left=False):

@@ -8,6 +8,7 @@ import xgboost as xgb
 from numpy.testing import assert_allclose, assert_array_equal
 
 TIMES = [0.3, 0.7, 1.5]
+XGBOOST = tuple(int(part) for part in xgb.__version__.split(".")[:2])
 
 
 def saved_and_loaded(model, folder):
@@ -107,9 +108,17 @@ def test_xgboost_settings_that_move_the_base_have_no_effect(simulate, n_causes, 
     curves = []
     for own in ({}, params):
         merged = {**objective.params, **trees, **own}
-        booster = xgb.train(merged, objective.dtrain, 5, obj=objective)
-        curves.append(objective.predict_cumulative_incidence(booster, people.X, TIMES))
+        if n_causes == 2 and own == {"objective": "binary:logistic"} and XGBOOST < (3, 2):
+            with pytest.raises(xgb.core.XGBoostError, match="base_score must be in"):
+                predicted(objective, merged, people.X)
+            return
+        curves.append(predicted(objective, merged, people.X))
     assert_array_equal(*curves)
+
+
+def predicted(objective, params, X):
+    booster = xgb.train(params, objective.dtrain, 5, obj=objective)
+    return objective.predict_cumulative_incidence(booster, X, TIMES)
 
 
 def test_forgotten_xgboost_params_are_an_error_or_change_no_margin(simulate):

@@ -251,3 +251,13 @@ def test_dropping_and_taking_columns_by_hand(run, workplace):
         "age": "--drop",
         "smoker": "--drop",
     }
+
+
+def test_mistakes_of_outcome_and_columns_are_said_at_once(run, workplace, people):
+    changed = edited(edited(people, 3, "time", "soon"), 5, "age", "old")
+    changed.to_csv("people.csv", index=False)
+    done = run(*FIT, "--no-report")
+    assert done.code == 1
+    for fragment in ("line 5 'soon'", "; also: people.csv: column 'age'", "line 7 'old'"):
+        assert fragment in done.err
+    assert done.err.count("\n") == 1

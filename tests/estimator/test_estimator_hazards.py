@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._hazard_people import stratified_folds
+from survival_objectives._fit.hazard_people import stratified_folds
 from survival_objectives.marginal import aalen_johansen
 from survival_objectives.validation import check_survival_target
 

@@ -53,6 +53,6 @@ def test_weights_remove_the_bias_of_censoring():
 def test_nobody_left_is_nan_with_a_warning():
     y = ([0, 0], [1.0, 2.0])
     states = np.full((2, 2, 2), 0.5)
-    with pytest.warns(FollowUpWarning, match="between 3 and 3.*everybody is censored"):
+    with pytest.warns(FollowUpWarning, match="between 3 and 3.*everyone is censored"):
         found = accuracy_in_time(None, y, states, [0.5, 3.0])
     assert_allclose(found, [1.0, np.nan])

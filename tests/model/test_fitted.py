@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._boosters import finished_boosters
-from survival_objectives._model.fitted import StackedModel, snapshot
+from survival_objectives._fit.boosters import finished_boosters
+from survival_objectives._model.fitted import snapshot
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.validation import check_features
 
@@ -87,10 +87,6 @@ def test_other_boosters_do_not_change_predictions(model, data):
     moved = pickle.loads(pickle.dumps(model))
     again = moved.wrapped(finished_boosters(moved.frame, moved.record.method))
     assert_array_equal(again.incidence(people, model.frame.times), expected)
-    if isinstance(model, StackedModel):
-        bare = pickle.loads(pickle.dumps(model.portable))
-        again = bare.wrapped(finished_boosters(bare.frame, bare.record.method))
-        assert_array_equal(again.incidence(people, model.frame.times), expected)
 
 
 def test_fitted_models_do_not_change(model):

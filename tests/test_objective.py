@@ -14,12 +14,15 @@ from scipy.special import expit, logit
 from simulation import KnownCensoring, simulate
 from strategies import survival_targets
 
-from survival_objectives import training
+from survival_objectives._fit import reader
+from survival_objectives._fit.alternation import RefreshSchedule
+from survival_objectives._fit.row_schemes import RowTargets
 from survival_objectives.censoring import BoostedCensoring, KaplanMeierCensoring
 from survival_objectives.losses import gradient_hessian, pointwise_log_loss
 from survival_objectives.marginal import aalen_johansen
+from survival_objectives.objective import TrainingProblem
+from survival_objectives.predictor import IncidencePredictor
 from survival_objectives.time_axis import TimeAxis, event_unit
-from survival_objectives.training import Alternation, RefreshSchedule, TrainingProblem
 from survival_objectives.validation import check_survival_target
 
 # Random outcomes may be of people who all had an event.
@@ -29,6 +32,18 @@ pytestmark = [
 ]
 
 
+class FunctionPredictor(IncidencePredictor):
+    def _raw_margin(self, matrix):
+        return self.model(matrix)
+
+    def _write_model(self, file):
+        raise NotImplementedError
+
+    @staticmethod
+    def _read_model(file):
+        raise NotImplementedError
+
+
 class Problem(TrainingProblem):
     """The smallest engine: a model is a function from rows to margins.
 
@@ -36,6 +51,7 @@ class Problem(TrainingProblem):
     """
 
     _hessian_scale = 1.0
+    _predictor_type = FunctionPredictor
 
     def _check_model(self, model):
         """A function bears no mark."""
@@ -166,7 +182,7 @@ def test_people_who_are_all_followed_to_the_end_weigh_one(people):
     assert_array_equal(problem.initial_weight, 1)
     assert len(problem.target) == 4 * 300
     assert problem.n_floored_ == 0
-    assert not Alternation(problem).has_censoring
+    assert not problem._new_alternation().has_censoring
 
 
 @pytest.mark.parametrize("floor", [0.4, 0.6, 1.0])
@@ -210,7 +226,7 @@ def test_sample_weights_act_like_repeated_people(target, data):
     repeated = Problem(X[rows], (y[0][rows], y[1][rows]), n_horizons=3, horizon_sampler=sampler)
 
     # Whether events are in units is a matter of how many people there are.
-    assume(weighted._axis == repeated._axis)
+    assume(weighted._data.axis == repeated._data.axis)
 
     def totals(problem, person):
         keys = zip(person, problem.horizon, problem.target, strict=True)
@@ -439,7 +455,7 @@ def test_predictions_evaluate_each_person_at_each_time(people, monkeypatch):
     assert_array_equal(survival, curves[:, 0])
     # In blocks of people, also of less than one.
     for n_rows in (1, 7, 100):
-        monkeypatch.setattr(training, "_PREDICTION_ROWS", n_rows)
+        monkeypatch.setattr(reader, "_PREDICTION_ROWS", n_rows)
         blocks = problem.predict_cumulative_incidence(model, people.X, times)
         assert_array_equal(blocks, curves)
 
@@ -496,9 +512,9 @@ def test_both_sides_of_a_fold_are_weighted_by_the_censoring_of_its_training_peop
         expected.append(slow_weights(problem, *people.y, people=trained))
     # First the objective sees the training rows of all folds, then the metric the others, as in cv.
     for (train, _), weight in zip(folds, expected, strict=True):
-        assert_allclose(problem._fold_weight(train, held_out=False), weight[train], rtol=1e-6)
+        assert_allclose(problem._data.fold_weight(train, held_out=False), weight[train], rtol=1e-6)
     for (_, test), weight in zip(folds, expected, strict=True):
-        assert_allclose(problem._fold_weight(test, held_out=True), weight[test], rtol=1e-6)
+        assert_allclose(problem._data.fold_weight(test, held_out=True), weight[test], rtol=1e-6)
     assert not np.allclose(expected[0], expected[1])
 
 
@@ -514,7 +530,8 @@ def test_outcomes_of_the_held_out_fold_do_not_change_the_training_weights(people
     same_rows = np.flatnonzero(~np.isin(changed.person, held_out))
     assert_array_equal(changed.horizon[same_rows], problem.horizon[train])
     assert_array_equal(
-        changed._fold_weight(same_rows, held_out=False), problem._fold_weight(train, held_out=False)
+        changed._data.fold_weight(same_rows, held_out=False),
+        problem._data.fold_weight(train, held_out=False),
     )
     assert not np.allclose(changed.initial_weight[same_rows], problem.initial_weight[train])
 
@@ -564,8 +581,8 @@ class FakeTrainer:
             role.matrix(problem._features)[role.stayed],
             alternation.start(role.horizon[role.stayed]),
         )
-        matrix, times = problem._exit_rows(problem._events, left=True)
-        self._exit = matrix, alternation.start(times, left=True)
+        probes = alternation.censoring_probes
+        self._probes = probes.matrix(problem._features), alternation.start(probes.times)
 
     def advance(self, weight, n_rounds):
         self.advanced.append((weight.copy(), n_rounds))
@@ -578,21 +595,20 @@ class FakeTrainer:
     def stayed_margin(self):
         return self.margin(*self._stayed)
 
-    def exit_margin(self):
-        return self.margin(*self._exit)
+    def probe_margin(self):
+        return self.margin(*self._probes)
 
     def model(self):
         return self
 
 
 def event_margins(problem, alternation, model):
-    """The event model at the rows that stayed and at the censored people's own times."""
-    role = alternation.censorings
-    stayed = role.matrix(problem._features)[role.stayed]
-    exits, times = problem._exit_rows(role, left=False)
+    """The event model at its rows and at the probes."""
+    rows, probes = problem.stacked_features, alternation.event_probes
+    at_probes = model(probes.matrix(problem._features))
     return (
-        model(stayed) + problem._start_margin(stayed[:, -1]),
-        model(exits) + problem._start_margin(times),
+        model(rows) + problem._start_margin(rows[:, -1]),
+        at_probes + problem._start_margin(probes.times),
     )
 
 
@@ -612,8 +628,8 @@ def test_refresh_weighs_both_models_by_each_other_row_by_row(people, weighted):
         random_state=0,
     )
     person_weight = np.ones(300) if sample_weight is None else sample_weight / sample_weight.mean()
-    alternation = Alternation(problem)
-    assert_array_equal(alternation.weight, problem.initial_weight)
+    alternation = problem._new_alternation()
+    assert_array_equal(alternation.targets.weight, problem.initial_weight)
     assert alternation.has_censoring
     trainer = FakeTrainer(problem, alternation)
     alternation.refresh(
@@ -643,8 +659,8 @@ def test_refresh_weighs_both_models_by_each_other_row_by_row(people, weighted):
     assert isinstance(model, BoostedCensoring)
     G = np.where(stayed, model.survival(problem.horizon, X), model.survival(duration, X, left=True))
     expected = person_weight[problem.person] / np.maximum(G, 0.3)
-    assert_allclose(alternation.weight, expected, rtol=1e-5)
-    assert alternation.weight.dtype == np.float32
+    assert_allclose(alternation.targets.weight, expected, rtol=1e-5)
+    assert alternation.targets.weight.dtype == np.float32
 
     n_floored = (G < 0.3).sum()
     (record,) = problem.refreshes_
@@ -657,7 +673,7 @@ def test_refresh_weighs_both_models_by_each_other_row_by_row(people, weighted):
 
 def test_refreshed_weights_follow_formula_9(people):
     problem = Problem(people.X, people.y, random_state=0, min_censoring_survival=1e-6)
-    alternation = Alternation(problem)
+    alternation = problem._new_alternation()
     trainer = FakeTrainer(problem, alternation)
     margins = event_margins(problem, alternation, rising_risk)
     alternation.refresh(trainer, *margins, n_rounds=10, round=10)
@@ -670,30 +686,30 @@ def test_refreshed_weights_follow_formula_9(people):
         t = min(duration, z)
         G_KM = np.clip(marginal.survival([t], left=left)[0], floor, 1 - floor)
         censored = expit(logit(1 - G_KM) + 0.4 * x + t)  # (9), ten rounds of t / 10
-        assert_allclose(alternation.weight[row], 1 / (1 - censored), rtol=0.01)
+        assert_allclose(alternation.targets.weight[row], 1 / (1 - censored), rtol=0.01)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_without_trees_the_refreshed_weights_are_those_of_kaplan_meier(people, weighted):
     sample_weight = np.where(people.event == 0, 3.0, 1.0) if weighted else None
     problem = Problem(people.X, people.y, random_state=0, sample_weight=sample_weight)
-    alternation = Alternation(problem)
+    alternation = problem._new_alternation()
     trainer = FakeTrainer(problem, alternation, slope=0.0)
     margins = event_margins(problem, alternation, rising_risk)
     alternation.refresh(trainer, *margins, n_rounds=0, round=10)
     # The log-odds are floored at half a person.
-    assert_allclose(alternation.weight, problem.initial_weight, rtol=0.005)
+    assert_allclose(alternation.targets.weight, problem.initial_weight, rtol=0.005)
 
 
 def test_refresh_reports_the_floor(people, caplog):
     problem = Problem(people.X, people.y, random_state=0, min_censoring_survival=0.5)
-    alternation = Alternation(problem)
+    alternation = problem._new_alternation()
     trainer = FakeTrainer(problem, alternation)
     margins = event_margins(problem, alternation, rising_risk)
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="survival_objectives"):
         alternation.refresh(trainer, *margins, n_rounds=10, round=10)
-    n_floored = np.isclose(alternation.weight, 2).sum()
+    n_floored = np.isclose(alternation.targets.weight, 2).sum()
     assert problem.n_floored_ == n_floored > 0
     (message,) = caplog.messages
     assert f"limits the weight of {n_floored} of {len(problem.target)} rows" in message
@@ -704,39 +720,38 @@ def test_an_event_at_time_zero_weighs_one_after_a_refresh():
     event, duration = rng.integers(0, 3, 60), rng.integers(0, 4, 60).astype(float)
     X = rng.normal(size=(60, 1))
     problem = Problem(X, (event, duration), random_state=0)
-    alternation = Alternation(problem)
+    alternation = problem._new_alternation()
     trainer = FakeTrainer(problem, alternation, slope=2.0)
     margins = event_margins(problem, alternation, rising_risk)
     alternation.refresh(trainer, *margins, n_rounds=10, round=10)
     at_zero = (duration[problem.person] == 0) & (problem.target > 0)
     assert at_zero.any()
-    assert_array_equal(alternation.weight[at_zero], 1)
-    assert (alternation.weight[~at_zero] != 1).all()
+    assert_array_equal(alternation.targets.weight[at_zero], 1)
+    assert (alternation.targets.weight[~at_zero] != 1).all()
 
 
 def test_a_second_training_starts_afresh(people):
     problem = Problem(people.X, people.y, random_state=0)
-    n_floored = problem.n_floored_
-    first = Alternation(problem)
+    n_floored, initial = problem.n_floored_, problem.initial_weight.copy()
+    first = problem._new_alternation()
     trainer = FakeTrainer(problem, first)
     margins = event_margins(problem, first, rising_risk)
     for n_rounds in (10, 20):
         first.refresh(trainer, *margins, n_rounds=10, round=n_rounds)
     assert [record.round for record in problem.refreshes_] == [10, 20]
-    initial = problem.initial_weight.copy()
-    second = Alternation(problem)
+    second = problem._new_alternation()
     assert problem.refreshes_ == []
     assert problem.n_floored_ == n_floored
     assert isinstance(problem.censoring_, KaplanMeierCensoring)
-    assert_array_equal(second.weight, initial)
-    assert not np.shares_memory(second.weight, problem.initial_weight)
-    assert not np.allclose(first.weight, second.weight)
+    assert_array_equal(second.targets.weight, initial)
+    assert_array_equal(problem.initial_weight, initial)
+    assert not np.allclose(first.targets.weight, second.targets.weight)
 
 
 def test_a_given_censoring_model_is_not_refreshed(people):
     problem = Problem(people.X, people.y, censoring=people.censoring, random_state=0)
     with pytest.raises(ValueError, match="stays as it is, so there is nothing to refresh"):
-        Alternation(problem)
+        problem._new_alternation()
 
 
 # ------------------------------------------------------------------------------------- derivatives
@@ -748,23 +763,25 @@ def test_derivatives_use_the_weights_offered_for_one_round_and_else_the_initial_
     problem = Problem(people.X, people.y, margins=margins, random_state=0)
     shape = len(problem.target), problem.n_margins
     margin = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    offered = np.random.default_rng(1).exponential(size=shape[0]).astype(np.float32)
+    weight = np.random.default_rng(1).exponential(size=shape[0]).astype(np.float32)
+    offered = RowTargets(problem.target[::-1].copy(), weight)
 
-    def check(weight):
+    def check(targets):
         flat = margin.ravel(order=order)  # Engines hand over flat or shaped margins.
         ours = problem._derivatives(flat, None, order)
         reference = margins == "reference"
-        expected = gradient_hessian(margin, problem.target, weight, reference=reference)
+        expected = gradient_hessian(margin, targets.target, targets.weight, reference=reference)
         for array, theirs in zip(ours, expected, strict=True):
             assert array.dtype == np.float32
             assert array.flags[f"{order}_CONTIGUOUS"]
             assert_array_equal(array, theirs)
 
-    check(problem.initial_weight)
+    initial = RowTargets(problem.target, problem.initial_weight)
+    check(initial)
     problem._slot.offer(offered)
     check(offered)
     problem._slot.check_taken(offered)
-    check(problem.initial_weight)
+    check(initial)
     with pytest.raises(ValueError, match="were not used in the last round"):
         problem._slot.check_taken(offered)
 
@@ -818,7 +835,7 @@ def test_a_pickled_problem_is_the_same_problem(people):
     problem = Problem(people.X, people.y, random_state=0)
     margin = np.zeros((len(problem.target), 2), np.float32)
     problem._derivatives(margin, None, "C")
-    problem._fold_weight(problem.folds(3)[0][0], held_out=False)
+    problem._data.fold_weight(problem.folds(3)[0][0], held_out=False)
     copy = pickle.loads(pickle.dumps(problem))
     assert not set(vars(copy)) & set(problem._transient)
     for name in ("person", "horizon", "target", "initial_weight", "event_ids_"):

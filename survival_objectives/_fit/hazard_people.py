@@ -9,7 +9,7 @@ turn. The error of a model of more people falls more slowly than its cost rises,
 
     n_rows = 450 000 (n / 50 000)^(1/2)                                                        (80)
 
-rows are aimed at: first with fewer rows per person, then, from one row besides the last, with a
+rows are aimed at: first with fewer rows per person, then, from two rows besides the last, with a
 random part of the people. One part of the people is held out once instead of folds in turn.
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ __all__ = [
     "HazardPeople",
     "InMemory",
     "RowBudget",
+    "most_rounds",
     "one_held_out_part",
     "stratified_folds",
 ]
@@ -44,7 +45,9 @@ IntArray = npt.NDArray[np.int64]
 ALL_ROWS = "all"
 #: Up to so many people, folds are held out in turn and everybody has all rows of the default.
 CROSS_FITTED_PEOPLE = 50_000
-_ROWS_PER_PERSON = 8
+_ROWS_PER_PERSON, _LEAST_ROWS_PER_PERSON = 8, 2
+# Most rounds of boosting up to this many people, and above.
+_MOST_ROUNDS, _MOST_ROUNDS_ABOVE = 300, 1000
 # Share of the people who are held out where there are no folds, and the most of them.
 _HELD_OUT_SHARE, _MOST_HELD_OUT = 0.1, 50_000
 
@@ -124,7 +127,7 @@ class HazardPeople:
         """Weights of some people."""
         return None if self.weight is None else self.weight[chosen]
 
-    def features(self, chosen: IntArray) -> Features:
+    def features(self, chosen: npt.NDArray[np.integer[Any]]) -> Features:
         """Features of some people, whose numbers rise, in memory."""
         if isinstance(self.batches, InMemory) and len(chosen) == self.n_samples:
             return self.batches.features
@@ -203,7 +206,7 @@ class RowBudget:
         >>> RowBudget.of(200_000, None)
         RowBudget(n_rows=3, people_share=1.0)
         >>> RowBudget.of(5_000_000, None)
-        RowBudget(n_rows=1, people_share=0.45)
+        RowBudget(n_rows=2, people_share=0.3)
         """
         if rows_per_person == ALL_ROWS:
             return cls(None, 1.0)
@@ -212,8 +215,8 @@ class RowBudget:
         if n_people <= CROSS_FITTED_PEOPLE:
             return cls(_ROWS_PER_PERSON, 1.0)
         per_person = (_ROWS_PER_PERSON + 1) * np.sqrt(CROSS_FITTED_PEOPLE / n_people)
-        n_rows = max(1, int(np.floor(per_person + 1e-9)) - 1)
-        return cls(n_rows, min(1.0, float(round(per_person / 2, 6))))
+        n_rows = max(_LEAST_ROWS_PER_PERSON, int(np.floor(per_person + 1e-9)) - 1)
+        return cls(n_rows, min(1.0, float(round(per_person / (n_rows + 1), 6))))
 
     def chosen(self, n_samples: int, generator: np.random.Generator) -> IntArray | None:
         """Numbers of the people of a process who are used; None for all."""
@@ -221,6 +224,15 @@ class RowBudget:
             return None
         n_chosen = int(np.ceil(self.people_share * n_samples))
         return np.sort(generator.choice(n_samples, n_chosen, replace=False))
+
+
+def most_rounds(n_people: float) -> int:
+    """Most rounds of boosting of so many people; those who are held out choose how many it takes.
+
+    >>> most_rounds(10_000), most_rounds(1_000_000)
+    (300, 1000)
+    """
+    return _MOST_ROUNDS if n_people <= CROSS_FITTED_PEOPLE else _MOST_ROUNDS_ABOVE
 
 
 def stratified_folds(

@@ -1,0 +1,209 @@
+"""Training of a mixture of hazards: from batches of people to a fitted model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives._fit.boosters import tree_settings
+from survival_objectives._fit.checkpoint import Checkpoints, RoundRecord
+from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, Outcomes
+from survival_objectives._fit.engine import Engine
+from survival_objectives._fit.hazard_mixture import HazardSettings, HazardTraining
+from survival_objectives._fit.hazard_people import HazardPeople, InMemory
+from survival_objectives._fit.hazard_state import HazardState
+from survival_objectives._fit.population import LocalReduction, Population, Reduction
+from survival_objectives._fit.progress import Progress
+from survival_objectives._model.curves import KnotCurves, marginal_hazard, time_knots
+from survival_objectives._model.fitted import ModelFrame, TrainingRecord
+from survival_objectives._model.mixture import HazardMixture
+from survival_objectives._parameters import HAZARDS, by_method
+from survival_objectives._progress import progress_hook
+from survival_objectives.validation import SurvivalTarget
+
+__all__ = ["HazardsTraining"]
+
+FloatArray = npt.NDArray[np.float64]
+Float32Array = npt.NDArray[np.float32]
+
+# Intervals of time with about equally many events.
+_N_INTERVALS = 31
+# People of the training on whom importances of features are taken.
+_IMPORTANCE_PEOPLE = 256
+
+
+@dataclass(frozen=True)
+class HazardsTraining:
+    """One training of a mixture of hazards.
+
+    Parameters
+    ----------
+    frame : ModelFrame
+        Columns, labels, time axis and the parameters of the estimator.
+    reason : str
+        Why hazards are trained, in a sentence.
+    engine : Engine
+        Makes the boosters.
+    generator : Generator
+        Random numbers; the same in all processes that train together.
+    reduction : Reduction
+        Sums over these processes.
+    previous : HazardMixture, optional
+        The model that a warm start continues.
+    checkpoints : Checkpoints
+    """
+
+    frame: ModelFrame
+    reason: str
+    engine: Engine
+    generator: np.random.Generator
+    reduction: Reduction = field(default_factory=LocalReduction)
+    previous: HazardMixture | None = None
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+
+    def fit(
+        self, batches: Batches, population: Population, judges: Cohort | None = None
+    ) -> HazardMixture:
+        """Train.
+
+        Parameters
+        ----------
+        batches : Batches
+            People with relative weights.
+        population : Population
+            Outcomes of all people, in the user's time.
+        judges : Cohort, optional
+            People who choose rounds and weights in place of folds.
+        """
+        frame, previous = self.frame, self.previous
+        given = by_method(frame.parameters, HAZARDS, frame.engine)
+        ended = replace(population, target=_ended(population.target, frame))
+        if judges is None:
+            _check_folds(ended, given["n_folds"])
+        curves = _curves(frame, ended) if previous is None else previous.curves
+        seed = int(self.generator.integers(2**30))
+        trees = tree_settings(
+            self.engine, frame.schema, frame.n_causes, HAZARDS, frame.parameters, seed
+        )
+        # Two kinds of trees are boosted, each until the held-out people gain nothing more.
+        n_rounds = (1 + bool(given["linear"])) * given["n_estimators"]
+        with Progress(n_rounds, "held-out loss") as progress:
+            training = HazardTraining(
+                _on_axis(frame, batches, batches.outcomes(), curves.knots),
+                HazardSettings(
+                    given["n_estimators"],
+                    given["n_folds"],
+                    given["rows_per_person"],
+                    bool(given["linear"]),
+                    given["early_stopping_rounds"],
+                ),
+                self.generator,
+                partial(self.engine.new_booster, trees),
+                reduction=self.reduction,
+                judges=None
+                if judges is None
+                else _on_axis(frame, MemoryBatches([judges]), judges.outcomes, curves.knots),
+                previous=None if previous is None else previous.mixture,
+                state=self.checkpoints.hazard_state(),
+                on_checkpoint=self._checkpoint_writer(),
+                progress=progress.advance if given["verbose"] else progress_hook(n_rounds),
+            )
+            mixture = training.mixture()
+        kind = mixture.heaviest_kind()
+        history = [
+            RoundRecord(look.round, look.loss) for look in training.history if look.kind == kind
+        ]
+        model = HazardMixture(
+            frame,
+            TrainingRecord(HAZARDS, self.reason, history=history),
+            curves,
+            mixture,
+            np.zeros(frame.schema.n_features),
+        )
+        model = model.with_importances(self._some_values(batches))
+        weights = ", ".join(f"{kind} {weight:.2f}" for kind, weight in model.member_weights.items())
+        return model.with_record(
+            reason=f"{self.reason} Held-out people gave these weights: {weights}."
+        )
+
+    def _checkpoint_writer(self) -> Callable[[HazardState], None] | None:
+        """Writes a state once enough rounds have passed since the last one."""
+        write, every = self.checkpoints.write, self.checkpoints.every
+        if write is None or every is None:
+            return None
+        written = self.checkpoints.hazard_state() or HazardState()
+
+        def write_in_time(state: HazardState) -> None:
+            nonlocal written
+            if state.n_rounds - written.n_rounds >= every:
+                write(state)
+                written = state
+
+        return write_in_time
+
+    @staticmethod
+    def _some_values(batches: Batches) -> Float32Array:
+        """Features of a few people, spread over the first batch that has any."""
+        for _, features in batches:
+            if features.n_samples:
+                values = features.values
+                some = np.linspace(0, len(values) - 1, _IMPORTANCE_PEOPLE).astype(np.int64)
+                return values[np.unique(some)]
+        return np.empty((0, batches.schema.n_features), np.float32)
+
+
+def _ended(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
+    """Outcomes up to the end of the curves: later events are not seen."""
+    late = frame.axis.number(target.duration) > frame.axis.number(frame.t_max)
+    if not late.any():
+        return target
+    return replace(
+        target,
+        event=np.where(late, 0, target.event).astype(target.event.dtype),
+        duration=np.where(late, frame.t_max, target.duration),
+    )
+
+
+def _check_folds(population: Population, n_folds: int) -> None:
+    event, count = population.target.event, population.count
+    people = np.bincount(event, weights=count, minlength=population.target.n_causes + 1)
+    most = int(people[1:].max())
+    if most < n_folds:
+        msg = (
+            f"No cause happens to more than {most} people (n_samples = {population.n_samples}), "
+            f"too few for `n_folds={n_folds}`: each fold needs one. Give more people, or lower "
+            '`n_folds` (2 at least), or use `censoring="boosted"`, which has no folds.'
+        )
+        raise ValueError(msg)
+
+
+def _curves(frame: ModelFrame, population: Population) -> KnotCurves:
+    """Knots, with the hazards of the population between them."""
+    axis, t_max = frame.axis, frame.t_max
+    aligned = population.aligned(axis)
+    knots = time_knots(axis, aligned.event_times(t_max), t_max, _N_INTERVALS)
+    if knots[0] > 0:
+        # Others may have events before the first of training.
+        knots = np.concatenate([[0.0], knots])
+    marginal = marginal_hazard(axis, knots, aligned.target, aligned.weight)
+    return KnotCurves.uncalibrated(axis, knots, marginal, t_max)
+
+
+def _on_axis(
+    frame: ModelFrame, batches: Batches, outcomes: Outcomes, knots: FloatArray
+) -> HazardPeople:
+    """People with their outcomes at their places between knots."""
+    target = frame.axis.aligned(_ended(outcomes.target, frame))
+    is_one_batch = isinstance(batches, MemoryBatches) and len(batches.cohorts) == 1
+    return HazardPeople(
+        InMemory(batches.resident) if is_one_batch else batches,
+        target.event,
+        np.minimum(frame.axis.number(target.duration), knots[-1]),
+        outcomes.weight,
+        knots,
+        target.n_causes,
+    )

@@ -1,0 +1,126 @@
+"""One training, whichever way censored people count and wherever the people are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from survival_objectives._fit.checkpoint import Checkpoints
+from survival_objectives._fit.cohort import Batches, Cohort
+from survival_objectives._fit.engine import Engine
+from survival_objectives._fit.hazards import HazardsTraining
+from survival_objectives._fit.plan import planned_frame
+from survival_objectives._fit.population import LocalReduction, Population, Reduction
+from survival_objectives._fit.stacked import StackedTraining
+from survival_objectives._model.fitted import FittedModel, ModelFrame, StackedModel, snapshot
+from survival_objectives._model.mixture import HazardMixture
+from survival_objectives._model.rounding import check_same_time_unit
+from survival_objectives._parameters import HAZARDS, chosen_method
+
+__all__ = ["Split", "Training"]
+
+#: Divides people into those who are trained on and those who are held out.
+Split = Callable[[Batches], tuple[Batches, Cohort]]
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training of an estimator.
+
+    Parameters
+    ----------
+    parameters : mapping
+        Those of the estimator.
+    engine : Engine
+        Makes the boosters.
+    generator : Generator
+        Random numbers; the same in all processes that train together.
+    reduction : Reduction
+        Sums over these processes.
+    previous : FittedModel, optional
+        The model that a warm start continues.
+    n_turns : int, optional
+        Turns in which people of several batches are boosted on. Default: all people are one batch
+        in memory.
+    checkpoints : Checkpoints
+    """
+
+    parameters: Mapping[str, Any]
+    engine: Engine
+    generator: np.random.Generator
+    reduction: Reduction = field(default_factory=LocalReduction)
+    previous: FittedModel | None = None
+    n_turns: int | None = None
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+
+    def fit(
+        self,
+        batches: Batches,
+        held_out: Cohort | None = None,
+        *,
+        split: Split | None = None,
+        population: Population | None = None,
+    ) -> FittedModel:
+        """Train.
+
+        Parameters
+        ----------
+        batches : Batches
+            People with relative weights.
+        held_out : Cohort, optional
+            People who judge the rounds, and decide when to stop early.
+        split : callable, optional
+            Holds people out for early stopping, where the method has no folds and nobody is held
+            out.
+        population : Population, optional
+            Outcomes of all people, where they were counted already.
+        """
+        if population is None:
+            population = self._population(batches)
+        previous = self.previous
+        method, reason = chosen_method(
+            self.parameters,
+            population.censored_share,
+            previous=None if previous is None else previous.record.method,
+            takes_turns=self.n_turns is not None and self.n_turns > 1,
+        )
+        if method == HAZARDS:
+            assert previous is None or isinstance(previous, HazardMixture)
+            return HazardsTraining(
+                self._frame(population, batches),
+                reason,
+                self.engine,
+                self.generator,
+                self.reduction,
+                previous,
+                self.checkpoints,
+            ).fit(batches, population, held_out)
+        assert previous is None or isinstance(previous, StackedModel)
+        if held_out is None and split is not None:
+            batches, held_out = split(batches)
+            population = self._population(batches)
+        return StackedTraining(
+            self._frame(population, batches),
+            method,
+            reason,
+            self.engine,
+            self.generator,
+            self.reduction,
+            previous,
+            self.n_turns,
+            self.checkpoints,
+        ).fit(batches, population, held_out)
+
+    def _population(self, batches: Batches) -> Population:
+        outcomes = batches.outcomes()
+        return self.reduction.population(outcomes.target, outcomes.weight)
+
+    def _frame(self, population: Population, batches: Batches) -> ModelFrame:
+        if self.previous is None:
+            return planned_frame(population, self.engine.name, batches.schema, self.parameters)
+        frame = self.previous.frame
+        check_same_time_unit(population, frame.median_duration)
+        return replace(frame, parameters=snapshot(self.parameters))
