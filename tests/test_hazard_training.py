@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import _hazard_people, _hazard_problem
+from survival_objectives._fit.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from survival_objectives._fit.engine import TreeSettings, engine
 from survival_objectives._fit.population import Population
 from survival_objectives._hazard_people import (
     HazardPeople,
@@ -187,13 +190,9 @@ def trained(
 
 def xgboost_booster(people: HazardPeople) -> Any:
     pytest.importorskip("xgboost")
-    from survival_objectives.adapters._boosting import TreeSettings
-
-    from survival_objectives.adapters._boosting_xgboost import Booster
-
     schema = next(iter(people.batches))[1]
     return partial(
-        Booster,
+        engine("xgboost").new_booster,
         TreeSettings(schema, 2, 0.15, 3, 5.0, 1.0, 1.0, 1, False, 0, 1, {"max_bin": 64}),
     )
 
@@ -467,6 +466,24 @@ def test_resumed_mixtures_are_the_same(
             assert_array_equal(one, other)
         assert training.history == whole.history
         assert len(later) == len(states) - number - 1
+    rare: list[HazardState] = []
+    trained(people, booster=booster, on_checkpoint=rare.append, checkpoint_every=30)
+    assert 0 < len(rare) <= len(states) // 3
+
+
+def test_states_are_written_and_read(tmp_path: Path) -> None:
+    people = simulated(300)
+    states: list[HazardState] = []
+    trained(people, booster=xgboost_booster(people), on_checkpoint=states.append)
+    checkpoint = Checkpoint({"max_depth": 3}, 1, [[0]], [300], ["digest"])
+    for state in states:
+        write_checkpoint(str(tmp_path), checkpoint, state)
+    assert len(list(tmp_path.iterdir())) == 1  # The latest one.
+    assert read_checkpoint(str(tmp_path)) == (checkpoint, states[-1])
+    tree = next(file for file in tmp_path.glob("*/*.ubj") if file.stat().st_size)
+    tree.write_bytes(tree.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="is damaged"):
+        read_checkpoint(str(tmp_path))
 
 
 def test_warm_start_keeps_trees_and_adds_rounds() -> None:

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from survival_objectives._hazard_state import HazardState
+
 __all__ = [
     "Checkpoint",
     "Checkpoints",
@@ -29,7 +31,7 @@ __all__ = [
 ]
 
 _METADATA = "checkpoint.json"
-_TREES = {"events": "events.ubj", "censoring": "censoring.ubj"}
+_TREE_FILE = "{}.ubj"
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,26 @@ class LoopState:
     history: tuple[RoundRecord, ...]
     refreshed_rounds: tuple[int, ...]
 
+    def to_plain(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """What JSON can hold, and the trees by name."""
+        content = {
+            "n_chunks": self.n_chunks,
+            "history": [[record.round, record.loss] for record in self.history],
+            "refreshed_rounds": list(self.refreshed_rounds),
+        }
+        return content, {"events": self.events, "censoring": self.censoring}
+
+    @classmethod
+    def from_plain(cls, content: Mapping[str, Any], trees: Mapping[str, bytes]) -> LoopState:
+        """The state that `to_plain` was asked of."""
+        return cls(
+            content["n_chunks"],
+            trees["events"],
+            trees["censoring"],
+            tuple(RoundRecord(number, loss) for number, loss in content["history"]),
+            tuple(content["refreshed_rounds"]),
+        )
+
 
 @dataclass(frozen=True)
 class Checkpoints:
@@ -67,7 +89,7 @@ class Checkpoints:
 
     Attributes
     ----------
-    state : LoopState, optional
+    state : LoopState or HazardState, optional
         Where to continue.
     every : int, optional
         Rounds between two checkpoints. Default: none are made.
@@ -75,9 +97,14 @@ class Checkpoints:
         Takes each state. On a cluster one worker writes, and all make checkpoints.
     """
 
-    state: LoopState | None = None
+    state: LoopState | HazardState | None = None
     every: int | None = None
-    write: Callable[[LoopState], None] | None = None
+    write: Callable[[Any], None] | None = None
+
+    def save(self, state: LoopState | HazardState) -> None:
+        """Hand over a state, where this process writes them."""
+        if self.write is not None:
+            self.write(state)
 
 
 @dataclass(frozen=True)
@@ -164,22 +191,20 @@ def _plain_number(value: Any) -> Any:
     raise TypeError(msg)
 
 
-def write_checkpoint(folder: str, checkpoint: Checkpoint, state: LoopState) -> None:
+def write_checkpoint(folder: str, checkpoint: Checkpoint, state: LoopState | HazardState) -> None:
     """Write the state, whole or not at all, and remove older ones."""
     parent = Path(folder)
     parent.mkdir(parents=True, exist_ok=True)
     older = _checkpoints(parent)
-    trees = {"events": state.events, "censoring": state.censoring}
+    plain, trees = state.to_plain()
     content = {
         **asdict(checkpoint),
-        "n_chunks": state.n_chunks,
-        "history": [[record.round, record.loss] for record in state.history],
-        "refreshed_rounds": list(state.refreshed_rounds),
         "files": {name: hashlib.sha256(tree).hexdigest() for name, tree in trees.items()},
+        "state": plain,
     }
     draft = Path(tempfile.mkdtemp(dir=parent, prefix=".draft-"))
     for name, tree in trees.items():
-        (draft / _TREES[name]).write_bytes(tree)
+        (draft / _TREE_FILE.format(name)).write_bytes(tree)
     (draft / _METADATA).write_text(json.dumps(content, indent=1))
     destination = parent / f"chunk-{state.n_chunks:06d}"
     if destination.exists():  # Of an earlier training in this folder.
@@ -190,7 +215,7 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint, state: LoopState) -> N
             shutil.rmtree(path, ignore_errors=True)
 
 
-def read_checkpoint(folder: str) -> tuple[Checkpoint, LoopState] | None:
+def read_checkpoint(folder: str) -> tuple[Checkpoint, LoopState | HazardState] | None:
     """The latest checkpoint in a folder, or None."""
     found = _checkpoints(Path(folder))
     if not found:
@@ -198,10 +223,12 @@ def read_checkpoint(folder: str) -> tuple[Checkpoint, LoopState] | None:
     path = found[-1]
     try:
         content = json.loads((path / _METADATA).read_text())
-        trees = {name: (path / file).read_bytes() for name, file in _TREES.items()}
-        for name, tree in trees.items():
-            if hashlib.sha256(tree).hexdigest() != content["files"][name]:
-                msg = f"{_TREES[name]} is not the file that was written"
+        trees = {}
+        for name, digest in content["files"].items():
+            file = _TREE_FILE.format(name)
+            trees[name] = (path / file).read_bytes()
+            if hashlib.sha256(trees[name]).hexdigest() != digest:
+                msg = f"{file} is not the file that was written"
                 raise ValueError(msg)
         checkpoint = Checkpoint(
             content["parameters"],
@@ -210,13 +237,9 @@ def read_checkpoint(folder: str) -> tuple[Checkpoint, LoopState] | None:
             content["n_samples"],
             content["digests"],
         )
-        return checkpoint, LoopState(
-            content["n_chunks"],
-            trees["events"],
-            trees["censoring"],
-            tuple(RoundRecord(number, loss) for number, loss in content["history"]),
-            tuple(content["refreshed_rounds"]),
-        )
+        plain = content["state"]
+        kind = HazardState if "candidates" in plain else LoopState
+        return checkpoint, kind.from_plain(plain, trees)
     except KeyError as error:
         msg = (
             f"The checkpoint {str(path)!r} lacks {error}: it is damaged, or of an earlier version. "
