@@ -34,6 +34,7 @@ from survival_objectives._fit.population import (
     population_of_counts,
 )
 from survival_objectives._fit.training import Training
+from survival_objectives._hazard_state import HazardState
 from survival_objectives._model.fitted import FittedModel, snapshot
 from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import import_engine
@@ -190,7 +191,7 @@ class Plan:
     checkpoint: Checkpoint
     checkpoint_folder: str | None
     checkpoint_every: int
-    resume: LoopState | None
+    resume: LoopState | HazardState | None
     training: str = ""
     tracker: dict[str, Any] = field(default_factory=dict)
 

@@ -49,6 +49,7 @@ from survival_objectives._fit.checkpoint import (
     read_checkpoint,
 )
 from survival_objectives._fit.cohort import Cohort
+from survival_objectives._hazard_state import HazardState
 from survival_objectives._model.fitted import FittedModel
 from survival_objectives.adapters._dask_cluster import (
     Training,
@@ -261,7 +262,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         parts: list[Any],
         schema: Features,
         held_out: _Collection | None,
-        found: tuple[Checkpoint, LoopState] | None,
+        found: tuple[Checkpoint, LoopState | HazardState] | None,
         is_warm_start: bool,
     ) -> FittedModel:
         summaries = gather(client, client.map(summary, parts, pure=False), list(groups))
@@ -339,11 +340,13 @@ class DaskSurvivalBoost(SurvivalBoost):
 
     def _found_checkpoint(
         self, client: Any, workers: list[str]
-    ) -> tuple[Checkpoint, LoopState] | None:
+    ) -> tuple[Checkpoint, LoopState | HazardState] | None:
         reading = client.submit(
             read_checkpoint, self.checkpoint_folder, workers=workers[:1], pure=False
         )
-        found: tuple[Checkpoint, LoopState] | None = gather(client, [reading], workers[:1])[0]
+        found: tuple[Checkpoint, LoopState | HazardState] | None = gather(
+            client, [reading], workers[:1]
+        )[0]
         return found
 
     def _plain_parameters(self) -> dict[str, Any]:
@@ -387,7 +390,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         schema: Features,
         event_ids: npt.NDArray[np.int64],
         checkpoint: Checkpoint,
-        state: LoopState | None,
+        state: LoopState | HazardState | None,
         is_warm_start: bool,
     ) -> Plan:
         return Plan(
