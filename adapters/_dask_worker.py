@@ -22,7 +22,7 @@ from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.checkpoint import (
     Checkpoint,
     Checkpoints,
-    LoopState,
+    TrainingState,
     write_checkpoint,
 )
 from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, split_cohort
@@ -34,7 +34,6 @@ from survival_objectives._fit.population import (
     population_of_counts,
 )
 from survival_objectives._fit.training import Training
-from survival_objectives._hazard_state import HazardState
 from survival_objectives._model.fitted import FittedModel, snapshot
 from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import import_engine
@@ -105,6 +104,10 @@ class CollectiveReduction:
     def __init__(self) -> None:
         self.rank: int = collective.get_rank()
         self.n_workers: int = collective.get_world_size()
+
+    @property
+    def is_shared(self) -> bool:
+        return self.n_workers > 1
 
     def sum(self, values: npt.ArrayLike) -> FloatArray:
         own = np.asarray(values, dtype=np.float64)
@@ -191,7 +194,7 @@ class Plan:
     checkpoint: Checkpoint
     checkpoint_folder: str | None
     checkpoint_every: int
-    resume: LoopState | HazardState | None
+    resume: TrainingState | None
     training: str = ""
     tracker: dict[str, Any] = field(default_factory=dict)
 

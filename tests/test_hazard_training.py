@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,19 +14,17 @@ import numpy.typing as npt
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import _hazard_people, _hazard_problem
-from survival_objectives._fit.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from survival_objectives._fit.engine import TreeSettings, engine
-from survival_objectives._fit.population import Population
-from survival_objectives._hazard_people import (
+from survival_objectives._fit import hazard_people, hazard_problem
+from survival_objectives._fit.hazard_mixture import HazardSettings, HazardTraining
+from survival_objectives._fit.hazard_people import (
     HazardPeople,
     InMemory,
     RowBudget,
     one_held_out_part,
     stratified_folds,
 )
-from survival_objectives._hazard_state import HazardState
-from survival_objectives._hazard_training import HazardSettings, HazardTraining
+from survival_objectives._fit.hazard_state import HazardState
+from survival_objectives._fit.population import Population
 from survival_objectives._model.mixture import LINEAR, ON_LINEAR, TREES, Mixture
 from survival_objectives.hazards import (
     interval_start,
@@ -190,9 +187,13 @@ def trained(
 
 def xgboost_booster(people: HazardPeople) -> Any:
     pytest.importorskip("xgboost")
+    from survival_objectives.adapters._boosting import TreeSettings
+
+    from survival_objectives.adapters._boosting_xgboost import Booster
+
     schema = next(iter(people.batches))[1]
     return partial(
-        engine("xgboost").new_booster,
+        Booster,
         TreeSettings(schema, 2, 0.15, 3, 5.0, 1.0, 1.0, 1, False, 0, 1, {"max_bin": 64}),
     )
 
@@ -288,7 +289,7 @@ def test_two_processes_train_the_mixture_of_one(monkeypatch: pytest.MonkeyPatch)
     def alternating(event: Any, *_: Any) -> Any:
         return np.arange(len(event)) % 2
 
-    monkeypatch.setattr(_hazard_problem, "stratified_folds", alternating)
+    monkeypatch.setattr(hazard_problem, "stratified_folds", alternating)
     people = simulated(600, weighted=True)
     values = next(iter(people.batches))[1].values
     alone, _ = trained(people)
@@ -311,7 +312,7 @@ def test_two_processes_train_the_mixture_of_one(monkeypatch: pytest.MonkeyPatch)
 def test_processes_agree_though_one_has_no_events(
     n_cross_fitted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (_hazard_people, _hazard_problem):
+    for module in (hazard_people, hazard_problem):
         monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", n_cross_fitted)
     people = simulated(700)
     censored = np.flatnonzero(people.event == 0)[:20]
@@ -380,10 +381,10 @@ def test_many_people_have_one_held_out_part(monkeypatch: pytest.MonkeyPatch) -> 
     values = next(iter(test.batches))[1].values
     booster = xgboost_booster(people)
     folds, _ = trained(people, replace(SETTINGS, rows_per_person=None), booster)
-    for module in (_hazard_people, _hazard_problem):
+    for module in (hazard_people, hazard_problem):
         monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", 500)
-    monkeypatch.setattr(_hazard_problem, "_LINEAR_PEOPLE", 1500)
-    monkeypatch.setattr(_hazard_problem, "_CALIBRATION_ROWS", 3000)
+    monkeypatch.setattr(hazard_problem, "_LINEAR_PEOPLE", 1500)
+    monkeypatch.setattr(hazard_problem, "_CALIBRATION_ROWS", 3000)
     once, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
     # 3.18 rows per person: two, besides the last one.
     assert len(training.problem.rows.person) <= 4000 * 3
@@ -446,7 +447,7 @@ def test_history_progress_and_patience() -> None:
 def test_resumed_mixtures_are_the_same(
     n_cross_fitted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (_hazard_people, _hazard_problem):
+    for module in (hazard_people, hazard_problem):
         monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", n_cross_fitted)
     people = simulated(500)
     values = next(iter(people.batches))[1].values
@@ -466,24 +467,6 @@ def test_resumed_mixtures_are_the_same(
             assert_array_equal(one, other)
         assert training.history == whole.history
         assert len(later) == len(states) - number - 1
-    rare: list[HazardState] = []
-    trained(people, booster=booster, on_checkpoint=rare.append, checkpoint_every=30)
-    assert 0 < len(rare) <= len(states) // 3
-
-
-def test_states_are_written_and_read(tmp_path: Path) -> None:
-    people = simulated(300)
-    states: list[HazardState] = []
-    trained(people, booster=xgboost_booster(people), on_checkpoint=states.append)
-    checkpoint = Checkpoint({"max_depth": 3}, 1, [[0]], [300], ["digest"])
-    for state in states:
-        write_checkpoint(str(tmp_path), checkpoint, state)
-    assert len(list(tmp_path.iterdir())) == 1  # The latest one.
-    assert read_checkpoint(str(tmp_path)) == (checkpoint, states[-1])
-    tree = next(file for file in tmp_path.glob("*/*.ubj") if file.stat().st_size)
-    tree.write_bytes(tree.read_bytes()[:-1])
-    with pytest.raises(ValueError, match="is damaged"):
-        read_checkpoint(str(tmp_path))
 
 
 def test_warm_start_keeps_trees_and_adds_rounds() -> None:

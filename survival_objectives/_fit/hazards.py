@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -9,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._fit.boosters import tree_settings
-from survival_objectives._fit.checkpoint import Checkpoints, LoopState, RoundRecord
+from survival_objectives._fit.checkpoint import Checkpoints, RoundRecord
 from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, Outcomes
 from survival_objectives._fit.engine import Engine
+from survival_objectives._fit.hazard_mixture import HazardSettings, HazardTraining
+from survival_objectives._fit.hazard_people import HazardPeople, InMemory
+from survival_objectives._fit.hazard_state import HazardState
 from survival_objectives._fit.population import LocalReduction, Population, Reduction
 from survival_objectives._fit.progress import Progress
-from survival_objectives._hazard_people import HazardPeople, InMemory, most_rounds
-from survival_objectives._hazard_state import HazardState
-from survival_objectives._hazard_training import HazardSettings, HazardTraining
 from survival_objectives._model.curves import KnotCurves, marginal_hazard, time_knots
 from survival_objectives._model.fitted import ModelFrame, TrainingRecord
 from survival_objectives._model.mixture import HazardMixture
@@ -78,7 +79,7 @@ class HazardsTraining:
         judges : Cohort, optional
             People who choose rounds and weights in place of folds.
         """
-        frame, previous, checkpoints = self.frame, self.previous, self.checkpoints
+        frame, previous = self.frame, self.previous
         given = by_method(frame.parameters, HAZARDS, frame.engine)
         ended = replace(population, target=_ended(population.target, frame))
         if judges is None:
@@ -89,13 +90,12 @@ class HazardsTraining:
             self.engine, frame.schema, frame.n_causes, HAZARDS, frame.parameters, seed
         )
         # Two kinds of trees are boosted, each until the held-out people gain nothing more.
-        wanted = frame.parameters["n_estimators"]
-        n_rounds = (1 + bool(given["linear"])) * (wanted or most_rounds(population.n_samples))
+        n_rounds = (1 + bool(given["linear"])) * given["n_estimators"]
         with Progress(n_rounds, "held-out loss") as progress:
             training = HazardTraining(
                 _on_axis(frame, batches, batches.outcomes(), curves.knots),
                 HazardSettings(
-                    wanted,
+                    given["n_estimators"],
                     given["n_folds"],
                     given["rows_per_person"],
                     bool(given["linear"]),
@@ -107,10 +107,9 @@ class HazardsTraining:
                 judges=None
                 if judges is None
                 else _on_axis(frame, MemoryBatches([judges]), judges.outcomes, curves.knots),
-                state=self._state(),
-                on_checkpoint=None if checkpoints.every is None else checkpoints.save,
-                checkpoint_every=checkpoints.every or 1,
                 previous=None if previous is None else previous.mixture,
+                state=self.checkpoints.hazard_state(),
+                on_checkpoint=self._checkpoint_writer(),
                 progress=progress.advance if given["verbose"] else progress_hook(n_rounds),
             )
             mixture = training.mixture()
@@ -131,16 +130,20 @@ class HazardsTraining:
             reason=f"{self.reason} Held-out people gave these weights: {weights}."
         )
 
-    def _state(self) -> HazardState | None:
-        """Where to continue."""
-        state = self.checkpoints.state
-        if isinstance(state, LoopState):
-            msg = (
-                "The checkpoint is of a training with censoring weights, not of hazards. Set "
-                "`censoring` back, or fit with `resume=False`."
-            )
-            raise TypeError(msg)
-        return state
+    def _checkpoint_writer(self) -> Callable[[HazardState], None] | None:
+        """Writes a state once enough rounds have passed since the last one."""
+        write, every = self.checkpoints.write, self.checkpoints.every
+        if write is None or every is None:
+            return None
+        written = self.checkpoints.hazard_state() or HazardState()
+
+        def write_in_time(state: HazardState) -> None:
+            nonlocal written
+            if state.n_rounds - written.n_rounds >= every:
+                write(state)
+                written = state
+
+        return write_in_time
 
     @staticmethod
     def _some_values(batches: Batches) -> Float32Array:

@@ -39,12 +39,9 @@ class HazardState:
     ----------
     candidates : dict of str to CandidateState
         By the kind of member.
-    n_chunks : int
-        Changes so far.
     """
 
     candidates: dict[str, CandidateState] = field(default_factory=dict)
-    n_chunks: int = 0
 
     def of(self, kind: str) -> CandidateState:
         """The state of one kind of member."""
@@ -53,29 +50,41 @@ class HazardState:
     def updated(self, kind: str, **changes: object) -> HazardState:
         """The state after one kind of member has gone on."""
         changed = replace(self.of(kind), **changes)  # type: ignore[arg-type]
-        return HazardState({**self.candidates, kind: changed}, self.n_chunks + 1)
+        return HazardState({**self.candidates, kind: changed})
+
+    @property
+    def n_steps(self) -> int:
+        """Looks at the held-out people and finished parts, which only grows."""
+        return sum(len(one.rounds) + bool(one.refit) for one in self.candidates.values())
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds of all kinds so far."""
+        return sum(max(one.rounds, default=0) for one in self.candidates.values())
 
     def to_plain(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """What JSON can hold, and the trees by names that files can have."""
-        trees: dict[str, bytes] = {}
-        candidates = {}
-        for number, (kind, candidate) in enumerate(self.candidates.items()):
-            candidates[kind] = {
-                "rounds": list(candidate.rounds),
-                "gained": list(candidate.gained),
-                "n_models": len(candidate.trees),
-            }
-            models = [*candidate.trees, candidate.refit]
-            trees.update({f"trees-{number}-{model}": one for model, one in enumerate(models)})
-        return {"n_chunks": self.n_chunks, "candidates": candidates}, trees
+        """What JSON can hold, and trees by name."""
+        described, trees = [], {}
+        for number, (kind, one) in enumerate(self.candidates.items()):
+            described.append(
+                {
+                    "kind": kind,
+                    "rounds": list(one.rounds),
+                    "gained": list(one.gained),
+                    "n_trees": len(one.trees),
+                }
+            )
+            for fold, part in enumerate((*one.trees, one.refit)):
+                trees[f"{number}-{fold}"] = part
+        return {"candidates": described}, trees
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any], trees: Mapping[str, bytes]) -> HazardState:
-        """The state that `to_plain` was asked of."""
+        """The state that `to_plain` described."""
         candidates = {}
-        for number, (kind, known) in enumerate(content["candidates"].items()):
-            models = [trees[f"trees-{number}-{model}"] for model in range(known["n_models"] + 1)]
-            candidates[kind] = CandidateState(
-                tuple(known["rounds"]), tuple(known["gained"]), tuple(models[:-1]), models[-1]
+        for number, one in enumerate(content["candidates"]):
+            parts = [trees[f"{number}-{fold}"] for fold in range(one["n_trees"] + 1)]
+            candidates[one["kind"]] = CandidateState(
+                tuple(one["rounds"]), tuple(one["gained"]), tuple(parts[:-1]), parts[-1]
             )
-        return cls(candidates, content["n_chunks"])
+        return cls(candidates)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._hazard_problem import HazardProblem, row_margins
-from survival_objectives._hazard_state import HazardState
+from survival_objectives._fit.hazard_problem import HazardProblem, row_margins
+from survival_objectives._fit.hazard_state import HazardState
+from survival_objectives._model.fitted import ENGINE_ROWS
 from survival_objectives._model.mixture import (
     LINEAR,
     HazardModel,
@@ -60,8 +61,6 @@ class TrainingLog:
         Where the training stands; trees are known only where there are checkpoints.
     on_checkpoint, progress : callable or None
         As in `HazardTraining`.
-    checkpoint_every : int
-        Rounds between two checkpoints.
     history : list of HeldOutLoss
     """
 
@@ -69,8 +68,6 @@ class TrainingLog:
     state: HazardState
     on_checkpoint: Callable[[HazardState], None] | None
     progress: Callable[[int, float], None] | None
-    checkpoint_every: int = _ROUNDS_PER_LOOK
-    n_unsaved: int = 0
     history: list[HeldOutLoss] = field(default_factory=list)
 
     def looked(self, kind: str, n_rounds: int, n_more: int, gained: float) -> None:
@@ -85,14 +82,9 @@ class TrainingLog:
         """Whether states are handed over."""
         return self.on_checkpoint is not None
 
-    def checkpoint_is_due(self, n_more: int) -> bool:
-        """Whether to hand over the state after so many more rounds."""
-        self.n_unsaved += n_more
-        return self.has_checkpoints and self.n_unsaved >= self.checkpoint_every
-
     def checkpoint(self, kind: str, **changes: object) -> None:
         """Hand over the state after a kind of member has gone on."""
-        self.state, self.n_unsaved = self.state.updated(kind, **changes), 0
+        self.state = self.state.updated(kind, **changes)
         if self.on_checkpoint is not None:
             self.on_checkpoint(self.state)
 
@@ -162,11 +154,12 @@ class Candidate:
         """Likelihood of the judges under the models that were fitted without them."""
         problem, people, judges = self._problem, self._people, self._problem.judges
         values, design = problem.judge_features()
+        engine_rows = 0 if problem.reduction.is_shared else ENGINE_ROWS
         margin = np.empty((people.n_causes, people.n_intervals, len(judges)))
         for number, hazard in enumerate(self._models):
             own = problem.fold[judges] == number
             own_design = None if design is None else design[own]
-            margin[:, :, own] = hazard.margin(values[own], own_design)
+            margin[:, :, own] = hazard.margin(values[own], own_design, engine_rows=engine_rows)
         event, place = people.event[judges], people.place[judges]
         if problem.n_folds:
             rows = risk_rows(event, place, people.knots, weight=people.weights(judges))
@@ -186,7 +179,9 @@ class Candidate:
         if hazard.trees is not None:
             person, position = np.unique(rows.person, return_inverse=True)
             values = self._people.features(person).values[position]
-            margin += hazard.trees.row_margin(values, rows.interval)
+            margin += hazard.trees.row_margin(
+                values, rows.interval, ask_engine=not problem.reduction.is_shared
+            )
         return time_corrections(margin, rows, self._people.n_intervals, problem.reduction)
 
     def member(self, weight: float) -> Member:
@@ -220,12 +215,8 @@ class Candidate:
         while booster.n_rounds < self.n_rounds:
             n_more = min(step, self.n_rounds - booster.n_rounds)
             booster.boost(key, rows.target, rows.weight, n_more)
-            if log.checkpoint_is_due(n_more):
-                state = booster.state()
-                log.checkpoint(self.kind, refit=state)
-                # An engine may have a state that its trees do not show, such as draws of columns:
-                # like a resumed training, this one continues from the trees alone.
-                booster.restore(state)
+            if log.has_checkpoints:
+                log.checkpoint(self.kind, refit=booster.state())
 
     # --------------------------------------------------------------------------------------- trees
     def boost(self, n_rounds: int) -> None:
@@ -240,12 +231,13 @@ class Candidate:
             for booster, key, rows in zip(boosters, self._keys, problem.kept, strict=True):
                 booster.boost(key, rows.target, rows.weight, n_more)
             self._look(self.rounds[-1] + n_more, n_more)
-            if log.checkpoint_is_due(n_more):
-                trees = tuple(booster.state() for booster in boosters)
-                looks = {"rounds": tuple(self.rounds), "gained": tuple(self.gained)}
-                log.checkpoint(self.kind, trees=trees, **looks)
-                for booster, state in zip(boosters, trees, strict=True):
-                    booster.restore(state)
+            if log.has_checkpoints:
+                log.checkpoint(
+                    self.kind,
+                    rounds=tuple(self.rounds),
+                    gained=tuple(self.gained),
+                    trees=tuple(booster.state() for booster in boosters),
+                )
 
     def _begin(self) -> None:
         """Boosters with their rows, where they start or where a checkpoint left them."""
