@@ -191,7 +191,7 @@ class Candidate:
             person, position = np.unique(rows.person, return_inverse=True)
             values = self._people.features(person).values[position]
             margin += hazard.trees.row_margin(
-                values, rows.interval, ask_engine=not problem.reduction.is_shared
+                values, rows.interval.astype(np.int64), ask_engine=not problem.reduction.is_shared
             )
         return time_corrections(margin, rows, self._people.n_intervals, problem.reduction)
 
