@@ -156,7 +156,7 @@ def start_curve(
         values, initial, times = population.values, population.initial[None], population.times
     else:
         if targets.target.ndim == 2:
-            frequency = np.asarray(targets.weight @ targets.target, dtype=np.float64)
+            frequency = targets.weight.astype(np.float64) @ targets.target.astype(np.float64)
         else:
             frequency = np.bincount(targets.target, weights=targets.weight, minlength=n_states)
         values, times = np.empty((0, n_states)), np.empty(0)
