@@ -289,7 +289,8 @@ class TrainingProblem(ABC):
         """
         times = check_times(times)
         if calibrated:
-            return self.predictor(model).predict_cumulative_incidence(X, times)
+            predictor: IncidencePredictor = self.predictor(model)
+            return predictor.predict_cumulative_incidence(X, times)
         self._check_model(model)
         features = check_features(X, like=self._reader.schema)
         curves = self._reader.cumulative_incidence(
