@@ -139,7 +139,7 @@ def completed_targets(
     return psi
 
 
-def one_state(labels: npt.NDArray[np.int32], n_states: int) -> npt.NDArray[np.float32]:
+def one_state(labels: npt.NDArray[Any], n_states: int) -> npt.NDArray[np.float32]:
     """Distributions with all probability at the label, in Fortran order as the loss likes them.
 
     >>> one_state(np.array([0, 2], np.int32), 3)
@@ -273,7 +273,7 @@ def check_completion_model(model: Any, event_ids: IntArray) -> None:
 
 
 def labelled_rows(
-    psi: npt.NDArray[np.float32],
+    psi: npt.NDArray[Any],
 ) -> tuple[IntArray, npt.NDArray[np.int32], npt.NDArray[np.float32]]:
     """Distributions as rows with one label each: number of the row, label, and weight.
 

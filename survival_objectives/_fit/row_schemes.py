@@ -382,7 +382,8 @@ class DoublyRobustRows(_AllRows):
         return Refreshed(targets, inverse * self.row_weight, n_floored)
 
     def _by_person(self, values: FloatArray) -> FloatArray:
-        return values.reshape(*self._nodes.times.shape, *values.shape[1:])
+        by_person: FloatArray = values.reshape(*self._nodes.times.shape, *values.shape[1:])
+        return by_person
 
 
 RowScheme = WeightedRows | CompletedRows | DoublyRobustRows
