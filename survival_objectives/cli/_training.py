@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 # Of so many people or more, a training of a few tells how long that of all takes.
-_FEWEST_TO_PROBE = 20_000
+_FEWEST_TO_PROBE = 5_000
 _N_PROBED = 2_000
 # The share at which a bar waits for a training that takes longer than expected.
 _LAST_SHARE = 0.95
