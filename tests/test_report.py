@@ -422,7 +422,8 @@ def test_a_score_too_good_to_be_true_is_pointed_out(study, tmp_path):
 
 def test_a_better_baseline_is_pointed_out(tmp_path):
     data = make_competing_risks(400, n_causes=1, censoring_rate=0.2, random_state=0)
-    model = SurvivalBoost(n_estimators=60, random_state=0, n_jobs=1)
+    settings = {"n_estimators": 60, "random_state": 0, "n_jobs": 1}
+    model = SurvivalBoost(censoring="boosted", **settings)
     text = report_text(tmp_path, data, model=model).text
     assert "Cox predicts better than SurvivalBoost: the Brier score of the latter is" in text
     assert "Kaplan-Meier predicts better" not in text
