@@ -44,7 +44,7 @@ from sklearn.utils.validation import check_is_fitted
 from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.checkpoint import (
     Checkpoint,
-    LoopState,
+    TrainingState,
     plain_parameters,
     read_checkpoint,
 )
@@ -261,7 +261,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         parts: list[Any],
         schema: Features,
         held_out: _Collection | None,
-        found: tuple[Checkpoint, LoopState] | None,
+        found: tuple[Checkpoint, TrainingState] | None,
         is_warm_start: bool,
     ) -> FittedModel:
         summaries = gather(client, client.map(summary, parts, pure=False), list(groups))
@@ -339,11 +339,11 @@ class DaskSurvivalBoost(SurvivalBoost):
 
     def _found_checkpoint(
         self, client: Any, workers: list[str]
-    ) -> tuple[Checkpoint, LoopState] | None:
+    ) -> tuple[Checkpoint, TrainingState] | None:
         reading = client.submit(
             read_checkpoint, self.checkpoint_folder, workers=workers[:1], pure=False
         )
-        found: tuple[Checkpoint, LoopState] | None = gather(client, [reading], workers[:1])[0]
+        found: tuple[Checkpoint, TrainingState] | None = gather(client, [reading], workers[:1])[0]
         return found
 
     def _plain_parameters(self) -> dict[str, Any]:
@@ -387,7 +387,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         schema: Features,
         event_ids: npt.NDArray[np.int64],
         checkpoint: Checkpoint,
-        state: LoopState | None,
+        state: TrainingState | None,
         is_warm_start: bool,
     ) -> Plan:
         return Plan(

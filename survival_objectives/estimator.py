@@ -29,9 +29,9 @@ from survival_objectives._fit.engine import (
     installed_engine,
     is_installed,
 )
+from survival_objectives._fit.hazard_people import ALL_ROWS
 from survival_objectives._fit.population import LocalReduction
 from survival_objectives._fit.training import Training
-from survival_objectives._hazard_people import ALL_ROWS
 from survival_objectives._model import files
 from survival_objectives._model.checks import warn_if_constant, warn_if_floored
 from survival_objectives._model.fitted import FittedModel, MarginalCensoring
@@ -94,7 +94,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     refresh_every : int, optional
         Rounds between two refreshes of horizons and of weights or drawn states. Default: 10, and 20
         for CatBoost, where every refresh begins a new model.
-    censoring : {"auto", "boosted", "kaplan-meier", "imputed"}, default="auto"
+    censoring : {"auto", "boosted", "kaplan-meier", "imputed"} or CensoringModel, default="auto"
         How people count who were censored before the horizon.
 
         - "boosted": others stand for them, weighed by a boosted model of censoring that trains in
@@ -103,7 +103,11 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         - "imputed": a state is drawn for them at every refresh, first from everybody's
           Aalen-Johansen curve, then from the model itself. No weight is large, so that it holds
           where few are seen to the end, or where the features tell who is;
-        - "auto": "imputed" where more than two thirds are censored, else "boosted".
+        - "auto": "imputed" where more than two thirds are censored, else "boosted";
+        - a `survival_objectives.censoring.CensoringModel` of your own, such as the known censoring
+          of a designed study: the others are weighted by it, and it is never refreshed. It is asked
+          about people and event times as they were passed to ``fit``. Files of a saved model do
+          not hold it.
     monotone : bool, default=True
         Whether survival never rises and no incidence ever falls in time.
     time_smoothing : float, default=0.03
@@ -157,7 +161,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     censoring_ : CensoringModel
         The boosted model of censoring at the end of training or, where there is none, the
         Kaplan-Meier curve of censoring on a fixed grid of times.
-    censoring_method_ : {"boosted", "kaplan-meier", "imputed"}
+    censoring_method_ : {"boosted", "kaplan-meier", "imputed", "given"}
         How censored people counted.
     engine_ : str
         The engine that trained.

@@ -110,7 +110,7 @@ class _Curves:
 
     def _with_types(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame with types for columns of nothing but nulls, which JSON leaves open."""
-        schema = self._estimator._schema
+        schema = self._estimator.fitted_model.schema
         empty = {name for name in frame if frame[name].isna().all()}
         types = {
             name: pd.CategoricalDtype(schema.categories[column])

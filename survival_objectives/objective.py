@@ -271,10 +271,10 @@ class TrainingProblem(ABC):
         times : array of shape (n_times,)
             Times >= 0, in any order.
         calibrated : bool, default=True
-            Whether curves are calibrated in time as those of `SurvivalBoost` are (equations (17)
-            and (18) of `survival_objectives._model.curves`): on the training people, expected and observed
-            numbers of events agree. They then never fall, and the training people are asked once
-            per model. With False, probabilities are those of the model's margins.
+            Whether curves are calibrated in time (equations (17) and (18)): on the training people,
+            expected and observed numbers of events agree. They then never fall, and the training
+            people are asked once per model. With False, probabilities are those of the model's
+            margins.
 
         Returns
         -------

@@ -14,17 +14,17 @@ import numpy.typing as npt
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import _hazard_people, _hazard_problem
-from survival_objectives._fit.population import Population
-from survival_objectives._hazard_people import (
+from survival_objectives._fit import hazard_people, hazard_problem
+from survival_objectives._fit.hazard_mixture import HazardSettings, HazardTraining
+from survival_objectives._fit.hazard_people import (
     HazardPeople,
     InMemory,
     RowBudget,
     one_held_out_part,
     stratified_folds,
 )
-from survival_objectives._hazard_state import HazardState
-from survival_objectives._hazard_training import HazardSettings, HazardTraining
+from survival_objectives._fit.hazard_state import HazardState
+from survival_objectives._fit.population import Population
 from survival_objectives._model.mixture import LINEAR, ON_LINEAR, TREES, Mixture
 from survival_objectives.hazards import (
     interval_start,
@@ -289,7 +289,7 @@ def test_two_processes_train_the_mixture_of_one(monkeypatch: pytest.MonkeyPatch)
     def alternating(event: Any, *_: Any) -> Any:
         return np.arange(len(event)) % 2
 
-    monkeypatch.setattr(_hazard_problem, "stratified_folds", alternating)
+    monkeypatch.setattr(hazard_problem, "stratified_folds", alternating)
     people = simulated(600, weighted=True)
     values = next(iter(people.batches))[1].values
     alone, _ = trained(people)
@@ -312,7 +312,7 @@ def test_two_processes_train_the_mixture_of_one(monkeypatch: pytest.MonkeyPatch)
 def test_processes_agree_though_one_has_no_events(
     n_cross_fitted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (_hazard_people, _hazard_problem):
+    for module in (hazard_people, hazard_problem):
         monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", n_cross_fitted)
     people = simulated(700)
     censored = np.flatnonzero(people.event == 0)[:20]
@@ -381,10 +381,10 @@ def test_many_people_have_one_held_out_part(monkeypatch: pytest.MonkeyPatch) -> 
     values = next(iter(test.batches))[1].values
     booster = xgboost_booster(people)
     folds, _ = trained(people, replace(SETTINGS, rows_per_person=None), booster)
-    for module in (_hazard_people, _hazard_problem):
+    for module in (hazard_people, hazard_problem):
         monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", 500)
-    monkeypatch.setattr(_hazard_problem, "_LINEAR_PEOPLE", 1500)
-    monkeypatch.setattr(_hazard_problem, "_CALIBRATION_ROWS", 3000)
+    monkeypatch.setattr(hazard_problem, "_LINEAR_PEOPLE", 1500)
+    monkeypatch.setattr(hazard_problem, "_CALIBRATION_ROWS", 3000)
     once, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
     # 3.18 rows per person: two, besides the last one.
     assert len(training.problem.rows.person) <= 4000 * 3
@@ -447,7 +447,7 @@ def test_history_progress_and_patience() -> None:
 def test_resumed_mixtures_are_the_same(
     n_cross_fitted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (_hazard_people, _hazard_problem):
+    for module in (hazard_people, hazard_problem):
         monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", n_cross_fitted)
     people = simulated(500)
     values = next(iter(people.batches))[1].values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -12,10 +13,11 @@ from survival_objectives._fit.boosters import tree_settings
 from survival_objectives._fit.checkpoint import Checkpoints, RoundRecord
 from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, Outcomes
 from survival_objectives._fit.engine import Engine
+from survival_objectives._fit.hazard_mixture import HazardSettings, HazardTraining
+from survival_objectives._fit.hazard_people import HazardPeople, InMemory
+from survival_objectives._fit.hazard_state import HazardState
 from survival_objectives._fit.population import LocalReduction, Population, Reduction
 from survival_objectives._fit.progress import Progress
-from survival_objectives._hazard_people import HazardPeople, InMemory
-from survival_objectives._hazard_training import HazardSettings, HazardTraining
 from survival_objectives._model.curves import KnotCurves, marginal_hazard, time_knots
 from survival_objectives._model.fitted import ModelFrame, TrainingRecord
 from survival_objectives._model.mixture import HazardMixture
@@ -106,6 +108,8 @@ class HazardsTraining:
                 if judges is None
                 else _on_axis(frame, MemoryBatches([judges]), judges.outcomes, curves.knots),
                 previous=None if previous is None else previous.mixture,
+                state=self.checkpoints.hazard_state(),
+                on_checkpoint=self._checkpoint_writer(),
                 progress=progress.advance if given["verbose"] else progress_hook(n_rounds),
             )
             mixture = training.mixture()
@@ -125,6 +129,21 @@ class HazardsTraining:
         return model.with_record(
             reason=f"{self.reason} Held-out people gave these weights: {weights}."
         )
+
+    def _checkpoint_writer(self) -> Callable[[HazardState], None] | None:
+        """Writes a state once enough rounds have passed since the last one."""
+        write, every = self.checkpoints.write, self.checkpoints.every
+        if write is None or every is None:
+            return None
+        written = self.checkpoints.hazard_state() or HazardState()
+
+        def write_in_time(state: HazardState) -> None:
+            nonlocal written
+            if state.n_rounds - written.n_rounds >= every:
+                write(state)
+                written = state
+
+        return write_in_time
 
     @staticmethod
     def _some_values(batches: Batches) -> Float32Array:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from survival_objectives._fit.hazard_candidate import Candidate, TrainingLog
+from survival_objectives._fit.hazard_people import HazardPeople
+from survival_objectives._fit.hazard_problem import HazardProblem, HazardSettings
+from survival_objectives._fit.hazard_state import HazardState
 from survival_objectives._fit.population import Reduction
-from survival_objectives._hazard_candidate import Candidate, TrainingLog
-from survival_objectives._hazard_people import HazardPeople
-from survival_objectives._hazard_problem import HazardProblem, HazardSettings
-from survival_objectives._hazard_state import HazardState
 from survival_objectives._model.mixture import LINEAR, ON_LINEAR, TREES, Mixture
 from survival_objectives.hazards import LOCAL, mixture_weights
 

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._fit.population import Reduction
-from survival_objectives._hazard_people import (
+from survival_objectives._fit.hazard_people import (
     CROSS_FITTED_PEOPLE,
     HazardPeople,
     RowBudget,
@@ -23,6 +22,7 @@ from survival_objectives._hazard_people import (
     one_held_out_part,
     stratified_folds,
 )
+from survival_objectives._fit.population import Reduction
 from survival_objectives._model.mixture import TREES, stacked_rows
 from survival_objectives.hazards import RiskRows, interval_start, risk_rows
 from survival_objectives.hazards_linear import LinearDesign, ridge_hazards

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._hazard_problem import HazardProblem, row_margins
-from survival_objectives._hazard_state import HazardState
+from survival_objectives._fit.hazard_problem import HazardProblem, row_margins
+from survival_objectives._fit.hazard_state import HazardState
+from survival_objectives._model.fitted import ENGINE_ROWS
 from survival_objectives._model.mixture import (
     LINEAR,
     HazardModel,
@@ -153,11 +154,12 @@ class Candidate:
         """Likelihood of the judges under the models that were fitted without them."""
         problem, people, judges = self._problem, self._people, self._problem.judges
         values, design = problem.judge_features()
+        engine_rows = 0 if problem.reduction.is_shared else ENGINE_ROWS
         margin = np.empty((people.n_causes, people.n_intervals, len(judges)))
         for number, hazard in enumerate(self._models):
             own = problem.fold[judges] == number
             own_design = None if design is None else design[own]
-            margin[:, :, own] = hazard.margin(values[own], own_design)
+            margin[:, :, own] = hazard.margin(values[own], own_design, engine_rows=engine_rows)
         event, place = people.event[judges], people.place[judges]
         if problem.n_folds:
             rows = risk_rows(event, place, people.knots, weight=people.weights(judges))
@@ -177,7 +179,9 @@ class Candidate:
         if hazard.trees is not None:
             person, position = np.unique(rows.person, return_inverse=True)
             values = self._people.features(person).values[position]
-            margin += hazard.trees.row_margin(values, rows.interval)
+            margin += hazard.trees.row_margin(
+                values, rows.interval, ask_engine=not problem.reduction.is_shared
+            )
         return time_corrections(margin, rows, self._people.n_intervals, problem.reduction)
 
     def member(self, weight: float) -> Member:
