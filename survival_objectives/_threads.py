@@ -31,7 +31,7 @@ _WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY")
 
 def available_threads() -> int:
     """Cores that this process may use: by affinity, container, scheduler and environment."""
-    limits = [joblib.cpu_count()]
+    limits = [int(joblib.cpu_count())]
     for name in _LIMITS:
         # OMP_NUM_THREADS may list numbers for nested levels.
         first = os.environ.get(name, "").partition(",")[0].strip()

@@ -122,8 +122,9 @@ class TreeSettings:
     @property
     def most_threads(self) -> int:
         """Threads for any number of rows."""
-        is_given = self.n_jobs is not None and self.n_jobs > 0
-        return int(self.n_jobs) if is_given else available_threads()
+        if self.n_jobs is None or self.n_jobs < 1:
+            return available_threads()
+        return self.n_jobs
 
     @property
     def column_share(self) -> float:
