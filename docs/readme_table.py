@@ -2,8 +2,7 @@
 
 Run it after ``python -m benchmarks report``. One number per thing: the error on simulated truths as
 a multiple of ours, the mean rank among the tuned learners of Burk et al. (2024), the integrated
-Brier
-score on two public data sets, and CPU seconds to fit the simulated base case.
+Brier score on two public data sets, and CPU seconds to fit the simulated base case.
 """
 
 from __future__ import annotations
