@@ -104,6 +104,7 @@ class HazardsTraining:
                     given["rows_per_person"],
                     bool(given["linear"]),
                     given["early_stopping_rounds"],
+                    self.engine.rounds_per_call,
                 ),
                 self.generator,
                 partial(self.engine.new_booster, trees),

@@ -118,9 +118,7 @@ class Training:
         outcomes = batches.outcomes()
         return self.reduction.population(outcomes.target, outcomes.weight)
 
-    def _frame(
-        self, population: Population, batches: Batches, beyond: float = 0.0
-    ) -> ModelFrame:
+    def _frame(self, population: Population, batches: Batches, beyond: float = 0.0) -> ModelFrame:
         if self.previous is None:
             return planned_frame(
                 population, self.engine.name, batches.schema, self.parameters, beyond=beyond
