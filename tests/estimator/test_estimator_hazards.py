@@ -351,3 +351,185 @@ def test_whole_units_are_constant_and_ties_follow_the_unit(two_causes: Any) -> N
     assert (curves[:, 1] < 1).all()  # Unit 0 has events.
     assert (curves[:, 4] < curves[:, 3]).all()
     assert model.predict_hazard(X[:5])[1][:2].tolist() == [-1.0, 0.0]
+
+
+# ------------------------------------------------------------------------------------- the default
+def test_hazards_are_the_default(two_causes: Any) -> None:
+    X, y = two_causes
+    model = small(censoring="auto").fit(X, y)
+    assert model.censoring_method_ == "hazards"
+    assert model.censoring_reason_.startswith("Hazards need no censoring weights.")
+    for kind in model.member_weights_:
+        assert kind in model.censoring_reason_
+    assert_array_equal(model.predict(X), small().fit(X, y).predict(X))
+    assert (model.n_floored_, model.refreshed_rounds_) == (0, [])
+    times = np.array([0.2, 0.9])
+    marginal = model.censoring_.survival(times)
+    others = small(censoring="kaplan-meier").fit(X, y)
+    assert_array_equal(marginal, others.censoring_.survival(times))
+    assert not hasattr(others, "member_weights_")
+    assert not hasattr(model.set_params(censoring="kaplan-meier").fit(X, y), "member_weights_")
+
+
+def test_where_hazards_are_not_the_default(two_causes: Any) -> None:
+    free = small(censoring="auto", monotone=False).fit(*two_causes)
+    assert free.censoring_method_ == "boosted"
+    assert "`monotone=False`" in free.censoring_reason_
+    asked = small(censoring="imputed").fit(*two_causes)
+    assert "asked for" in asked.censoring_reason_
+    with pytest.raises(ValueError, match="monotone=False"):
+        small(monotone=False).fit(*two_causes)
+    with pytest.raises(ValueError, match='Train with `censoring="hazards"`'):
+        asked.predict_hazard(two_causes[0])
+
+
+def test_defaults_follow_the_method(two_causes: Any) -> None:
+    X, y = two_causes
+    assert repr(SurvivalBoost()) == "SurvivalBoost()"
+    names = ("learning_rate", "min_leaf_people", "min_split_gain", "max_features")
+    assert all(SurvivalBoost().get_params()[name] is None for name in (*names, "n_estimators"))
+    for method, values in (
+        ("hazards", (0.15, 15.0, 1.0, 1.0)),
+        ("boosted", (0.05, 5.0, 2.0, 0.5)),
+    ):
+        default = small(censoring=method).fit(X, y)
+        given = small(censoring=method, **dict(zip(names, values, strict=True))).fit(X, y)
+        assert_array_equal(default.predict(X), given.predict(X))
+
+
+def test_hazard_boost_is_a_former_name(two_causes: Any) -> None:
+    from survival_objectives import HazardBoost
+
+    with pytest.warns(FutureWarning, match=r'SurvivalBoost\(censoring="hazards"\)'):
+        former = HazardBoost(n_estimators=10, n_rows_per_person=4, random_state=0, n_jobs=1)
+    now = small(n_estimators=10, rows_per_person=4)
+    assert_array_equal(former.fit(*two_causes).predict(two_causes[0]),
+                       now.fit(*two_causes).predict(two_causes[0]))  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------- held out
+@pytest.mark.parametrize("engine", ENGINES)
+def test_history_shows_the_looks_at_held_out_people(engine: str, two_causes: Any) -> None:
+    X, y = two_causes
+    model = small(engine, n_estimators=40, linear=False).fit(X, y)
+    rounds = [look.round for look in model.history_]
+    losses = [look.loss for look in model.history_]
+    assert rounds == list(range(0, rounds[-1] + 1, 10))
+    assert model.n_estimators_ == rounds[int(np.argmin(losses))] <= 40
+    patient = small(engine, n_estimators=200, linear=False, early_stopping_rounds=60).fit(X, y)
+    losses = [look.loss for look in patient.history_]
+    best = 10 * int(np.argmin(losses))
+    assert patient.n_estimators_ == best
+    assert patient.history_[-1].round == min(best + 60, 200)
+
+
+def test_people_of_the_eval_set_judge(two_causes: Any) -> None:
+    X, (event, duration) = two_causes
+    train, held = slice(0, 400), slice(400, 600)
+    y = event[train], duration[train]
+    judged = small(linear=False).fit(X[train], y, eval_set=(X[held], (event[held], duration[held])))
+    # People whose features say nothing: no trees are worth it to them.
+    noise = np.random.default_rng(0).permutation(X[held])
+    with pytest.warns(UserWarning, match="No feature was worth a split"):
+        blind = small(linear=False).fit(
+            X[train], y, eval_set=(noise, (event[held], duration[held]))
+        )
+    assert blind.n_estimators_ < judged.n_estimators_
+    assert len(judged.fitted_model.mixture.members["trees"].folds) == 0
+    assert judged.history_[0].loss > min(look.loss for look in judged.history_)
+
+
+def test_progress_is_shown(two_causes: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    small(n_estimators=20).fit(*two_causes)
+    assert capfd.readouterr() == ("", "")
+    small(n_estimators=20, verbose=1).fit(*two_causes)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "/40 rounds  held-out loss" in err
+
+
+# -------------------------------------------------------------------------------------- warm start
+@pytest.mark.parametrize("engine", ENGINES)
+def test_warm_start_goes_on(engine: str, two_causes: Any) -> None:
+    X, y = two_causes
+    options = {"early_stopping_rounds": 1000, "learning_rate": 0.05}
+    model = small(engine, n_estimators=10, warm_start=True, **options).fit(X, y)
+    knots = model.predict_hazard(X[:1])[1]
+    before, half = model.predict(X), model.booster_
+    model.set_params(n_estimators=30).fit(X, y)
+    assert 10 < model.n_estimators_ <= 30
+    assert model.booster_ is not half
+    assert_array_equal(model.predict_hazard(X[:1])[1], knots)
+    assert not np.array_equal(model.predict(X), before)
+    once = small(engine, n_estimators=30, **options).fit(X, y)
+    assert np.corrcoef(model.predict(X), once.predict(X))[0, 1] > 0.98
+
+
+def test_warm_start_needs_a_seed(two_causes: Any) -> None:
+    X, y = two_causes
+    auto = small(censoring="auto", warm_start=True, random_state=None).fit(X, y)
+    assert auto.censoring_method_ == "boosted"
+    assert "integer `random_state`" in auto.censoring_reason_
+    # It goes on as it began, also with a seed.
+    auto.set_params(random_state=0, n_estimators=40).fit(X, y)
+    assert (auto.censoring_method_, auto.n_estimators_) == ("boosted", 40)
+    with pytest.raises(ValueError, match="integer `random_state`"):
+        small(warm_start=True, random_state=None).fit(X, y)
+
+
+# ------------------------------------------------------------------------------------------- edges
+def test_horizon_max_ends_the_curves(two_causes: Any) -> None:
+    X, (event, duration) = two_causes
+    model = small(horizon_max=0.5).fit(X, (event, duration))
+    assert model.times_[-1] == 0.5
+    end, later = model.predict_cumulative_incidence(X, [0.5, 9.0]).transpose(2, 0, 1)
+    assert_array_equal(end, later)
+    # Events after it are not seen as events in the last interval.
+    known = aalen_johansen(check_survival_target((event, duration)))([0.25, 0.5])
+    found = model.predict_cumulative_incidence(X, [0.25, 0.5]).mean(axis=0).T
+    assert_allclose(found, known, atol=0.02)
+
+
+def edge_cases() -> dict[str, Any]:
+    X, (event, duration), _ = simulated(200, 5, lambda X: X[:, 0])
+    rng = np.random.default_rng(1)
+    rare = event.copy()
+    rare[np.flatnonzero(event)[:2]] = 2
+    closed = duration > 0.6
+    missing = X.copy()
+    missing[:, 1] = np.nan
+    return {
+        "whole days": (X, (event, np.ceil(8 * duration)), {}),
+        "one closing date": (X, (np.where(closed, 0, 1), np.minimum(duration, 0.6)), {}),
+        "a cause of two people": (X, (rare, duration), {}),
+        "fewer people of a cause than folds": (X, (rare, duration), {"n_folds": 4}),
+        "all events at one time": (X, (event, np.where(event > 0, 0.5, duration)), {}),
+        "an event at the last time": (
+            X,
+            (np.where(duration == duration.max(), 1, event), duration),
+            {},
+        ),
+        "six causes": (X, (event * rng.integers(1, 7, 200), duration), {}),
+        "twenty people": (X[:20], (event[:20], duration[:20]), {}),
+        "constant features": (0 * X, (event, duration), {}),
+        "a column without values": (missing, (event, duration), {}),
+        "nobody censored": (X, (np.ones(200, int), duration), {}),
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", edge_cases())
+def test_edges(engine: str, case: str) -> None:
+    X, (event, duration), options = edge_cases()[case]
+    model = small(engine, n_estimators=20, **options).fit(X, (event, duration))
+    times = np.append(np.quantile(duration, [0.02, 0.3, 0.6, 0.9]), duration.max() * np.r_[1, 2])
+    curves = model.predict_cumulative_incidence(X, np.append(0.0, times))
+    assert np.isfinite(curves).all()
+    assert_allclose(curves.sum(axis=1), 1)
+    assert (np.diff(curves[:, 1:]) >= -1e-12).all()
+    assert_array_equal(curves[:, 0, 0], 1.0)
+    assert np.isfinite(model.shap_values(X[:5], float(np.median(duration)))).all()
+    known = aalen_johansen(check_survival_target((event, duration)))(times[:4])
+    # Hazards are smoothed by half an event per cause and interval, which shows with few events.
+    atol = {"six causes": 0.1, "twenty people": 0.12}.get(case, 0.07)
+    assert_allclose(curves[:, :, 1:5].mean(axis=0).T, known, atol=atol)
