@@ -626,3 +626,28 @@ def test_polar_features_hold_the_same_knowledge() -> None:
     np.testing.assert_allclose(distance * np.cos(angle), plain_one.X[:, 0::2], atol=1e-12)
     np.testing.assert_allclose(distance * np.sin(angle), plain_one.X[:, 1::2], atol=1e-12)
     np.testing.assert_array_equal(turned.duration, plain_one.duration)
+
+
+def test_calibration_is_read_at_fine_times() -> None:
+    """Curves that drop at once are calibrated, which 32 nodes would not show."""
+    problem = make_problem("survival", {"table": "simulated"}, 0, None, Environments())
+    events = problem.duration[problem.event > 0]
+    inside = np.quantile(events, np.linspace(0, 1, 201), method="inverted_cdf")
+    assert np.isin(inside[inside > 0], problem.times).all()
+
+
+def test_metrics_of_an_older_scoring_are_left_out(tmp_path: Path) -> None:
+    job = next(job for job in jobs_of("survival") if job.contender == "marginal")
+    metrics = {"ibs": 0.2, "d_calibration_p": 0.5}
+    for scoring, expected in ((1, None), (2, 0.5)):
+        record = {
+            **runner(tmp_path, in_process=True).record(small_job()),
+            "key": job.key,
+            "contender": job.contender,
+            "settings": {**job.settings, "scoring": scoring},
+            "metrics": metrics,
+        }
+        Store("survival", tmp_path).append(record)
+        found = _tables.latest("survival", tmp_path).iloc[0]
+        assert found["ibs"] == 0.2
+        assert found["d_calibration_p"] == expected
