@@ -421,5 +421,7 @@ ENGINE = Engine(
     refresh_every=20,
     save=_save,
     load=_load,
+    # Each call keeps about 200 bytes per row until the process ends.
+    rounds_per_call=30,
     coarse_bins={"border_count": 64},
 )

@@ -33,7 +33,6 @@ __all__ = ["Candidate", "HeldOutLoss", "TrainingLog"]
 
 FloatArray = npt.NDArray[np.float64]
 
-_ROUNDS_PER_LOOK = 10
 # Rounds go on while two looks gain this share of what all rounds have gained, or this much.
 _LEAST_GAIN_SHARE, _LEAST_GAIN = 0.01, 1.0
 # The same where one part of many people is held out: their gains are less noisy.
@@ -72,7 +71,7 @@ class TrainingLog:
     state: HazardState
     on_checkpoint: Callable[[HazardState], None] | None
     progress: Callable[[int, float], None] | None
-    checkpoint_every: int = _ROUNDS_PER_LOOK
+    checkpoint_every: int = 10
     n_unsaved: int = 0
     history: list[HeldOutLoss] = field(default_factory=list)
 
@@ -222,7 +221,7 @@ class Candidate:
         if known:
             booster.restore(known)
         # Rounds in one go are not in every engine the same as rounds in steps.
-        step = _ROUNDS_PER_LOOK if log.has_checkpoints or known else self.n_rounds
+        step = self._problem.rounds_per_look if log.has_checkpoints or known else self.n_rounds
         while booster.n_rounds < self.n_rounds:
             n_more = min(step, self.n_rounds - booster.n_rounds)
             booster.boost(key, rows.target, rows.weight, n_more)
@@ -242,7 +241,7 @@ class Candidate:
         boosters = self._boosters or []
         n_rounds = min(n_rounds, problem.n_rounds)
         while self.rounds[-1] < n_rounds and not self._is_flat():
-            n_more = min(_ROUNDS_PER_LOOK, n_rounds - self.rounds[-1])
+            n_more = min(problem.rounds_per_look, n_rounds - self.rounds[-1])
             for booster, key, rows in zip(boosters, self._keys, problem.kept, strict=True):
                 booster.boost(key, rows.target, rows.weight, n_more)
             self._look(self.rounds[-1] + n_more, n_more)

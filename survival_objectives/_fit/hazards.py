@@ -25,11 +25,14 @@ from survival_objectives._parameters import HAZARDS, by_method
 from survival_objectives._progress import progress_hook
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = ["HazardsTraining"]
+__all__ = ["BEYOND_FOLLOW_UP", "HazardsTraining"]
 
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 
+#: Share of the follow-up for which the hazards of the last interval go on after it: other people
+#: may be followed a little longer than those of the training, and have events then.
+BEYOND_FOLLOW_UP = 0.1
 # Intervals of time with about equally many events.
 _N_INTERVALS = 31
 # People of the training on whom importances of features are taken.
@@ -101,6 +104,7 @@ class HazardsTraining:
                     given["rows_per_person"],
                     bool(given["linear"]),
                     given["early_stopping_rounds"],
+                    self.engine.rounds_per_call,
                 ),
                 self.generator,
                 partial(self.engine.new_booster, trees),

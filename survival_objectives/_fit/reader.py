@@ -155,11 +155,13 @@ def start_curve(
     if kind == "marginal":
         values, initial, times = population.values, population.initial[None], population.times
     else:
+        weight = targets.weight.astype(np.float64)
         frequency: FloatArray
         if targets.target.ndim == 2:
-            frequency = targets.weight.astype(np.float64) @ targets.target.astype(np.float64)
+            frequency = weight @ targets.target.astype(np.float64)
         else:
-            frequency = np.bincount(targets.target, weights=targets.weight, minlength=n_states)
+            counts = np.bincount(targets.target, weights=weight, minlength=n_states)
+            frequency = counts.astype(np.float64)
         values, times = np.empty((0, n_states)), np.empty(0)
         initial = frequency[None] / frequency.sum()
 

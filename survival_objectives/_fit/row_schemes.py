@@ -343,7 +343,8 @@ class DoublyRobustRows(_AllRows):
 
     def event_free_at_exit(self, states: FloatArray, censorings: TrainingRows) -> FloatArray:
         """S of the censored people at their exit, from the states at the event probes."""
-        return self._by_person(states[:, 0])[censorings.leaver, -1]
+        at_exit: FloatArray = self._by_person(states[:, 0])[censorings.leaver, -1]
+        return at_exit
 
     def refreshed(
         self,
