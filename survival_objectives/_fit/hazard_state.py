@@ -1,4 +1,4 @@
-"""Where the training of a mixture of hazard models stands, so that it can go on from there."""
+"""State of the training of a mixture of hazard models, from which it can be resumed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class CandidateState:
     Attributes
     ----------
     rounds : tuple of int
-        Rounds at which held-out people were looked at.
+        Rounds of the held-out evaluations.
     gained : tuple of float
-        Their log-likelihood then.
+        Held-out log-likelihood at these rounds.
     trees : tuple of bytes
-        Trees without each fold.
+        Trees fitted without each fold.
     refit : bytes
-        Trees of everybody; empty before the first.
+        Trees fitted to all people; empty before the first.
     """
 
     rounds: tuple[int, ...] = ()
@@ -33,12 +33,12 @@ class CandidateState:
 
 @dataclass(frozen=True)
 class HazardState:
-    """All that takes long to fit again; the rest follows from the same people, settings and seed.
+    """Trees of all members; the rest is refitted from the same people, settings and seed.
 
     Attributes
     ----------
     candidates : dict of str to CandidateState
-        By the kind of member.
+        State per kind of member.
     """
 
     candidates: dict[str, CandidateState] = field(default_factory=dict)
@@ -48,22 +48,22 @@ class HazardState:
         return self.candidates.get(kind, CandidateState())
 
     def updated(self, kind: str, **changes: object) -> HazardState:
-        """The state after one kind of member has gone on."""
+        """The state with changes to one kind of member."""
         changed = replace(self.of(kind), **changes)  # type: ignore[arg-type]
         return HazardState({**self.candidates, kind: changed})
 
     @property
     def n_steps(self) -> int:
-        """Looks at the held-out people and finished parts, which only grows."""
+        """Number of held-out evaluations and refits, which never decreases."""
         return sum(len(one.rounds) + bool(one.refit) for one in self.candidates.values())
 
     @property
     def n_rounds(self) -> int:
-        """Rounds of all kinds so far."""
+        """Total rounds of all kinds of members."""
         return sum(max(one.rounds, default=0) for one in self.candidates.values())
 
     def to_plain(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """What JSON can hold, and trees by name."""
+        """A description that JSON can hold, and the trees by name."""
         described, trees = [], {}
         for number, (kind, one) in enumerate(self.candidates.items()):
             described.append(
