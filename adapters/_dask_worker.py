@@ -22,7 +22,7 @@ from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.checkpoint import (
     Checkpoint,
     Checkpoints,
-    LoopState,
+    TrainingState,
     write_checkpoint,
 )
 from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, split_cohort
@@ -104,6 +104,10 @@ class CollectiveReduction:
     def __init__(self) -> None:
         self.rank: int = collective.get_rank()
         self.n_workers: int = collective.get_world_size()
+
+    @property
+    def is_shared(self) -> bool:
+        return self.n_workers > 1
 
     def sum(self, values: npt.ArrayLike) -> FloatArray:
         own = np.asarray(values, dtype=np.float64)
@@ -190,7 +194,7 @@ class Plan:
     checkpoint: Checkpoint
     checkpoint_folder: str | None
     checkpoint_every: int
-    resume: LoopState | None
+    resume: TrainingState | None
     training: str = ""
     tracker: dict[str, Any] = field(default_factory=dict)
 

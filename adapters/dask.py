@@ -44,7 +44,7 @@ from sklearn.utils.validation import check_is_fitted
 from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.checkpoint import (
     Checkpoint,
-    LoopState,
+    TrainingState,
     plain_parameters,
     read_checkpoint,
 )
@@ -217,10 +217,12 @@ class DaskSurvivalBoost(SurvivalBoost):
                 "several models train in turn. `SurvivalBoost` has the other engines."
             )
             raise ValueError(msg)
-        if not isinstance(self.censoring, str):
+        own = self.own_models()
+        if own:
             msg = (
-                f"`censoring` is a {type(self.censoring).__name__}; a model of your own needs all "
-                'people in one process. Use "boosted", "kaplan-meier" or "imputed" on Dask.'
+                f"`{own[0]}` is a {type(getattr(self, own[0])).__name__}; a model of your own "
+                'needs all people in one process. Leave `censoring="auto"` on Dask, and '
+                "`completion` out."
             )
             raise ValueError(msg)
         check_positive_int(self.timeout, "timeout")
@@ -261,7 +263,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         parts: list[Any],
         schema: Features,
         held_out: _Collection | None,
-        found: tuple[Checkpoint, LoopState] | None,
+        found: tuple[Checkpoint, TrainingState] | None,
         is_warm_start: bool,
     ) -> FittedModel:
         summaries = gather(client, client.map(summary, parts, pure=False), list(groups))
@@ -339,11 +341,11 @@ class DaskSurvivalBoost(SurvivalBoost):
 
     def _found_checkpoint(
         self, client: Any, workers: list[str]
-    ) -> tuple[Checkpoint, LoopState] | None:
+    ) -> tuple[Checkpoint, TrainingState] | None:
         reading = client.submit(
             read_checkpoint, self.checkpoint_folder, workers=workers[:1], pure=False
         )
-        found: tuple[Checkpoint, LoopState] | None = gather(client, [reading], workers[:1])[0]
+        found: tuple[Checkpoint, TrainingState] | None = gather(client, [reading], workers[:1])[0]
         return found
 
     def _plain_parameters(self) -> dict[str, Any]:
@@ -387,7 +389,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         schema: Features,
         event_ids: npt.NDArray[np.int64],
         checkpoint: Checkpoint,
-        state: LoopState | None,
+        state: TrainingState | None,
         is_warm_start: bool,
     ) -> Plan:
         return Plan(

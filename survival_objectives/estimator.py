@@ -29,15 +29,16 @@ from survival_objectives._fit.engine import (
     installed_engine,
     is_installed,
 )
+from survival_objectives._fit.hazard_people import ALL_ROWS
 from survival_objectives._fit.population import LocalReduction
 from survival_objectives._fit.training import Training
-from survival_objectives._hazard_people import ALL_ROWS
 from survival_objectives._model import files
 from survival_objectives._model.checks import warn_if_constant, warn_if_floored
 from survival_objectives._model.fitted import FittedModel, MarginalCensoring
 from survival_objectives._model.mixture import HazardMixture
-from survival_objectives._parameters import METHODS, by_method
+from survival_objectives._parameters import HAZARDS, METHODS, by_method
 from survival_objectives.censoring import CensoringModel
+from survival_objectives.completion import CompletionModel
 from survival_objectives.horizon_view import view_at
 from survival_objectives.limits import check_limits
 from survival_objectives.metrics import integrated_brier_score
@@ -72,21 +73,27 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     r"""Gradient boosted trees for survival analysis and competing risks.
 
     Predicts, for every person and time, the probability of being event-free and of having had each
-    of K competing causes, from right-censored outcomes. It boosts the IPCW log-loss on people at
-    sampled horizons (Alberge et al., AISTATS 2025) on LightGBM, XGBoost or CatBoost.
+    of K competing causes, from right-censored outcomes, with trees of LightGBM, XGBoost or
+    CatBoost.
+
+    By default it is a mixture of hazard models: a linear regression of the log hazards, boosted
+    trees, and boosted trees that start from the regression, weighted by the likelihood of people
+    that they were not fitted to. Censored people count for as long as they are followed. The other
+    methods boost the IPCW log-loss on people at sampled horizons (Alberge et al., AISTATS 2025).
 
     Parameters
     ----------
     engine : {"xgboost", "lightgbm", "catboost"}, default="xgboost"
         Which library grows the trees. Where it is not installed, an installed one takes its place
         with a log line.
-    n_estimators : int, default=200
-        Rounds of boosting. With early stopping, at most so many.
-    learning_rate : float, default=0.05
-        Shrinkage of every tree.
+    n_estimators : int, optional
+        Rounds of boosting. With hazards or early stopping, at most so many: held-out people choose.
+        Default: 300 with hazards, 200 with other methods.
+    learning_rate : float, optional
+        Shrinkage of every tree. Default: 0.15 with hazards, 0.05 with other methods.
     max_depth : int, default=4
-        Depth of the trees: deep ones overfit the stacked time axis. Trees of the censoring model
-        are one level shallower.
+        Depth of the trees: deep ones overfit the time axis. Trees of the censoring model are one
+        level shallower.
     n_horizons : int, default=5
         Horizons a person and round; three draws of them are boosted on in turn.
     horizon_sampler : str or callable, default="mixture"
@@ -94,47 +101,73 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     refresh_every : int, optional
         Rounds between two refreshes of horizons and of weights or drawn states. Default: 10, and 20
         for CatBoost, where every refresh begins a new model.
-    censoring : {"auto", "boosted", "kaplan-meier", "imputed"}, default="auto"
-        How people count who were censored before the horizon.
+    censoring : {"auto", "hazards", "boosted", "kaplan-meier", "imputed"} or CensoringModel
+        How people count who were censored before the horizon. Default: "auto".
 
-        - "boosted": others stand for them, weighed by a boosted model of censoring that trains in
+        - "hazards": they are at risk until they leave, and no weights are needed;
+        - "boosted": others stand for them, weighted by a boosted model of censoring that trains in
           turn with the model of the events, as in the paper;
-        - "kaplan-meier": the same with one curve of censoring for everybody;
-        - "imputed": a state is drawn for them at every refresh, first from everybody's
-          Aalen-Johansen curve, then from the model itself. No weight is large, so that it holds
-          where few are seen to the end, or where the features tell who is;
-        - "auto": "imputed" where more than two thirds are censored, else "boosted".
+        - "kaplan-meier": the same with one curve of censoring for all people;
+        - "imputed": a state is drawn for them at every refresh, first from the marginal
+          Aalen-Johansen curve, then from the model itself;
+        - a `survival_objectives.censoring.CensoringModel` of your own, such as the known censoring
+          of a designed study: weights come from it, and it is never refreshed. It is asked about
+          people and event times as they were passed to ``fit``. Files of a saved model do not
+          hold it;
+        - "auto": "hazards". Where these cannot be trained (``monotone=False``, a warm start without
+          an integer ``random_state``, people who take turns in external memory), "imputed" where
+          more than two thirds are censored, else "boosted". ``censoring_reason_`` says why.
+    completion : "hazards" or CompletionModel, optional
+        Completes censored people by a model of the incidences: at horizons after their exit they
+        have distributions over the states as targets (equation (46)), and nobody needs a censoring
+        weight. "hazards": mixtures of hazards that are cross-fitted on two halves of the people. Or
+        any object with ``predict_cumulative_incidence(X, times)``, such as another fitted
+        SurvivalBoost, or a Cox model behind `survival_objectives.completion.SurvivalCompletion`,
+        fitted to other people.
     monotone : bool, default=True
         Whether survival never rises and no incidence ever falls in time.
     time_smoothing : float, default=0.03
         Monotone curves are described by knots, between which they are linear; this is the share of
         the observed events between two knots. Values at the knots are averages of the trees' steps,
         calibrated so that expected and observed numbers of events agree in time. With 0 curves are
-        the trees' own steps, neither averaged nor calibrated.
+        the trees' own steps, neither averaged nor calibrated. Hazards have about 31 intervals,
+        whatever this is.
     early_stopping_rounds : int, optional
-        Stop once the held-out IPCW log-loss has not improved for so many rounds, and keep the best.
+        Stop once the loss of held-out people has not improved for so many rounds, and keep the
+        best. Hazards always stop: by default when twenty rounds gain next to nothing.
     validation_fraction : float, default=0.1
-        Share of people held out for early stopping where ``fit`` gets no ``eval_set``.
+        Share of people held out for early stopping where ``fit`` gets no ``eval_set``. Hazards hold
+        out folds instead.
     min_censoring_survival : float, default=0.05
         Floor of the censoring survival in the weights; ``n_floored_`` counts the rows it touches.
-    min_leaf_people : float, default=5.0
-        Smallest sum of Hessians in a leaf, counted in people whatever ``n_horizons`` is. CatBoost
-        has no such setting; there it is not used.
-    min_split_gain : float, default=2.0
-        Smallest gain of a split, about twice the log-likelihood it adds, in people. A split that
-        tells nobody apart gains 1 on average at any size of the data, and the best of many more. So
+    min_leaf_people : float, optional
+        Smallest sum of Hessians in a leaf, counted in people whatever ``n_horizons`` is. Default:
+        15 with hazards, 5 with other methods. CatBoost has no such setting.
+    min_split_gain : float, optional
+        Smallest gain of a split, about twice the log-likelihood it adds, in people. A pure-noise
+        split gains about 1 on average at any size of the data; the best of many gains more. So
         trees stop growing where there is nothing left to learn. LightGBM then does not try a column
-        further down a branch in which it gained less, so it misses some interactions. CatBoost has
-        no such setting.
-    max_features : float, default=0.5
+        further down a branch in which it gained less, so it misses some interactions. Default: 1
+        with hazards (LightGBM 0), 2 with other methods. CatBoost has no such setting.
+    max_features : float, optional
         Share of the columns, the time among them, that a tree (CatBoost: a split) may choose from;
-        at least four.
+        at least four. Default: 1 with hazards, 0.5 with other methods.
     horizon_max : float, optional
         Latest horizon; curves are flat after it. Default: the longest duration. Where censored
         people are replaced by weights, horizons then end when fewer than one in ten are uncensored,
         and curves go on by the marginal hazards to the end of follow-up.
+    linear : bool, default=True
+        Hazards: whether to mix in a linear regression, and trees that start from it.
+    n_folds : int, default=2
+        Hazards: parts of the people that are held out in turn. With more than 50 000 people, one
+        part is held out once.
+    rows_per_person : int, "all" or None, default=None
+        Hazards: most intervals per person besides the last. People who live through more of them
+        are seen in a random part that stands for all. Default: 8, and fewer above 50 000 people, of
+        whom then only a part may be used.
     warm_start : bool, default=False
         Whether another ``fit`` goes on with the model it has, for ``n_estimators`` rounds in all.
+        With hazards it needs the integer ``random_state`` of before, which draws the same folds.
     random_state : int, Generator, RandomState or None
         Seed. The same seed and number of threads give the same model, bit for bit.
     n_jobs : int, optional
@@ -152,24 +185,32 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     times_ : array
         Times of prediction where none are asked for: an even grid up to the time to which one
         person in a hundred is followed, or up to ``horizon_max``.
-    booster_ : object
-        The engine's own model.
+    booster_ : object or None
+        The engine's own model. With hazards, the trees with the largest weight, fitted to all
+        people; None where no trees are used.
+    member_weights_ : dict of str to float
+        Hazards: how much each model counts, "linear", "trees" and "trees on linear"; they sum to 1.
     censoring_ : CensoringModel
-        The boosted model of censoring at the end of training or, where there is none, the
-        Kaplan-Meier curve of censoring on a fixed grid of times.
-    censoring_method_ : {"boosted", "kaplan-meier", "imputed"}
-        How censored people counted.
+        The boosted model of censoring at the end of training, or the user's; with other methods
+        the Kaplan-Meier curve of censoring on a fixed grid of times.
+    censoring_method_ : str
+        How censored people counted: one of the names above, or "given".
+    censoring_reason_ : str
+        Why, in a sentence or two.
     engine_ : str
         The engine that trained.
     n_estimators_ : int
-        Rounds kept.
+        Rounds of ``booster_``.
     history_ : list of RoundRecord
-        Held-out loss after every round, where people were held out.
+        Held-out loss after every round, where people were held out. With hazards, minus the
+        log-likelihood per held-out person of the trees of ``booster_``, every ten rounds.
+    n_events_ : array of shape (K + 1,)
+        People of training who were censored, and who had each cause.
     n_floored_ : int
-        Rows of the last stack whose weight the floor limits; 0 where people are imputed.
+        Rows of the last stack whose weight the floor limits; 0 where there are no weights.
     refreshed_rounds_ : list of int
         Rounds after which the censoring model advanced or, where people are imputed, the model
-        itself filled in.
+        itself filled in; empty with hazards.
     feature_names_in_, n_features_in_
         As in scikit-learn.
 
@@ -197,7 +238,8 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         n_horizons: int = 5,
         horizon_sampler: str | HorizonSampler = "mixture",
         refresh_every: int | None = None,
-        censoring: str = "auto",
+        censoring: str | CensoringModel = "auto",
+        completion: str | CompletionModel | None = None,
         monotone: bool = True,
         time_smoothing: float = 0.03,
         early_stopping_rounds: int | None = None,
@@ -224,6 +266,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         self.horizon_sampler = horizon_sampler
         self.refresh_every = refresh_every
         self.censoring = censoring
+        self.completion = completion
         self.monotone = monotone
         self.time_smoothing = time_smoothing
         self.early_stopping_rounds = early_stopping_rounds
@@ -275,8 +318,9 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
             Weights of people. Only their ratios matter: they are divided by their mean, so that
             limits such as ``min_leaf_people`` count people.
         eval_set : pair (X, y), optional
-            Held-out people for early stopping. They touch neither the trees nor the weights;
-            without ``early_stopping_rounds`` their loss is only recorded, in ``history_``.
+            Held-out people for early stopping. They touch neither the trees nor the weights of
+            people; without ``early_stopping_rounds`` their loss is only recorded, in ``history_``.
+            With hazards they choose rounds and weights of the models, in place of folds.
         duration, event : column names, optional
             Instead of ``y``: the columns of the frame ``X`` that hold the outcomes. All others are
             features.
@@ -296,7 +340,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         is_warm_start = bool(self.warm_start) and self.__sklearn_is_fitted__()
         if is_warm_start:
             self._check_warm_start()
-        keep_given = not isinstance(self.censoring, str)
+        keep_given = bool(self.own_models())
         people = Cohort.checked(
             X,
             y,
@@ -334,6 +378,11 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         self._set_model(model.with_frame(event_names=event_names).with_record(n_events=counts))
         self._warn_about_model(people.features)
         return self
+
+    def own_models(self) -> list[str]:
+        """Names of the parameters that ask for models of people as they were passed to ``fit``."""
+        names = [] if isinstance(self.censoring, str) else ["censoring"]
+        return names if self.completion is None else [*names, "completion"]
 
     def _own_parameters(self) -> dict[str, Any]:
         """Parameters of this class, without those of a child."""
@@ -413,6 +462,8 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         check_fraction(self.min_censoring_survival, "min_censoring_survival", zero=False)
         if not isinstance(self.censoring, CensoringModel):
             check_choice(self.censoring, "censoring", ("auto", *METHODS))
+        if isinstance(self.completion, str):
+            check_choice(self.completion, "completion", (HAZARDS,))
         TimeStacker(self.n_horizons, self.horizon_sampler, horizon_max=self.horizon_max)
         for name, types, wanted in (
             ("monotone", (bool, np.bool_), "True or False"),
@@ -716,7 +767,11 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Share of each feature in what the trees gained, the time left out; sums to 1."""
+        """Importance of each feature, the time left out; sums to 1.
+
+        The share in what the trees gained; with hazards, in the mean absolute contributions
+        (`shap_values`) for some people of the training.
+        """
         check_is_fitted(self)
         gains = self._model.importances()
         total = gains.sum()
@@ -724,14 +779,19 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         return shares
 
     def shap_values(self, X: Any, time_horizon: float) -> FloatArray:
-        """TreeSHAP of the margins at a horizon, by the engine's own code.
+        r"""Contributions of the features to log-odds at a horizon.
+
+        TreeSHAP by the engine's own code. With hazards, the log-odds of each cause in an interval
+        against staying event-free, averaged over the intervals up to the horizon: each counts by
+        its share in the population's events of the cause. To the trees come the contributions of
+        the linear part, coefficient times standardised value.
 
         Returns
         -------
         float64 array of shape (n_samples, n_margins, n_features + 2)
             Contributions of the features, of the time and, last, the base. They sum to the margins:
-            log-odds of each cause against being event-free (with CatBoost and several causes: of
-            each state, up to a constant).
+            log-odds of each cause against being event-free (with CatBoost, several causes and
+            another method than hazards: of each state, up to a constant).
         """
         features = self._checked(X)
         return self._model.shap_values(features, _one_time(time_horizon, "time_horizon"))

@@ -57,6 +57,8 @@ _FILE_NAMES = {LINEAR: "linear", TREES: "trees", ON_LINEAR: "on_linear"}
 
 # Numbers of curve values held at a time: 2^22 doubles are 32 MB.
 _PREDICTION_SIZE = 2**22
+# Rows for which trees are walked at a time.
+_WALKED_ROWS = 2**14
 # Intervals at which the importances of features are taken.
 _IMPORTANCE_INTERVALS = 4
 # Curves by knots do not ask for the steps of any forest.
@@ -79,11 +81,17 @@ def against_event_free(margin: FloatArray, *, reference: bool) -> FloatArray:
 class HazardTrees(EngineTrees):
     """Trees of an engine that split on features and on the number of the interval."""
 
-    def margin(self, values: Float32Array, n_intervals: int) -> FloatArray:
-        """What the trees add to the margins of all causes, (K, M, n_samples)."""
+    def margin(
+        self, values: Float32Array, n_intervals: int, *, engine_rows: int = ENGINE_ROWS
+    ) -> FloatArray:
+        """What the trees add to the margins of all causes, (K, M, n_samples).
+
+        Up to ``engine_rows`` rows the engine evaluates the trees; also where they cannot be read.
+        """
         n_people, intervals = len(values), np.arange(n_intervals)
         forest = self.forest()
-        if forest.is_readable and n_people * n_intervals > ENGINE_ROWS:
+        is_walked = engine_rows == 0 or n_people * n_intervals > engine_rows
+        if forest.is_readable and is_walked:
             margin = forest.step_margins(values)[:, forest.interval(intervals)]
         else:
             rows = stacked_rows(
@@ -92,9 +100,22 @@ class HazardTrees(EngineTrees):
             margin = self.contribution(rows).reshape(n_people, n_intervals, -1).transpose(2, 1, 0)
         return against_event_free(margin, reference=self.reference)
 
-    def row_margin(self, values: Float32Array, interval: npt.ArrayLike) -> FloatArray:
+    def row_margin(
+        self, values: Float32Array, interval: npt.NDArray[np.int64], *, ask_engine: bool = True
+    ) -> FloatArray:
         """What the trees add to the margins of people in one interval each, (K, n_rows)."""
-        margin = self.contribution(stacked_rows(values, interval)).T
+        if ask_engine or not self.forest().is_readable:
+            margin = self.contribution(stacked_rows(values, interval)).T
+        else:
+            step, n_rows = self.forest().interval(interval), np.arange(_WALKED_ROWS)
+            parts = []
+            for first in range(0, len(values), _WALKED_ROWS):
+                part = slice(first, first + _WALKED_ROWS)
+                steps = self.forest().step_margins(values[part])
+                parts.append(steps[:, step[part], n_rows[: len(values[part])]])
+            margin = (
+                np.concatenate(parts, axis=1) if parts else np.zeros((self.forest().n_margins, 0))
+            )
         return against_event_free(margin, reference=self.reference)
 
     def contributions(self, values: Float32Array, omega: FloatArray) -> FloatArray:
@@ -116,7 +137,8 @@ class HazardTrees(EngineTrees):
         margins = self.shap_values(rows).swapaxes(0, 1)
         found = against_event_free(margins, reference=self.reference)
         by_step = found.reshape(len(omega), n_people, len(first), -1)
-        return np.einsum("knsc,ks->nkc", by_step, weight)
+        total: FloatArray = np.einsum("knsc,ks->nkc", by_step, weight)
+        return total
 
 
 @dataclass(frozen=True)
@@ -138,13 +160,19 @@ class HazardModel:
     trees: HazardTrees | None
     model: Any
 
-    def margin(self, values: Float32Array, design: FloatArray | None) -> FloatArray:
-        """Margins of people, (K, M, n_samples)."""
+    def margin(
+        self,
+        values: Float32Array,
+        design: FloatArray | None,
+        *,
+        engine_rows: int = ENGINE_ROWS,
+    ) -> FloatArray:
+        """Margins of people, (K, M, n_samples); ``engine_rows`` as in `HazardTrees.margin`."""
         margin = np.repeat(self.level[:, :, None], len(values), axis=2)
         if self.coefficients is not None and design is not None:
             margin += (self.coefficients @ design.T)[:, None]
         if self.trees is not None:
-            margin += self.trees.margin(values, self.level.shape[1])
+            margin += self.trees.margin(values, self.level.shape[1], engine_rows=engine_rows)
         return margin
 
     def contributions(

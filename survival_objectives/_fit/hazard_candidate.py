@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._hazard_problem import HazardProblem, row_margins
-from survival_objectives._hazard_state import HazardState
+from survival_objectives._fit.hazard_problem import HazardProblem, row_margins
+from survival_objectives._fit.hazard_state import HazardState
+from survival_objectives._model.fitted import ENGINE_ROWS
 from survival_objectives._model.mixture import (
     LINEAR,
     HazardModel,
@@ -32,7 +33,6 @@ __all__ = ["Candidate", "HeldOutLoss", "TrainingLog"]
 
 FloatArray = npt.NDArray[np.float64]
 
-_ROUNDS_PER_LOOK = 10
 # Rounds go on while two looks gain this share of what all rounds have gained, or this much.
 _LEAST_GAIN_SHARE, _LEAST_GAIN = 0.01, 1.0
 # The same where one part of many people is held out: their gains are less noisy.
@@ -60,6 +60,10 @@ class TrainingLog:
         Where the training stands; trees are known only where there are checkpoints.
     on_checkpoint, progress : callable or None
         As in `HazardTraining`.
+    checkpoint_every : int
+        Rounds between two checkpoints.
+    n_unsaved : int
+        Rounds since the last one.
     history : list of HeldOutLoss
     """
 
@@ -67,6 +71,8 @@ class TrainingLog:
     state: HazardState
     on_checkpoint: Callable[[HazardState], None] | None
     progress: Callable[[int, float], None] | None
+    checkpoint_every: int = 10
+    n_unsaved: int = 0
     history: list[HeldOutLoss] = field(default_factory=list)
 
     def looked(self, kind: str, n_rounds: int, n_more: int, gained: float) -> None:
@@ -81,9 +87,14 @@ class TrainingLog:
         """Whether states are handed over."""
         return self.on_checkpoint is not None
 
+    def advance(self, n_rounds: int) -> bool:
+        """Count rounds; returns whether a checkpoint is due."""
+        self.n_unsaved += n_rounds
+        return self.has_checkpoints and self.n_unsaved >= self.checkpoint_every
+
     def checkpoint(self, kind: str, **changes: object) -> None:
         """Hand over the state after a kind of member has gone on."""
-        self.state = self.state.updated(kind, **changes)
+        self.state, self.n_unsaved = self.state.updated(kind, **changes), 0
         if self.on_checkpoint is not None:
             self.on_checkpoint(self.state)
 
@@ -153,11 +164,12 @@ class Candidate:
         """Likelihood of the judges under the models that were fitted without them."""
         problem, people, judges = self._problem, self._people, self._problem.judges
         values, design = problem.judge_features()
+        engine_rows = 0 if problem.reduction.is_shared else ENGINE_ROWS
         margin = np.empty((people.n_causes, people.n_intervals, len(judges)))
         for number, hazard in enumerate(self._models):
             own = problem.fold[judges] == number
             own_design = None if design is None else design[own]
-            margin[:, :, own] = hazard.margin(values[own], own_design)
+            margin[:, :, own] = hazard.margin(values[own], own_design, engine_rows=engine_rows)
         event, place = people.event[judges], people.place[judges]
         if problem.n_folds:
             rows = risk_rows(event, place, people.knots, weight=people.weights(judges))
@@ -177,7 +189,9 @@ class Candidate:
         if hazard.trees is not None:
             person, position = np.unique(rows.person, return_inverse=True)
             values = self._people.features(person).values[position]
-            margin += hazard.trees.row_margin(values, rows.interval)
+            margin += hazard.trees.row_margin(
+                values, rows.interval.astype(np.int64), ask_engine=not problem.reduction.is_shared
+            )
         return time_corrections(margin, rows, self._people.n_intervals, problem.reduction)
 
     def member(self, weight: float) -> Member:
@@ -207,12 +221,16 @@ class Candidate:
         if known:
             booster.restore(known)
         # Rounds in one go are not in every engine the same as rounds in steps.
-        step = _ROUNDS_PER_LOOK if log.has_checkpoints or known else self.n_rounds
+        step = self._problem.rounds_per_look if log.has_checkpoints or known else self.n_rounds
         while booster.n_rounds < self.n_rounds:
             n_more = min(step, self.n_rounds - booster.n_rounds)
             booster.boost(key, rows.target, rows.weight, n_more)
-            if log.has_checkpoints:
-                log.checkpoint(self.kind, refit=booster.state())
+            if log.advance(n_more):
+                state = booster.state()
+                log.checkpoint(self.kind, refit=state)
+                # An engine may have a state that its trees do not show, such as draws of columns:
+                # like a resumed training, this one continues from the trees alone.
+                booster.restore(state)
 
     # --------------------------------------------------------------------------------------- trees
     def boost(self, n_rounds: int) -> None:
@@ -223,17 +241,16 @@ class Candidate:
         boosters = self._boosters or []
         n_rounds = min(n_rounds, problem.n_rounds)
         while self.rounds[-1] < n_rounds and not self._is_flat():
-            n_more = min(_ROUNDS_PER_LOOK, n_rounds - self.rounds[-1])
+            n_more = min(problem.rounds_per_look, n_rounds - self.rounds[-1])
             for booster, key, rows in zip(boosters, self._keys, problem.kept, strict=True):
                 booster.boost(key, rows.target, rows.weight, n_more)
             self._look(self.rounds[-1] + n_more, n_more)
-            if log.has_checkpoints:
-                log.checkpoint(
-                    self.kind,
-                    rounds=tuple(self.rounds),
-                    gained=tuple(self.gained),
-                    trees=tuple(booster.state() for booster in boosters),
-                )
+            if log.advance(n_more):
+                trees = tuple(booster.state() for booster in boosters)
+                looks = {"rounds": tuple(self.rounds), "gained": tuple(self.gained)}
+                log.checkpoint(self.kind, trees=trees, **looks)
+                for booster, state in zip(boosters, trees, strict=True):
+                    booster.restore(state)
 
     def _begin(self) -> None:
         """Boosters with their rows, where they start or where a checkpoint left them."""
