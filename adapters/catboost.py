@@ -321,7 +321,8 @@ class IPCWLoss(TrainingProblem):
         object with ``after_iteration``
             For one training; ask for a new one for the next.
         """
-        return _Refresh(self, params, doubly_robust)
+        self._check_refresh(doubly_robust)
+        return _Refresh(self, params)
 
     def _own_rows(
         self, numbers: npt.NDArray[Any], weight: Float32Array | None
@@ -616,18 +617,15 @@ class _CensoringTrainer:
 class _Refresh:
     """Translates CatBoost's callback protocol into `Alternation`."""
 
-    def __init__(
-        self, loss: IPCWLoss, params: Mapping[str, Any] | None, doubly_robust: bool | None
-    ) -> None:
+    def __init__(self, loss: IPCWLoss, params: Mapping[str, Any] | None) -> None:
         self._loss = loss
         self._params = params
-        self._doubly_robust = doubly_robust
         self._thread = TrainingThread()
         self._iteration = 0
         self._begin()
 
     def _begin(self) -> None:
-        self._alternation = self._loss._new_alternation(self._doubly_robust)
+        self._alternation = self._loss._new_alternation()
         self._trainer: _CensoringTrainer | None = None
         self._training: IPCWLoss | None = None
         self._n_rounds = 0

@@ -217,10 +217,12 @@ class DaskSurvivalBoost(SurvivalBoost):
                 "several models train in turn. `SurvivalBoost` has the other engines."
             )
             raise ValueError(msg)
-        if not isinstance(self.censoring, str):
+        own = self.own_models()
+        if own:
             msg = (
-                f"`censoring` is a {type(self.censoring).__name__}; a model of your own needs all "
-                'people in one process. Use "boosted", "kaplan-meier" or "imputed" on Dask.'
+                f"`{own[0]}` is a {type(getattr(self, own[0])).__name__}; a model of your own "
+                'needs all people in one process. Leave `censoring="auto"` on Dask, and '
+                "`completion` out."
             )
             raise ValueError(msg)
         check_positive_int(self.timeout, "timeout")

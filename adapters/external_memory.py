@@ -243,10 +243,11 @@ def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
             "whose `__iter__` starts over, such as `ParquetBatches`."
         )
         raise TypeError(msg)
-    if not isinstance(model.censoring, str):
+    own = model.own_models()
+    if own:
         msg = (
-            f"`censoring` is a {type(model.censoring).__name__}; a model of your own needs all "
-            'people in memory. Use "boosted", "kaplan-meier" or "imputed" here.'
+            f"`{own[0]}` is a {type(getattr(model, own[0])).__name__}; a model of your own needs "
+            'all people in memory. Leave `censoring="auto"` here, and `completion` out.'
         )
         raise ValueError(msg)
 

@@ -1,8 +1,8 @@
 """Writes the table of the README from the benchmark results: ``python docs/readme_table.py``.
 
 Run it after ``python -m benchmarks report``. One number per thing: the error on simulated truths as
-a multiple of ours, the mean rank among the tuned learners of Burk et al. (2024), the integrated Brier
-score on two public data sets, and CPU seconds to fit the simulated base case.
+a multiple of ours, the mean rank among the tuned learners of Burk et al. (2024), the integrated
+Brier score on two public data sets, and CPU seconds to fit the simulated base case.
 """
 
 from __future__ import annotations

@@ -6,11 +6,13 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["GIVEN", "HAZARDS", "METHODS", "by_method", "chosen_method"]
+__all__ = ["COMPLETED", "GIVEN", "HAZARDS", "METHODS", "by_method", "chosen_method"]
 
 HAZARDS = "hazards"
 #: Weights by a censoring model of the user's own.
 GIVEN = "given"
+#: Targets by a model that completes censored people.
+COMPLETED = "completed"
 #: How people can count who were censored before a horizon.
 METHODS = (HAZARDS, "boosted", "kaplan-meier", "imputed")
 
@@ -70,7 +72,16 @@ def chosen_method(
     takes_turns : bool, default=False
         Whether rounds are boosted on other people in turn.
     """
-    wanted = parameters["censoring"]
+    wanted, completion = parameters["censoring"], parameters["completion"]
+    if completion is not None:
+        if wanted != "auto":
+            msg = (
+                "`completion` says how censored people count, and so does `censoring`. Leave "
+                '`censoring="auto"`, or leave out `completion`.'
+            )
+            raise ValueError(msg)
+        model = completion if isinstance(completion, str) else type(completion).__name__
+        return COMPLETED, f"Censored people are completed by `completion` ({model})."
     if not isinstance(wanted, str):
         return GIVEN, f"Weights are those of the {type(wanted).__name__} that was passed."
     obstacle = _obstacle(parameters, previous, takes_turns=takes_turns)

@@ -7,12 +7,15 @@ which the system has put aside, and the others wait for it in a loop that keeps 
 
 So the default number follows from what the process may use and from the size of the work, never
 from how busy the machine is: the same data on the same machine are trained with as many threads.
-Threads that wait sleep instead, if this can be said before the engine's library is loaded.
+Threads that wait sleep instead, if this can be said before OpenMP is loaded. Where scikit-learn or
+an engine was imported before this package, it cannot, and small data are trained with one thread.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -23,6 +26,10 @@ __all__ = ["available_threads", "default_threads", "passive_wait"]
 # A thread adds about a cell of the binned matrix to a histogram per nanosecond. With this many it
 # works for a tenth of a millisecond between two waits, much longer than it takes to wake it up.
 _CELLS_PER_THREAD = 2**17
+# With threads that wait in a loop: beside other programs these cost ten times what they save.
+_CELLS_PER_SPINNING_THREAD = 2**20
+# Libraries that bring OpenMP with them.
+_WITH_OPENMP = ("sklearn.utils", "xgboost", "lightgbm")
 # Limits that users and schedulers (Slurm, Grid Engine, PBS) give.
 _LIMITS = ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "SLURM_CPUS_PER_TASK", "NSLOTS", "NCPUS")
 # With any of these, the user has said how threads wait.
@@ -31,7 +38,7 @@ _WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY")
 
 def available_threads() -> int:
     """Cores that this process may use: by affinity, container, scheduler and environment."""
-    limits = [joblib.cpu_count()]
+    limits = [int(joblib.cpu_count())]
     for name in _LIMITS:
         # OMP_NUM_THREADS may list numbers for nested levels.
         first = os.environ.get(name, "").partition(",")[0].strip()
@@ -53,7 +60,8 @@ def default_threads(n_rows: int, n_columns: int) -> int:
     >>> default_threads(1000, 10)
     1
     """
-    return max(1, min(available_threads(), n_rows * n_columns // _CELLS_PER_THREAD))
+    cells_per_thread = _CELLS_PER_THREAD if _IS_PASSIVE else _CELLS_PER_SPINNING_THREAD
+    return max(1, min(available_threads(), n_rows * n_columns // cells_per_thread))
 
 
 @contextmanager
@@ -71,3 +79,17 @@ def passive_wait() -> Iterator[None]:
         yield
     finally:
         os.environ.pop("OMP_WAIT_POLICY", None)
+
+
+def _is_passive() -> bool:
+    """Whether OpenMP, loaded now or before, lets threads sleep while they wait."""
+    if any(name in os.environ for name in _WAITING):
+        # The user's choice, whatever it is.
+        return os.environ.get("OMP_WAIT_POLICY", "PASSIVE").upper() == "PASSIVE"
+    return not any(name in sys.modules for name in _WITH_OPENMP)
+
+
+_IS_PASSIVE = _is_passive()
+# Wheels of scikit-learn and XGBoost share one copy of OpenMP, and scikit-learn's is loaded first.
+with passive_wait():
+    importlib.import_module("sklearn.utils")

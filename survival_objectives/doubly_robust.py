@@ -90,7 +90,10 @@ class PersonNodes:
 
 
 def person_nodes(target: SurvivalTarget, axis: TimeAxis, last: float, n_nodes: int) -> PersonNodes:
-    """Nodes that divide everybody's time until exit into parts in which equally many people leave.
+    """Nodes that are dense where many people leave, and nowhere far apart.
+
+    They divide the time of a person until exit into equal parts of a scale that is half the share
+    of the people who have left and half time itself.
 
     Parameters
     ----------
@@ -102,12 +105,13 @@ def person_nodes(target: SurvivalTarget, axis: TimeAxis, last: float, n_nodes: i
     n_nodes : int
         Nodes per person.
     """
-    exits = np.sort(np.minimum(target.duration, last))
-    share = np.arange(1, len(exits) + 1) / len(exits)
     end = np.minimum(target.duration, last)
-    known = np.searchsorted(exits, end, side="right") / len(exits)
-    wanted = known[:, None] * (np.arange(1, n_nodes + 1) / n_nodes)
-    times = np.interp(wanted, np.append(0.0, share), np.append(0.0, exits))
+    exits = np.sort(end)
+    share = np.arange(len(exits) + 1) / len(exits)
+    scale = share + np.append(0.0, exits) / last
+    own = share[np.searchsorted(exits, end, side="left")] + end / last
+    wanted = own[:, None] * (np.arange(1, n_nodes + 1) / n_nodes)
+    times = np.interp(wanted, scale, np.append(0.0, exits))
     times = np.minimum(times, end[:, None])
     times[:, -1] = end
     return PersonNodes(times, axis)

@@ -36,8 +36,9 @@ from survival_objectives._model import files
 from survival_objectives._model.checks import warn_if_constant, warn_if_floored
 from survival_objectives._model.fitted import FittedModel, MarginalCensoring
 from survival_objectives._model.mixture import HazardMixture
-from survival_objectives._parameters import METHODS, by_method
+from survival_objectives._parameters import HAZARDS, METHODS, by_method
 from survival_objectives.censoring import CensoringModel
+from survival_objectives.completion import CompletionModel
 from survival_objectives.horizon_view import view_at
 from survival_objectives.limits import check_limits
 from survival_objectives.metrics import integrated_brier_score
@@ -116,6 +117,13 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         - "auto": "hazards". Where these cannot be trained (``monotone=False``, a warm start without
           an integer ``random_state``, people who take turns in external memory), "imputed" where
           more than two thirds are censored, else "boosted". ``censoring_reason_`` says why.
+    completion : "hazards" or CompletionModel, optional
+        Completes censored people by a model of the incidences: at horizons after their exit they
+        have distributions over the states as targets (equation (46)), and nobody needs a censoring
+        weight. "hazards": mixtures of hazards that are cross-fitted on two halves of the people. Or
+        any object with ``predict_cumulative_incidence(X, times)``, such as another fitted
+        SurvivalBoost, or a Cox model behind `survival_objectives.completion.SurvivalCompletion`,
+        fitted to other people.
     monotone : bool, default=True
         Whether survival never rises and no incidence ever falls in time.
     time_smoothing : float, default=0.03
@@ -231,6 +239,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         horizon_sampler: str | HorizonSampler = "mixture",
         refresh_every: int | None = None,
         censoring: str | CensoringModel = "auto",
+        completion: str | CompletionModel | None = None,
         monotone: bool = True,
         time_smoothing: float = 0.03,
         early_stopping_rounds: int | None = None,
@@ -257,6 +266,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         self.horizon_sampler = horizon_sampler
         self.refresh_every = refresh_every
         self.censoring = censoring
+        self.completion = completion
         self.monotone = monotone
         self.time_smoothing = time_smoothing
         self.early_stopping_rounds = early_stopping_rounds
@@ -330,7 +340,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         is_warm_start = bool(self.warm_start) and self.__sklearn_is_fitted__()
         if is_warm_start:
             self._check_warm_start()
-        keep_given = not isinstance(self.censoring, str)
+        keep_given = bool(self.own_models())
         people = Cohort.checked(
             X,
             y,
@@ -368,6 +378,11 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         self._set_model(model.with_frame(event_names=event_names).with_record(n_events=counts))
         self._warn_about_model(people.features)
         return self
+
+    def own_models(self) -> list[str]:
+        """Names of the parameters that ask for models of people as they were passed to ``fit``."""
+        names = [] if isinstance(self.censoring, str) else ["censoring"]
+        return names if self.completion is None else [*names, "completion"]
 
     def _own_parameters(self) -> dict[str, Any]:
         """Parameters of this class, without those of a child."""
@@ -447,6 +462,8 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         check_fraction(self.min_censoring_survival, "min_censoring_survival", zero=False)
         if not isinstance(self.censoring, CensoringModel):
             check_choice(self.censoring, "censoring", ("auto", *METHODS))
+        if isinstance(self.completion, str):
+            check_choice(self.completion, "completion", (HAZARDS,))
         TimeStacker(self.n_horizons, self.horizon_sampler, horizon_max=self.horizon_max)
         for name, types, wanted in (
             ("monotone", (bool, np.bool_), "True or False"),

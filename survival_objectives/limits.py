@@ -38,7 +38,7 @@ def check_limits(model: Any, *, max_depth: int) -> None:
     """
     for name, (low, high) in {**_LIMITS, "max_depth": (1, max_depth)}.items():
         value = getattr(model, name)
-        if isinstance(value, numbers.Real) and not low <= value <= high:
+        if isinstance(value, numbers.Real) and not low <= float(value) <= high:
             msg = f"`{name}` must be from {low:g} to {high:g}; got {value!r}."
             raise ValueError(msg)
     _check_threads(model.n_jobs)

@@ -141,15 +141,13 @@ class TrainingProblem(ABC):
             data.axis,
             tail,
         )
-        longest = float(data.rounded.duration.max())
         self._calibration = CurveCalibration(
             data.features,
             data.target,
             data.weight,
             self._reader,
             self._monotone,
-            data.last,
-            longest if horizon_max is None else min(data.last, longest),
+            *data.curve_ends(horizon_max),
         )
 
     def _is_monotone(self, monotone: bool | None) -> bool:
@@ -291,7 +289,8 @@ class TrainingProblem(ABC):
         """
         times = check_times(times)
         if calibrated:
-            return self.predictor(model).predict_cumulative_incidence(X, times)
+            predictor: IncidencePredictor = self.predictor(model)
+            return predictor.predict_cumulative_incidence(X, times)
         self._check_model(model)
         features = check_features(X, like=self._reader.schema)
         curves = self._reader.cumulative_incidence(
@@ -400,20 +399,20 @@ class TrainingProblem(ABC):
         """Whether targets are distributions over the states, not labels."""
         return self.target.ndim == 2
 
-    def _new_alternation(self, doubly_robust: bool | None = None) -> Alternation:
-        """The feedback loop of one training, which starts from the initial weights.
-
-        ``doubly_robust`` is what the user asked `refresh` for; None is what the rows are for.
-        """
+    def _check_refresh(self, doubly_robust: bool | None) -> None:
+        """Refuse a `refresh` that the rows are not for; None is what they are for."""
         is_doubly_robust = isinstance(self._data.scheme, DoublyRobustRows)
-        if doubly_robust is not None and doubly_robust != is_doubly_robust:
+        if doubly_robust is not None and bool(doubly_robust) != is_doubly_robust:
             msg = (
                 f"`refresh(doubly_robust={doubly_robust})` needs an objective that was constructed "
-                f"with `doubly_robust={doubly_robust}`: its training rows "
-                f"{'leave out' if doubly_robust else 'include'} people who were censored before "
+                f"with `doubly_robust={doubly_robust}`: the training rows of this one "
+                f"{'include' if is_doubly_robust else 'leave out'} people who were censored before "
                 "the horizon."
             )
             raise ValueError(msg)
+
+    def _new_alternation(self) -> Alternation:
+        """The feedback loop of one training, which starts from the initial weights."""
         data = self._data
         alternation = Alternation(
             data.scheme,

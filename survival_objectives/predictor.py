@@ -188,7 +188,8 @@ def _plain_curves(curves: CalibratedCurves) -> dict[str, Any]:
         "hazard": shape.hazard.tolist(),
         "block": shape.block.tolist(),
         "factor": shape.factor.tolist(),
-        "trained_until": shape.trained_until,
+        # The knot that training reached: the latest horizon itself may be a person's own time.
+        "trained_until": float(shape.knots[shape.knots <= shape.trained_until].max(initial=-1.0)),
     }
 
 

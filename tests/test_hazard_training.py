@@ -15,6 +15,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives._fit import hazard_people, hazard_problem
+from survival_objectives._fit.engine import TreeSettings, engine
 from survival_objectives._fit.hazard_mixture import HazardSettings, HazardTraining
 from survival_objectives._fit.hazard_people import (
     HazardPeople,
@@ -143,6 +144,7 @@ class Workers:
 
     def reduction(self, rank: int) -> Any:
         return SimpleNamespace(
+            is_shared=True,
             sum=partial(self._sum, rank),
             population=Population,
             stream=lambda generator: generator if rank == 0 else generator.spawn(rank)[-1],
@@ -185,16 +187,13 @@ def trained(
     return training.mixture(), training
 
 
-def xgboost_booster(people: HazardPeople) -> Any:
+def xgboost_booster(people: HazardPeople, **engine_params: Any) -> Any:
     pytest.importorskip("xgboost")
-    from survival_objectives.adapters._boosting import TreeSettings
-
-    from survival_objectives.adapters._boosting_xgboost import Booster
-
     schema = next(iter(people.batches))[1]
+    params = {"max_bin": 64, **engine_params}
     return partial(
-        Booster,
-        TreeSettings(schema, 2, 0.15, 3, 5.0, 1.0, 1.0, 1, False, 0, 1, {"max_bin": 64}),
+        engine("xgboost").new_booster,
+        TreeSettings(schema, 2, 0.15, 3, 5.0, 1.0, 1.0, 1, False, 0, 1, params),
     )
 
 
@@ -467,6 +466,18 @@ def test_resumed_mixtures_are_the_same(
             assert_array_equal(one, other)
         assert training.history == whole.history
         assert len(later) == len(states) - number - 1
+
+
+def test_resumed_mixtures_are_the_same_though_trees_see_drawn_columns() -> None:
+    people = simulated(400)
+    values = next(iter(people.batches))[1].values
+    booster = xgboost_booster(people, colsample_bytree=0.5, subsample=0.7)
+    states: list[HazardState] = []
+    options: dict[str, Any] = {"booster": booster, "checkpoint_every": 20}
+    whole, _ = trained(people, on_checkpoint=states.append, **options)
+    for state in (states[0], states[-2]):
+        resumed, _ = trained(people, state=state, on_checkpoint=lambda _: None, **options)
+        assert_array_equal(resumed.incidence(values), whole.incidence(values))
 
 
 def test_warm_start_keeps_trees_and_adds_rounds() -> None:

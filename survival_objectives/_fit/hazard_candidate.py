@@ -33,7 +33,6 @@ __all__ = ["Candidate", "HeldOutLoss", "TrainingLog"]
 
 FloatArray = npt.NDArray[np.float64]
 
-_ROUNDS_PER_LOOK = 10
 # Rounds go on while two looks gain this share of what all rounds have gained, or this much.
 _LEAST_GAIN_SHARE, _LEAST_GAIN = 0.01, 1.0
 # The same where one part of many people is held out: their gains are less noisy.
@@ -61,6 +60,10 @@ class TrainingLog:
         Where the training stands; trees are known only where there are checkpoints.
     on_checkpoint, progress : callable or None
         As in `HazardTraining`.
+    checkpoint_every : int
+        Rounds between two checkpoints.
+    n_unsaved : int
+        Rounds since the last one.
     history : list of HeldOutLoss
     """
 
@@ -68,6 +71,8 @@ class TrainingLog:
     state: HazardState
     on_checkpoint: Callable[[HazardState], None] | None
     progress: Callable[[int, float], None] | None
+    checkpoint_every: int = 10
+    n_unsaved: int = 0
     history: list[HeldOutLoss] = field(default_factory=list)
 
     def looked(self, kind: str, n_rounds: int, n_more: int, gained: float) -> None:
@@ -82,9 +87,14 @@ class TrainingLog:
         """Whether states are handed over."""
         return self.on_checkpoint is not None
 
+    def advance(self, n_rounds: int) -> bool:
+        """Count rounds; returns whether a checkpoint is due."""
+        self.n_unsaved += n_rounds
+        return self.has_checkpoints and self.n_unsaved >= self.checkpoint_every
+
     def checkpoint(self, kind: str, **changes: object) -> None:
         """Hand over the state after a kind of member has gone on."""
-        self.state = self.state.updated(kind, **changes)
+        self.state, self.n_unsaved = self.state.updated(kind, **changes), 0
         if self.on_checkpoint is not None:
             self.on_checkpoint(self.state)
 
@@ -180,7 +190,7 @@ class Candidate:
             person, position = np.unique(rows.person, return_inverse=True)
             values = self._people.features(person).values[position]
             margin += hazard.trees.row_margin(
-                values, rows.interval, ask_engine=not problem.reduction.is_shared
+                values, rows.interval.astype(np.int64), ask_engine=not problem.reduction.is_shared
             )
         return time_corrections(margin, rows, self._people.n_intervals, problem.reduction)
 
@@ -211,12 +221,16 @@ class Candidate:
         if known:
             booster.restore(known)
         # Rounds in one go are not in every engine the same as rounds in steps.
-        step = _ROUNDS_PER_LOOK if log.has_checkpoints or known else self.n_rounds
+        step = self._problem.rounds_per_look if log.has_checkpoints or known else self.n_rounds
         while booster.n_rounds < self.n_rounds:
             n_more = min(step, self.n_rounds - booster.n_rounds)
             booster.boost(key, rows.target, rows.weight, n_more)
-            if log.has_checkpoints:
-                log.checkpoint(self.kind, refit=booster.state())
+            if log.advance(n_more):
+                state = booster.state()
+                log.checkpoint(self.kind, refit=state)
+                # An engine may have a state that its trees do not show, such as draws of columns:
+                # like a resumed training, this one continues from the trees alone.
+                booster.restore(state)
 
     # --------------------------------------------------------------------------------------- trees
     def boost(self, n_rounds: int) -> None:
@@ -227,17 +241,16 @@ class Candidate:
         boosters = self._boosters or []
         n_rounds = min(n_rounds, problem.n_rounds)
         while self.rounds[-1] < n_rounds and not self._is_flat():
-            n_more = min(_ROUNDS_PER_LOOK, n_rounds - self.rounds[-1])
+            n_more = min(problem.rounds_per_look, n_rounds - self.rounds[-1])
             for booster, key, rows in zip(boosters, self._keys, problem.kept, strict=True):
                 booster.boost(key, rows.target, rows.weight, n_more)
             self._look(self.rounds[-1] + n_more, n_more)
-            if log.has_checkpoints:
-                log.checkpoint(
-                    self.kind,
-                    rounds=tuple(self.rounds),
-                    gained=tuple(self.gained),
-                    trees=tuple(booster.state() for booster in boosters),
-                )
+            if log.advance(n_more):
+                trees = tuple(booster.state() for booster in boosters)
+                looks = {"rounds": tuple(self.rounds), "gained": tuple(self.gained)}
+                log.checkpoint(self.kind, trees=trees, **looks)
+                for booster, state in zip(boosters, trees, strict=True):
+                    booster.restore(state)
 
     def _begin(self) -> None:
         """Boosters with their rows, where they start or where a checkpoint left them."""

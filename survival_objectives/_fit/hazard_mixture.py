@@ -43,7 +43,10 @@ class HazardTraining:
     state : HazardState, optional
         Where to go on, with the same people, settings and seed. Boosters need ``restore``.
     on_checkpoint : callable, optional
-        Gets a `HazardState` after each look at the held-out people. Boosters need ``state``.
+        Gets a `HazardState` every so often, in all processes. Boosters need ``state`` and
+        ``restore``.
+    checkpoint_every : int, default=10
+        Rounds between two states, at least those between two looks at the held-out people.
     previous : Mixture, optional
         A mixture whose trees are boosted further, to ``n_rounds`` in all. Its linear parts are
         kept. The generator must be that of the previous training, with the same people: with
@@ -68,13 +71,18 @@ class HazardTraining:
         judges: HazardPeople | None = None,
         state: HazardState | None = None,
         on_checkpoint: Callable[[HazardState], None] | None = None,
+        checkpoint_every: int = 10,
         previous: Mixture | None = None,
         progress: Callable[[int, float], None] | None = None,
     ) -> None:
         self.problem = HazardProblem(people, settings, generator, reduction, judges)
         self._new_booster, self._previous = new_booster, previous
         self._log = TrainingLog(
-            self.problem.held_weight, state or HazardState(), on_checkpoint, progress
+            self.problem.held_weight,
+            state or HazardState(),
+            on_checkpoint,
+            progress,
+            checkpoint_every,
         )
         self.history = self._log.history
         if previous is not None and previous.n_folds != self.problem.n_folds:

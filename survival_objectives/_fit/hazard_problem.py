@@ -43,6 +43,8 @@ _LINEAR_PEOPLE = 100_000
 # Rows on which levels are calibrated where one part is held out.
 _CALIBRATION_ROWS = 2**18
 
+_ROUNDS_PER_LOOK = 10
+
 
 @dataclass(frozen=True)
 class HazardSettings:
@@ -60,7 +62,9 @@ class HazardSettings:
         Whether there is a linear part.
     patience : int, optional
         Stop where the best round is so many rounds ago. Default: stop where two looks at the
-        held-out people, 10 rounds apart, gain next to nothing.
+        held-out people gain next to nothing.
+    rounds_per_call : int, default=1
+        Fewest rounds between two looks above 50 000 people, for engines whose calls cost much.
     """
 
     n_rounds: int | None
@@ -68,6 +72,7 @@ class HazardSettings:
     rows_per_person: int | str | None
     linear: bool
     patience: int | None = None
+    rounds_per_call: int = 1
 
 
 class HazardProblem:
@@ -98,6 +103,8 @@ class HazardProblem:
         Folds that are held out in turn; 0 where one part is held out once.
     n_rounds : int
         Most rounds of boosting.
+    rounds_per_look : int
+        Rounds between two looks at the held-out people.
     rows : RiskRows
         Of everybody.
     held, kept : lists of RiskRows
@@ -136,6 +143,10 @@ class HazardProblem:
         settings, reduction = self.settings, self.reduction
         n_people = float(reduction.sum(people.n_samples))
         self.n_rounds = settings.n_rounds or most_rounds(n_people)
+        is_large = n_people > CROSS_FITTED_PEOPLE
+        self.rounds_per_look = max(
+            _ROUNDS_PER_LOOK, settings.rounds_per_call if is_large else _ROUNDS_PER_LOOK
+        )
         budget = RowBudget.of(n_people, settings.rows_per_person)
         chosen = budget.chosen(people.n_samples, stream)
         if chosen is not None:

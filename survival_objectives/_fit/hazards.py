@@ -14,7 +14,7 @@ from survival_objectives._fit.checkpoint import Checkpoints, RoundRecord
 from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, Outcomes
 from survival_objectives._fit.engine import Engine
 from survival_objectives._fit.hazard_mixture import HazardSettings, HazardTraining
-from survival_objectives._fit.hazard_people import HazardPeople, InMemory
+from survival_objectives._fit.hazard_people import HazardPeople, InMemory, most_rounds
 from survival_objectives._fit.hazard_state import HazardState
 from survival_objectives._fit.population import LocalReduction, Population, Reduction
 from survival_objectives._fit.progress import Progress
@@ -25,11 +25,14 @@ from survival_objectives._parameters import HAZARDS, by_method
 from survival_objectives._progress import progress_hook
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = ["HazardsTraining"]
+__all__ = ["BEYOND_FOLLOW_UP", "HazardsTraining"]
 
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 
+#: Share of the follow-up for which the hazards of the last interval go on after it: other people
+#: may be followed a little longer than those of the training, and have events then.
+BEYOND_FOLLOW_UP = 0.1
 # Intervals of time with about equally many events.
 _N_INTERVALS = 31
 # People of the training on whom importances of features are taken.
@@ -90,16 +93,18 @@ class HazardsTraining:
             self.engine, frame.schema, frame.n_causes, HAZARDS, frame.parameters, seed
         )
         # Two kinds of trees are boosted, each until the held-out people gain nothing more.
-        n_rounds = (1 + bool(given["linear"])) * given["n_estimators"]
+        most = frame.parameters["n_estimators"] or most_rounds(population.n_samples)
+        n_rounds = (1 + bool(given["linear"])) * most
         with Progress(n_rounds, "held-out loss") as progress:
             training = HazardTraining(
                 _on_axis(frame, batches, batches.outcomes(), curves.knots),
                 HazardSettings(
-                    given["n_estimators"],
+                    most,
                     given["n_folds"],
                     given["rows_per_person"],
                     bool(given["linear"]),
                     given["early_stopping_rounds"],
+                    self.engine.rounds_per_call,
                 ),
                 self.generator,
                 partial(self.engine.new_booster, trees),
@@ -110,6 +115,7 @@ class HazardsTraining:
                 previous=None if previous is None else previous.mixture,
                 state=self.checkpoints.hazard_state(),
                 on_checkpoint=self._checkpoint_writer(),
+                checkpoint_every=self.checkpoints.every or 1,
                 progress=progress.advance if given["verbose"] else progress_hook(n_rounds),
             )
             mixture = training.mixture()
@@ -131,19 +137,14 @@ class HazardsTraining:
         )
 
     def _checkpoint_writer(self) -> Callable[[HazardState], None] | None:
-        """Writes a state once enough rounds have passed since the last one."""
-        write, every = self.checkpoints.write, self.checkpoints.every
-        if write is None or every is None:
+        """Takes states; on a cluster all processes make them, and one writes."""
+        if self.checkpoints.every is None:
             return None
-        written = self.checkpoints.hazard_state() or HazardState()
 
-        def write_in_time(state: HazardState) -> None:
-            nonlocal written
-            if state.n_rounds - written.n_rounds >= every:
-                write(state)
-                written = state
+        def nothing(_: HazardState) -> None:
+            pass
 
-        return write_in_time
+        return self.checkpoints.write or nothing
 
     @staticmethod
     def _some_values(batches: Batches) -> Float32Array:

@@ -44,7 +44,12 @@ _EVEN_STEPS, _DOUBLING_STEPS = 64, 96
 
 
 def planned_frame(
-    population: Population, engine: str, schema: Features, parameters: Mapping[str, Any]
+    population: Population,
+    engine: str,
+    schema: Features,
+    parameters: Mapping[str, Any],
+    *,
+    beyond: float = 0.0,
 ) -> ModelFrame:
     """What is known of a model before it is trained.
 
@@ -59,11 +64,13 @@ def planned_frame(
         Columns, without people.
     parameters : mapping
         Those of the estimator.
+    beyond : float, default=0.0
+        Share of the follow-up for which curves go on after it, unless it has one end for many.
     """
     horizon_max = parameters["horizon_max"]
     t_max = _latest_horizon(population.target, horizon_max)
     if horizon_max is None:
-        t_max = rounded_horizon(t_max, population)
+        t_max = rounded_horizon(t_max, population, beyond=beyond)
     # Hardly anybody is followed for longer than this.
     last = float(rounded_up(population.quantile(BULK_QUANTILE)))
     is_given = horizon_max is not None or last == 0

@@ -17,11 +17,11 @@ from survival_objectives._fit.row_schemes import (
     DoublyRobustRows,
     RowScheme,
     WeightedRows,
-    completing_incidence,
 )
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring, time_feature
 from survival_objectives.completion import (
     check_completion_model,
+    completing_incidence,
     cross_fitted_hazards,
     labelled_rows,
 )
@@ -34,7 +34,7 @@ from survival_objectives.stacking import (
     event_role,
     latest_weighted_horizon,
 )
-from survival_objectives.time_axis import TimeAxis, event_unit
+from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
 from survival_objectives.validation import (
     SurvivalTarget,
     check_choice,
@@ -273,6 +273,17 @@ class ProblemRows:
             target = replace(target, event=target.event[people], duration=target.duration[people])
             weight = None if weight is None else weight[people]
         return KaplanMeierCensoring().fit(target, sample_weight=weight)
+
+    def curve_ends(self, horizon_max: float | None) -> tuple[float, float]:
+        """Until when curves follow the trees, and where they end.
+
+        The longest duration is rounded up: curves are saved, and it is the outcome of a person.
+        """
+        longest = float(self.rounded.duration.max())
+        if horizon_max is not None and self.last < longest:
+            return self.last, self.last
+        end = float(rounded_up(longest))
+        return (self.last if self.last < longest else end), end
 
     # ---------------------------------------------------------------------------- folds, held out
     @cached_property

@@ -7,7 +7,6 @@ makes of them. `WeightedRows` leaves censored people out and weighs the others (
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,6 @@ import numpy.typing as npt
 
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring, time_feature
 from survival_objectives.completion import (
-    CrossFittedCompletion,
     Incidence,
     completed_targets,
     lost_states,
@@ -45,7 +43,6 @@ __all__ = [
     "RowScheme",
     "RowTargets",
     "WeightedRows",
-    "completing_incidence",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -301,14 +298,6 @@ class CompletedRows(_AllRows):
         self.initial = RowTargets(completed_targets(target, self.rows, *states), self.row_weight)
 
 
-def completing_incidence(model: Any, X: Any, *, in_training: bool) -> Incidence:
-    """Curves of people by their positions in ``X``; cross-fitted for those of training."""
-    if in_training and isinstance(model, CrossFittedCompletion):
-        return lambda people, times: model.of_training_people(people, take_rows(X, people), times)
-    predict: Callable[..., npt.ArrayLike] = model.predict_cumulative_incidence
-    return lambda people, times: predict(take_rows(X, people), times)
-
-
 class DoublyRobustRows(_AllRows):
     """Rows of all people with targets (47) from the second refresh on.
 
@@ -354,7 +343,8 @@ class DoublyRobustRows(_AllRows):
 
     def event_free_at_exit(self, states: FloatArray, censorings: TrainingRows) -> FloatArray:
         """S of the censored people at their exit, from the states at the event probes."""
-        return self._by_person(states[:, 0])[censorings.leaver, -1]
+        at_exit: FloatArray = self._by_person(states[:, 0])[censorings.leaver, -1]
+        return at_exit
 
     def refreshed(
         self,
@@ -393,7 +383,8 @@ class DoublyRobustRows(_AllRows):
         return Refreshed(targets, inverse * self.row_weight, n_floored)
 
     def _by_person(self, values: FloatArray) -> FloatArray:
-        return values.reshape(*self._nodes.times.shape, *values.shape[1:])
+        by_person: FloatArray = values.reshape(*self._nodes.times.shape, *values.shape[1:])
+        return by_person
 
 
 RowScheme = WeightedRows | CompletedRows | DoublyRobustRows

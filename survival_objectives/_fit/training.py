@@ -11,7 +11,7 @@ import numpy as np
 from survival_objectives._fit.checkpoint import Checkpoints
 from survival_objectives._fit.cohort import Batches, Cohort
 from survival_objectives._fit.engine import Engine
-from survival_objectives._fit.hazards import HazardsTraining
+from survival_objectives._fit.hazards import BEYOND_FOLLOW_UP, HazardsTraining
 from survival_objectives._fit.plan import planned_frame
 from survival_objectives._fit.population import LocalReduction, Population, Reduction
 from survival_objectives._fit.stacked import StackedTraining
@@ -90,7 +90,7 @@ class Training:
         if method == HAZARDS:
             assert previous is None or isinstance(previous, HazardMixture)
             return HazardsTraining(
-                self._frame(population, batches),
+                self._frame(population, batches, beyond=BEYOND_FOLLOW_UP),
                 reason,
                 self.engine,
                 self.generator,
@@ -118,9 +118,11 @@ class Training:
         outcomes = batches.outcomes()
         return self.reduction.population(outcomes.target, outcomes.weight)
 
-    def _frame(self, population: Population, batches: Batches) -> ModelFrame:
+    def _frame(self, population: Population, batches: Batches, beyond: float = 0.0) -> ModelFrame:
         if self.previous is None:
-            return planned_frame(population, self.engine.name, batches.schema, self.parameters)
+            return planned_frame(
+                population, self.engine.name, batches.schema, self.parameters, beyond=beyond
+            )
         frame = self.previous.frame
         check_same_time_unit(population, frame.median_duration)
         return replace(frame, parameters=snapshot(self.parameters))

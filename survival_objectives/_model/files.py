@@ -30,7 +30,7 @@ from survival_objectives._model.curves import CurveShape, KnotCurves, StepCurves
 from survival_objectives._model.fitted import FittedModel, ModelFrame, StackedModel, TrainingRecord
 from survival_objectives._model.mixture import HazardMixture
 from survival_objectives._model.windows import WindowCurves
-from survival_objectives._parameters import GIVEN, HAZARDS, METHODS
+from survival_objectives._parameters import COMPLETED, GIVEN, HAZARDS, METHODS
 from survival_objectives._version import __version__
 from survival_objectives.marginal import StepFunction
 from survival_objectives.time_axis import TimeAxis
@@ -156,7 +156,7 @@ def _check_content(content: dict[str, Any]) -> None:
         if content["median_duration"] is not None:
             _finite(content["median_duration"], "median_duration", 0.0)
     check_choice(content["engine"], "engine", tuple(ENGINES))
-    check_choice(content["censoring_method"], "censoring_method", (*METHODS, GIVEN))
+    check_choice(content["censoring_method"], "censoring_method", (*METHODS, COMPLETED, GIVEN))
     event_ids = _list(content["event_ids"], "event_ids", lambda value: _whole(value, "a label", 0))
     if event_ids[:1] != [0] or len(event_ids) < 2 or not _is_increasing(event_ids):
         msg = f"event_ids are {event_ids}, not 0 and increasing labels"

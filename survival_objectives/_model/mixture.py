@@ -137,7 +137,8 @@ class HazardTrees(EngineTrees):
         margins = self.shap_values(rows).swapaxes(0, 1)
         found = against_event_free(margins, reference=self.reference)
         by_step = found.reshape(len(omega), n_people, len(first), -1)
-        return np.einsum("knsc,ks->nkc", by_step, weight)
+        total: FloatArray = np.einsum("knsc,ks->nkc", by_step, weight)
+        return total
 
 
 @dataclass(frozen=True)

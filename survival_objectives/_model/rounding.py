@@ -23,11 +23,12 @@ def two_digits(time: float) -> float:
     return float(f"{time:.1e}")
 
 
-def rounded_horizon(t_max: float, everybody: Population) -> float:
-    """A latest horizon that is nobody's exact time, at or shortly after ``t_max``.
+def rounded_horizon(t_max: float, everybody: Population, *, beyond: float = 0.0) -> float:
+    """A latest horizon that is no single person's exact time, at or after ``t_max``.
 
-    A time that five or more people share stays, such as the end of a study. Others are rounded up
-    to two significant digits or, where that would be after the end of follow-up, to three.
+    A time that five or more people share stays, such as the end of a study. Others are raised by
+    the share ``beyond`` and rounded up to two significant digits or, where that would be after the
+    end of follow-up and nothing is to be beyond it, to three.
     """
     duration, count = everybody.target.duration, everybody.count
     n_sharing = duration == t_max if count is None else count[duration == t_max]
@@ -38,8 +39,8 @@ def rounded_horizon(t_max: float, everybody: Population) -> float:
         n_needed = max(n_needed, 4 * everybody.n_samples / n_times)
     if n_sharing.sum() >= n_needed:
         return t_max
-    rounded = _rounded_up(t_max, 2)
-    return rounded if rounded <= duration.max() else _rounded_up(t_max, 3)
+    rounded = _rounded_up((1 + beyond) * t_max, 2)
+    return rounded if beyond or rounded <= duration.max() else _rounded_up(t_max, 3)
 
 
 def _rounded_up(time: float, n_digits: int) -> float:

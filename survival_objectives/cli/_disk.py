@@ -22,8 +22,8 @@ IntArray = npt.NDArray[np.int64]
 GIB = 2**30
 # People who are looked at and assessed in memory.
 SAMPLE = 200_000
-# Peak of reading, training and assessment per person, and per cell: measured on 10^6 x 13.
-_PERSON_BYTES, _CELL_BYTES = 800, 120
+# Peak of reading, training and assessment per person, and per cell: 3.5 kB on 300 000 x 13.
+_PERSON_BYTES, _CELL_BYTES = 1_500, 160
 # The share of the memory that is free which a command may take.
 _SHARE = 0.7
 _BATCH = 100_000

@@ -61,11 +61,11 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         console.warn(leak)
 
     name, model = untrained(engine, options)
-    _say_plan(plan, model, data, options, console)
+    expected = _say_plan(plan, model, data, options, console)
     tuned: dict[str, Any] = {}
     cost = None
     if data.batches is None:
-        fitted, tuned, cost = trained(model, data.X, data.y, console)
+        fitted, tuned, cost = trained(model, data.X, data.y, console, expected)
         if options.budget is not None:
             plan = plan.within(options.budget, cost, n_cores(options.threads))
     else:
@@ -151,8 +151,11 @@ def _engine(options: argparse.Namespace, large: LargeFile | None) -> str:
 
 def _say_plan(
     plan: Plan, model: Any, data: _Data, options: argparse.Namespace, console: Console
-) -> None:
-    """Say what is going to be done and, where it takes minutes, how many."""
+) -> float | None:
+    """Say what is going to be done and, where it takes minutes, how many.
+
+    Returns the seconds of the training, None where it is soon over.
+    """
     how = f"within {options.budget:g} minutes" if options.budget is not None else str(plan)
     text = f"plan: train on {data.n_people} people, then assess ({how})"
     cost = expected_cost(model, data.X, data.y)
@@ -161,6 +164,7 @@ def _say_plan(
         later = 60 * options.budget if options.budget is not None else plan.seconds(cost, jobs)
         text += f": about {in_words(cost.clock + later)} in all"
     console.progress(f"{text}; --budget, --cv and --test-size change it")
+    return None if cost is None else cost.clock
 
 
 # ---------------------------------------------------------------------------------------- reading

@@ -21,7 +21,7 @@ _MOST_TRAINED = 500_000
 # The least that a budget leaves to train on.
 _FEWEST_TRAINED = 10_000
 #: Time of a training grows with the number of people to about this power.
-GROWTH = 0.9
+GROWTH = 0.75
 # Processes take seconds to start, and baselines to fit: seconds per fold.
 _START, _BASELINES = 4.0, 3.0
 # Below so many seconds processes are not worth their start.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from survival_objectives._progress import progress_to
-from survival_objectives.cli._console import Console, in_words
+from survival_objectives.cli._console import Bar, Console, in_words
 from survival_objectives.cli._plan import GROWTH, Cost, Plan, n_cores
 from survival_objectives.cli._tuning import TunedSurvivalBoost
 from survival_objectives.estimator import SurvivalBoost
@@ -27,8 +28,10 @@ __all__ = [
 ]
 
 # Of so many people or more, a training of a few tells how long that of all takes.
-_FEWEST_TO_PROBE = 20_000
+_FEWEST_TO_PROBE = 5_000
 _N_PROBED = 2_000
+# The share at which a bar waits for a training that takes longer than expected.
+_LAST_SHARE = 0.95
 
 
 def untrained(engine: str, options: argparse.Namespace) -> tuple[str, Any]:
@@ -66,14 +69,37 @@ def expected_cost(model: Any, X: pd.DataFrame, y: pd.DataFrame) -> Cost | None:
     return Cost((time.monotonic() - clock) * many, (time.process_time() - cpu) * many)
 
 
+def _share_shown(bar: Bar, seconds: float | None) -> Callable[[float], None]:
+    """A listener that shows how far one training has come.
+
+    A training that ends when held-out people say so reports the share of the most rounds; where the
+    time that it will take is known, that share of it may be more.
+    """
+    begin = time.monotonic()
+
+    def show(share: float) -> None:
+        if seconds is not None:
+            share = max(share, min((time.monotonic() - begin) / seconds, _LAST_SHARE))
+        bar.at(share)
+
+    return show
+
+
 def trained(
-    model: Any, X: pd.DataFrame, y: pd.DataFrame, console: Console
+    model: Any,
+    X: pd.DataFrame,
+    y: pd.DataFrame,
+    console: Console,
+    expected: float | None = None,
 ) -> tuple[SurvivalBoost, dict[str, Any], Cost]:
-    """The model trained on everybody, what a search has chosen, and what it took."""
+    """The model trained on everybody, what a search has chosen, and what it took.
+
+    ``expected`` are the seconds that it will take, where they are known.
+    """
     label = "training on everybody"
     console.progress(label)
     clock, cpu = time.monotonic(), time.process_time()
-    with console.bar(label) as bar, progress_to(bar.at):
+    with console.bar(label) as bar, progress_to(_share_shown(bar, expected)):
         model.fit(X, y)
     cost = Cost(time.monotonic() - clock, time.process_time() - cpu)
     if not isinstance(model, TunedSurvivalBoost):
@@ -118,10 +144,11 @@ def assessed(
     """The assessment, or None where Ctrl-C ended it before a fold was complete."""
     from survival_objectives.assessment import assess
 
-    n_jobs = 1
+    n_jobs, seconds = 1, None
     if cost is not None:
         n_jobs = plan.n_jobs(cost, n_cores(options.threads))
-        console.progress(f"assessing: {plan}, about {in_words(plan.seconds(cost, n_jobs))}")
+        seconds = plan.seconds(cost, n_jobs)
+        console.progress(f"assessing: {plan}, about {in_words(seconds)}")
     else:
         console.progress(f"assessing: {plan}")
     if plan.n_splits is not None:
@@ -138,7 +165,11 @@ def assessed(
 
     with (
         console.bar("assessing", plan.n_fits, "fits") as bar,
-        progress_to(lambda share: bar.at(done + share)),
+        progress_to(
+            _share_shown(bar, seconds)
+            if plan.n_splits is None
+            else lambda share: bar.at(done + share)
+        ),
     ):
         return assess(
             model,

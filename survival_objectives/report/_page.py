@@ -576,6 +576,7 @@ def _how(study: Study) -> list[tuple[str, str]]:
     return [
         ("Engine", f"{model.engine_}, {count(model.n_estimators_)} rounds"),
         ("Censored people", _CENSORED.get(model.censoring_method_, _CENSORED_BY_OTHERS)),
+        ("Why so", model.censoring_reason_),
         ("Seed of the model", repr(model.random_state)),
         ("Assessment", held_out),
         *([("Seed of the folds", str(assessment.seed))] if assessment.seed is not None else []),

@@ -323,7 +323,7 @@ def test_a_killed_worker(client, data, halves, whole, tmp_path, rank):
     assert not busy(client)
 
     _, state = read_checkpoint(str(tmp_path))
-    assert state.n_chunks * 10 < 200
+    assert 0 < state.n_rounds < 2 * 200  # Of two kinds of trees.
     client.wait_for_workers(N_WORKERS, timeout=300)
     model.fit(*halves, resume=True)
     assert same_model(model.to_local(), whole.to_local(), data.X)
