@@ -35,7 +35,7 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.float64]
 
-#: Quantile of follow-up up to which evenly spaced horizons are placed.
+#: Quantile of the durations at which the default prediction times end.
 BULK_QUANTILE = 0.99
 
 # Steps of the marginal censoring curve that is stored with the model, which must not reveal when
