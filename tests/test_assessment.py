@@ -349,7 +349,7 @@ def test_data_that_cannot_be_split_is_refused(people):
         assess(FAST, people.X, y)
     y.loc[[1, 2, 3], "event"] = 1
     y.loc[9, "event"] = 4
-    with pytest.raises(ValueError, match=r"Cause 4 was seen once"):
+    with pytest.raises(ValueError, match=r"Cause 4 was observed once"):
         assess(FAST, people.X, y)
     with pytest.raises(ValueError, match=r"`X` has 499 rows but `y` has 500"):
         assess(FAST, people.X.iloc[1:], people.y)

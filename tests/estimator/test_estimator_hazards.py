@@ -376,7 +376,7 @@ def test_where_hazards_are_not_the_default(two_causes: Any) -> None:
     assert free.censoring_method_ == "boosted"
     assert "`monotone=False`" in free.censoring_reason_
     asked = small(censoring="imputed").fit(*two_causes)
-    assert "asked for" in asked.censoring_reason_
+    assert "Requested by" in asked.censoring_reason_
     with pytest.raises(ValueError, match="monotone=False"):
         small(monotone=False).fit(*two_causes)
     with pytest.raises(ValueError, match='Train with `censoring="hazards"`'):

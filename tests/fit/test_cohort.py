@@ -65,7 +65,7 @@ def test_weights_are_relative_and_times_are_aligned():
     [
         ((EVENT[:3], DURATION[:3]), None, "`X` has 4 rows but `y` has 3"),
         ((EVENT, DURATION), np.ones(3), "`sample_weight` has 3 values for 4 people"),
-        ((EVENT, DURATION), np.zeros(4), "are zero, so that nobody counts"),
+        ((EVENT, DURATION), np.zeros(4), "are zero: there are no people"),
         ((np.zeros(4), DURATION), None, "All 4 people are censored"),
     ],
 )
