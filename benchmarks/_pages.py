@@ -69,7 +69,8 @@ def _survival(table: pd.DataFrame, figures: Path, root: Path) -> str:
         "quartiles of the event times; MAE is of the median, MSE of the restricted mean. Events "
         "excluded are those of test people with a predicted probability below one in a million of "
         "the interval they fell into, a 32nd of the follow-up. D and X calibration, MAE and MSE "
-        "are read off curves at 200 quantiles of the event times. Contenders that ran before these "
+        "are read off curves at 200 quantiles of the event times; for D and X calibration, events "
+        "in whole days are put at random moments of their days. Contenders that ran before these "
         "were computed so have a dash. No default was chosen on these tables.",
         _picture(
             _figures.draw_survival(ok(table), figures / "survival.svg"),

@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 pytest.importorskip("psutil")
 pytest.importorskip("matplotlib")
 
-from benchmarks import _environments, _pages, _records, _report, _tables
+from benchmarks import _environments, _pages, _problems, _records, _report, _tables
 from benchmarks.__main__ import main
 from benchmarks._comparison import METRICS, compare, standard_error
 from benchmarks._contenders import CONTENDERS, contender
@@ -651,3 +651,14 @@ def test_metrics_of_an_older_scoring_are_left_out(tmp_path: Path) -> None:
         found = _tables.latest("survival", tmp_path).iloc[0]
         assert found["ibs"] == 0.2
         assert found["d_calibration_p"] == expected
+
+
+def test_ties_are_spread_over_their_day_and_other_times_stay() -> None:
+    y = pd.DataFrame({"event": [1, 1, 0, 2], "duration": [4.0, 4.0, 4.0, 7.0]})
+    spread = _problems._untied(y)["duration"]
+    assert spread[2] == 4
+    assert ((spread[[0, 1]] > 3) & (spread[[0, 1]] <= 4)).all()
+    assert 6 < spread[3] <= 7
+    assert spread.nunique() == 4
+    continuous = y.assign(duration=[4.5, 4.5, 4.0, 7.0])
+    assert _problems._untied(continuous) is continuous
