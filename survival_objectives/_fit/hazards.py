@@ -105,6 +105,7 @@ class HazardsTraining:
                     bool(given["linear"]),
                     given["early_stopping_rounds"],
                     self.engine.rounds_per_call,
+                    self.engine.most_rows,
                 ),
                 self.generator,
                 partial(self.engine.new_booster, trees),
