@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._fit.alternation import Alternation, TrainingThread
-from survival_objectives._fit.problem_rows import counted_target
-from survival_objectives._fit.row_schemes import Probes, RowTargets
+from survival_objectives._plugin.alternation import Alternation, TrainingThread
+from survival_objectives._plugin.problem_rows import counted_target
+from survival_objectives._plugin.schemes import Probes, RowTargets
 from survival_objectives.adapters._catboost_pool import pool_columns
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
