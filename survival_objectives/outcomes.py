@@ -132,8 +132,8 @@ def _censored_labels(found: list[str], censored: str | Sequence[str] | None) -> 
         if not meant:
             msg = (
                 f"`event` has the labels {found[:8]}, none of which means censored. Name the "
-                "labels of people without an observed event, as in `censored='alive'`; use `censored=[]` "
-                "if there are none."
+                "labels of people without an observed event, as in `censored='alive'`; use "
+                "`censored=[]` if there are none."
             )
             raise ValueError(msg)
         return meant

@@ -128,7 +128,7 @@ def test_what_is_a_number(read, cells, decimal, values):
         ("x, x\n1,2\n", "more than one column named 'x'"),
         ("x,y\n", "has a header but no rows"),
         ("\n\n", "is empty"),
-        (b"\0\1\2", "has a NUL byte on line 1, so it is damaged or no text file"),
+        (b"\0\1\2", "has a NUL byte on line 1, so it is damaged or not a text file"),
         (b"x,y\n" + b"1,2\n" * 3000 + b"3,\0004\n", "has a NUL byte on line 3002"),
         ("x,y\n1,2\n".encode("utf-16-le"), "has a NUL byte on line 1"),
     ],
