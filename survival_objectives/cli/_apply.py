@@ -45,7 +45,10 @@ def run_predict(options: argparse.Namespace, console: Console) -> int:
     """Write the requested predictions for the people of a file, one row per person."""
     wanted = (options.times, options.median, options.quantiles, options.bands, options.mean)
     if not any(wanted) and options.shap is None:
-        msg = "what should be predicted? Use --times, --median, --quantiles, --bands, --mean or --shap"
+        msg = (
+            "what should be predicted? Use --times, --median, --quantiles, --bands, --mean or "
+            "--shap"
+        )
         raise UsageError(msg)
     target = _output(options)
     model, schema = load_folder(options.model)

@@ -133,7 +133,7 @@ def edited(people, row, column, value):
             "the event 'status' is missing on line 5;",
         ),
         (lambda people: people.assign(status="alive"), "there are no events: all 240 rows"),
-        (lambda people: edited(people, 3, "status", "once"), "only 1 had 'once', and it takes 2"),
+        (lambda people: edited(people, 3, "status", "once"), "only 1 had 'once', and 2 are needed"),
         (lambda people: people[:0], "has a header but no rows"),
         (lambda people: people[:5], "has 5 people, too few for 5 folds; use --cv 2"),
         (lambda people: people[["time", "status"]], "no column to learn from: only the outcome"),
@@ -168,7 +168,7 @@ def test_mistakes_in_a_file_to_train_on(run, workplace, people, change, fragment
             {"status": "moved"},
             "the event 'status' has labels not seen in training: line 2 'moved'",
         ),
-        ("evaluate", {"status": "alive"}, "all 240 people are censored, so there is nothing to"),
+        ("evaluate", {"status": "alive"}, "all 240 people are censored, so there is no event"),
     ],
 )
 def test_mistakes_in_a_file_for_a_model(run, workplace, people, command, change, fragment):

@@ -97,7 +97,7 @@ def test_unseen_levels_and_late_times_are_warned_about(run, workplace, people):
     assert f"column 'stage' has 'IV' ({n_rows} rows), not seen in training" in done.err
     assert done.out == run("predict", "model", "missing.csv", "--times", "5").out
     late = run("predict", "model", "people.csv", "--times", "5,9999", "--quiet")
-    assert "curves are flat after it, so at --times 9999 too" in late.err
+    assert "curves are flat after it, and so at --times 9999" in late.err
 
 
 def test_evaluate_gives_the_scores_of_the_metrics(run, workplace, X, y):

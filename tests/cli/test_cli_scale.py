@@ -197,7 +197,7 @@ def test_a_file_that_fits_stays_in_memory(parts):
     ("options", "fragment"),
     [
         (["--engine", "lightgbm"], "only xgboost trains from disk; leave out --engine"),
-        (["--tune", "2"], "where --tune cannot try settings; leave it out"),
+        (["--tune", "2"], "and --tune works in memory only; leave it out"),
     ],
 )
 def test_what_does_not_go_from_disk_is_refused(run, parts, options, fragment):

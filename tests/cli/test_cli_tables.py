@@ -69,8 +69,8 @@ def read(tmp_path):
     [
         ("utf-8", ()),
         ("utf-8-sig", ()),
-        ("utf-16", ("read as UTF-16, as it is not UTF-8",)),
-        ("cp1252", ("read as Windows-1252, as it is not UTF-8",)),
+        ("utf-16", ("read as UTF-16, because it is not UTF-8",)),
+        ("cp1252", ("read as Windows-1252, because it is not UTF-8",)),
     ],
 )
 def test_encodings(read, encoding, notes):
@@ -181,7 +181,7 @@ def test_parquet_without_pyarrow_names_the_extra(read, monkeypatch):
 )
 def test_arrow_reads_what_is_read_line_by_line(read, monkeypatch, content):
     quick = read(content)
-    monkeypatch.setattr(_csv, "_one_row_a_line", lambda *_: None)
+    monkeypatch.setattr(_csv, "_one_row_per_line", lambda *_: None)
     plain = read(content)
     assert isinstance(quick.frame.dtypes.iloc[0], pd.ArrowDtype)
     assert pd.api.types.is_object_dtype(plain.frame.dtypes.iloc[0])
