@@ -326,7 +326,7 @@ def test_arrays_and_lists_give_the_same_as_frames(people):
         ({"n_splits": 400}, ValueError, r"use 2 to 250, or `test_size`"),
         ({"n_splits": 2.5}, TypeError, r"`n_splits` must be an integer"),
         ({"test_size": 1.5}, ValueError, r"`test_size` must be in \(0, 1\)"),
-        ({"times": [0.0, 1.0]}, ValueError, r"`times` has a time of 0"),
+        ({"times": [0.0, 1.0]}, ValueError, r"`times` contains 0"),
         ({"times": [1000.0]}, ValueError, r"Follow-up of some fold ends before 1000"),
         ({"name": "Cox"}, ValueError, r"Two models are called 'Cox'"),
         ({"name": ""}, TypeError, r"Names of models are text"),

@@ -154,6 +154,26 @@ def test_the_same_seed_and_workers_give_the_same_model(client, data):
     assert same_model(first.to_local(), second.to_local(), data.X)
 
 
+def test_several_workers_train_hazards(client, data, usual_error, tmp_path):
+    """The default, on four workers: nearer to the truth than weights, and resumable."""
+    X, y = on_workers(client, data, 4)
+    settings = {"n_jobs": 1, "random_state": 0}
+    folder = {"checkpoint_folder": str(tmp_path), "checkpoint_every": 10}
+    model = DaskSurvivalBoost(**settings, **folder).fit(X, y)
+    assert model.censoring_method_ == "hazards"
+    assert error_to_truth(model, data) < usual_error
+    resumed = DaskSurvivalBoost(**settings, **folder).fit(X, y, resume=True)
+    assert same_model(model.to_local(), resumed.to_local(), data.X)
+
+
+def test_hazards_of_workers_without_a_cause(client, data, usual_error):
+    people = pd.concat([data.X, data.y], axis=1).sort_values(["event", "duration"])
+    frame = dd.from_pandas(people, npartitions=4, sort=False)
+    model = DaskSurvivalBoost(n_jobs=1, random_state=0).fit(frame, ("event", "duration"))
+    assert model.event_ids_.tolist() == [0, 1, 2]
+    assert error_to_truth(model, data) < usual_error
+
+
 # ----------------------------------------------------------------------------------- awkward data
 def test_workers_without_a_cause_and_empty_or_skewed_partitions(client, data, usual_error):
     """Sorted by event: workers have no cause 1, no cause 2 or nobody censored; one is empty."""
@@ -338,7 +358,7 @@ def test_a_killed_worker(client, data, halves, whole, tmp_path, rank):
     assert not busy(client)
 
     _, state = read_checkpoint(str(tmp_path))
-    assert 0 < state.n_rounds < 2 * 200  # Of two kinds of trees.
+    assert state.n_steps > 0
     client.wait_for_workers(N_WORKERS, timeout=300)
     model.fit(*halves, resume=True)
     assert same_model(model.to_local(), whole.to_local(), data.X)

@@ -94,10 +94,10 @@ def test_unseen_levels_and_late_times_are_warned_about(run, workplace, people):
     people.assign(stage=people["stage"].replace("III", "")).to_csv("missing.csv", index=False)
     done = run("predict", "model", "strange.csv", "--times", "5", "--quiet")
     n_rows = (people["stage"] == "III").sum()
-    assert f"column 'stage' has 'IV' ({n_rows} rows), which training never saw" in done.err
+    assert f"column 'stage' has 'IV' ({n_rows} rows), not seen in training" in done.err
     assert done.out == run("predict", "model", "missing.csv", "--times", "5").out
     late = run("predict", "model", "people.csv", "--times", "5,9999", "--quiet")
-    assert "curves are flat after it, so at --times 9999 too" in late.err
+    assert "curves are flat after it, and so at --times 9999" in late.err
 
 
 def test_evaluate_gives_the_scores_of_the_metrics(run, workplace, X, y):
@@ -270,7 +270,7 @@ def test_force_replaces_what_fit_wrote_and_nothing_else(run, workplace, people):
     (workplace / "model" / "report.html").write_text("<title>my own page</title>")
     refused = run(*command)
     assert refused.code == 1
-    assert "'model/report.html' exists and is no report of survival-objectives" in refused.err
+    assert "'model/report.html' exists and is not a report of survival-objectives" in refused.err
 
 
 def test_force_leaves_a_folder_alone_that_fit_did_not_write(run, workplace, X, y):
@@ -366,7 +366,7 @@ def test_an_interrupted_process_leaves_nothing_behind(workplace, number):
         text=True,
     )
     assert process.stderr.readline().startswith("plan: train on 240 people, then assess (5 folds)")
-    assert process.stderr.readline() == "training on everybody\n"
+    assert process.stderr.readline() == "training on all people\n"
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

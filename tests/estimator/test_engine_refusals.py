@@ -273,7 +273,7 @@ def test_a_constant_model_is_said_to_be_one(engine, data):
             model.fit(noise, data.y)
         return
     model.set_params(min_split_gain=1e6)
-    with pytest.warns(UserWarning, match="everybody gets the same curve") as caught:
+    with pytest.warns(UserWarning, match="all people get the same curve") as caught:
         model.fit(noise, data.y)
     assert caught[0].filename == __file__
     assert np.ptp(model.predict(noise)) == 0
