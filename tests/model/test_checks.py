@@ -13,10 +13,11 @@ from survival_objectives.datasets import make_competing_risks
 
 
 @pytest.mark.parametrize("engine", ["xgboost", "lightgbm", "catboost"])
+@pytest.mark.filterwarnings("ignore:No split on a feature")
 def test_hazards_are_refused_where_trees_and_engine_differ(engine, monkeypatch):
     pytest.importorskip(engine)
     data = make_competing_risks(400, n_causes=2, random_state=0)
-    model = SurvivalBoost(engine, n_estimators=10, linear=False, random_state=0, n_jobs=1)
+    model = SurvivalBoost(engine, n_estimators=30, linear=False, random_state=0, n_jobs=1)
     mixture = model.fit(data.X, data.y).fitted_model.mixture
     values = data.X.to_numpy(np.float32)
     check_hazard_paths(mixture, values, {})
@@ -26,9 +27,7 @@ def test_hazards_are_refused_where_trees_and_engine_differ(engine, monkeypatch):
         return margin(self, values, n_intervals, engine_rows=engine_rows) + 1e-4 * (engine_rows > 0)
 
     monkeypatch.setattr(HazardTrees, "margin", off)
-    with pytest.raises(
-        RuntimeError, match=r"differ by up to 0.0001 .*`engine_params` \\('alpha'\\)"
-    ):
+    with pytest.raises(RuntimeError, match=r"differ by up to 0.0001 .*'alpha'"):
         check_hazard_paths(mixture, values, {"alpha": 1})
 
 
