@@ -27,6 +27,7 @@ from survival_objectives._fit.engine_settings import OWNED, Choice, EngineSettin
 from survival_objectives._model.forest import Forest, Tree
 from survival_objectives.adapters._catboost_pool import pool_columns
 from survival_objectives.adapters._engine import import_engine, rising_in_time
+from survival_objectives.stacking import drawn_states
 from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
@@ -197,6 +198,11 @@ class Booster(BatchJoiner):
     def boost(
         self, key: int, target: npt.NDArray[np.int32], weight: FloatArray, n_rounds: int
     ) -> None:
+        if target.ndim == 2:
+            # Its own losses take labels only: a state is drawn from each distribution, again for
+            # each chunk of rounds.
+            generator = np.random.default_rng([self._settings.seed, self.n_rounds])
+            target = drawn_states(target[:, 1:].astype(np.float64), generator)
         pool = self._pool(key, target)
         pool.set_weight(weight)
         pool.set_baseline(self._margins[key])
@@ -415,5 +421,8 @@ ENGINE = Engine(
     refresh_every=20,
     save=_save,
     load=_load,
+    # Each call keeps about 200 bytes per row until the process ends.
+    rounds_per_call=30,
+    most_rows=1_000_000,
     coarse_bins={"border_count": 64},
 )

@@ -22,10 +22,11 @@ from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.checkpoint import (
     Checkpoint,
     Checkpoints,
-    LoopState,
+    TrainingState,
     write_checkpoint,
 )
 from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, split_cohort
+from survival_objectives._fit.people_digest import cohort_digest
 from survival_objectives._fit.population import (
     MAX_TIMES,
     Population,
@@ -37,7 +38,6 @@ from survival_objectives._fit.training import Training
 from survival_objectives._model.fitted import FittedModel, snapshot
 from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import import_engine
-from survival_objectives.adapters._people_digest import cohort_digest
 from survival_objectives.resolution import Resolution
 from survival_objectives.validation import Features, SurvivalTarget
 
@@ -104,6 +104,10 @@ class CollectiveReduction:
     def __init__(self) -> None:
         self.rank: int = collective.get_rank()
         self.n_workers: int = collective.get_world_size()
+
+    @property
+    def is_shared(self) -> bool:
+        return self.n_workers > 1
 
     def sum(self, values: npt.ArrayLike) -> FloatArray:
         own = np.asarray(values, dtype=np.float64)
@@ -190,7 +194,7 @@ class Plan:
     checkpoint: Checkpoint
     checkpoint_folder: str | None
     checkpoint_every: int
-    resume: LoopState | None
+    resume: TrainingState | None
     training: str = ""
     tracker: dict[str, Any] = field(default_factory=dict)
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._fit.alternation import Alternation, TrainingThread
-from survival_objectives._fit.row_schemes import RowTargets
+from survival_objectives._plugin.alternation import Alternation, TrainingThread
+from survival_objectives._plugin.schemes import RowTargets
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
 from survival_objectives.losses import gradient_hessian
@@ -216,7 +216,8 @@ class IPCWObjective(TrainingProblem):
         callable
             A LightGBM callback, for one training; ask for a new one for the next.
         """
-        return _Refresh(self, params, doubly_robust)
+        self._check_refresh(doubly_robust)
+        return _Refresh(self, params)
 
     def _own_rows(self, dataset: Any) -> npt.NDArray[np.int64] | None:
         """Row numbers of a fold of our Dataset, or None for the whole of it."""
@@ -415,15 +416,9 @@ class _Refresh:
     before_iteration = True  # LightGBM calls us before each round, with the rounds so far.
     order = 0
 
-    def __init__(
-        self,
-        objective: IPCWObjective,
-        params: Mapping[str, Any] | None,
-        doubly_robust: bool | None,
-    ) -> None:
+    def __init__(self, objective: IPCWObjective, params: Mapping[str, Any] | None) -> None:
         self._objective = objective
         self._params = params
-        self._doubly_robust = doubly_robust
         self._thread = TrainingThread()
         self._alternation: Alternation | None = None
         self._trainer: _CensoringTrainer | None = None
@@ -438,7 +433,7 @@ class _Refresh:
         self._thread.check()
         n_rounds = env.iteration - env.begin_iteration
         if n_rounds == 0 or self._alternation is None:
-            self._alternation = self._objective._new_alternation(self._doubly_robust)
+            self._alternation = self._objective._new_alternation()
             self._trainer = None
             self._offered: RowTargets | None = None
             self._objective._slot.clear()

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._fit.alternation import Alternation, TrainingThread
-from survival_objectives._fit.row_schemes import RowTargets
+from survival_objectives._plugin.alternation import Alternation, TrainingThread
+from survival_objectives._plugin.schemes import RowTargets
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
 from survival_objectives.objective import TrainingProblem
@@ -205,7 +205,8 @@ class IPCWObjective(TrainingProblem):
         xgboost.callback.TrainingCallback
             For one training; ask for a new one for the next.
         """
-        return _Refresh(self, params, doubly_robust)
+        self._check_refresh(doubly_robust)
+        return _Refresh(self, params)
 
     def _own_rows(self, matrix: Any) -> npt.NDArray[np.int64]:
         numbers = matrix.get_float_info("label_lower_bound")
@@ -323,16 +324,10 @@ class _CensoringTrainer:
 class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-defined]
     """Translates XGBoost's callback protocol into `Alternation`."""
 
-    def __init__(
-        self,
-        objective: IPCWObjective,
-        params: Mapping[str, Any] | None,
-        doubly_robust: bool | None,
-    ) -> None:
+    def __init__(self, objective: IPCWObjective, params: Mapping[str, Any] | None) -> None:
         super().__init__()
         self._objective = objective
         self._params = params
-        self._doubly_robust = doubly_robust
         self._thread = TrainingThread()
         self._alternation: Alternation | None = None
         self._trainer: _CensoringTrainer | None = None
@@ -345,7 +340,7 @@ class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-define
             )
             raise TypeError(msg)
         self._thread.check()
-        self._alternation = self._objective._new_alternation(self._doubly_robust)
+        self._alternation = self._objective._new_alternation()
         self._trainer = None
         self._offered: RowTargets | None = None
         self._objective._slot.clear()

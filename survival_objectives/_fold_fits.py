@@ -1,4 +1,4 @@
-"""Fits of several models in several folds, one after another or in processes of their own."""
+"""Fits of several models in several folds, sequentially or in parallel processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ProgressHook = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Fold:
-    """Rows to train on and rows that are held out, both increasing."""
+    """Training rows and held-out rows, both increasing."""
 
     train: IntArray
     test: IntArray
@@ -34,7 +34,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class _Result:
-    """Curves of the models in one fold, the reasons of those that failed, and warnings."""
+    """Curves of the models in one fold, reasons of failures, and warnings."""
 
     curves: dict[str, FloatArray] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class _Result:
 
 
 def outcomes_of(target: SurvivalTarget, rows: IntArray) -> pd.DataFrame:
-    """The columns ``event`` and ``duration`` of some people, with the labels of the user."""
+    """The columns ``event`` and ``duration`` of some rows, with the user's labels."""
     return pd.DataFrame(
         {"event": target.event_ids[target.event[rows]], "duration": target.duration[rows]}
     )
@@ -50,7 +50,7 @@ def outcomes_of(target: SurvivalTarget, rows: IntArray) -> pd.DataFrame:
 
 @dataclass
 class FoldFits:
-    """Fits of all models in all folds, counted.
+    """Fits of all models in all folds, with progress reports.
 
     Attributes
     ----------
@@ -60,16 +60,16 @@ class FoldFits:
         Times of the curves.
     models : mapping of str to estimator
     fallible : set of str
-        Models that may fail: a reason is kept, and their other folds are left out.
+        Models that may fail: the reason is kept, and their other folds are skipped.
     on_fit : callable, optional
         Called after every fit as ``on_fit(done, total, name)``.
     n_jobs : int
-        Folds that are trained at the same time. More than one are in processes of their own, where
-        engines have one thread; curves are then those of engines with one thread, bit for bit.
+        Number of folds trained in parallel. If more than one, each fold has its own process with
+        single-threaded engines; curves equal those of single-threaded engines bit for bit.
     keep_interrupted : bool
-        Whether Ctrl-C ends the fits with the folds that are complete, if there are some.
+        Whether Ctrl-C ends the fits and keeps the complete folds, if there are any.
     failed : dict of str to str
-        Models that failed, with the reason, after `run`.
+        Models that failed in `run`, with the reason.
     """
 
     X: Any
@@ -85,15 +85,15 @@ class FoldFits:
     _done: int = 0
 
     def run(self) -> tuple[list[Fold], dict[str, FloatArray]]:
-        """The folds that are complete, and curves of everybody held out there, by row."""
+        """The complete folds, and the curves of their held-out people, by row."""
         complete: list[tuple[Fold, _Result]] = []
-        results = self._one_by_one() if self.n_jobs == 1 else self._side_by_side()
+        results = self._sequential() if self.n_jobs == 1 else self._parallel()
         try:
             for position, result in results:
                 complete.append((self.folds[position], result))
                 self.failed |= result.failed
         except KeyboardInterrupt as interrupt:
-            # A subclass stands for a termination from outside, after which nothing is kept.
+            # A subclass marks a termination from outside, after which nothing is kept.
             if type(interrupt) is not KeyboardInterrupt or not self.keep_interrupted:
                 raise
             if not complete:
@@ -113,7 +113,7 @@ class FoldFits:
             joined[name] = curves
         return joined
 
-    def _one_by_one(self) -> Iterator[tuple[int, _Result]]:
+    def _sequential(self) -> Iterator[tuple[int, _Result]]:
         for position, fold in enumerate(self.folds):
             result = _Result()
             for name, model in self.models.items():
@@ -121,19 +121,19 @@ class FoldFits:
                 self._count(name)
             yield position, result
 
-    def _side_by_side(self) -> Iterator[tuple[int, _Result]]:
+    def _parallel(self) -> Iterator[tuple[int, _Result]]:
         from joblib import Parallel, delayed
 
         models = {name: _with_one_thread(model) for name, model in self.models.items()}
         task = FoldFits(self.X, self.target, self.folds, self.times, models, self.fallible)
-        # Arrays mapped from files could not be written to, which models may do.
+        # Memory-mapped arrays would be read-only, but models may write to their input.
         parallel = Parallel(
             n_jobs=min(self.n_jobs, len(self.folds)),
             return_as="generator_unordered",
             max_nbytes=None,
         )
         for position, result in parallel(
-            delayed(task._whole_fold)(position) for position in range(len(self.folds))
+            delayed(task._fit_fold)(position) for position in range(len(self.folds))
         ):
             for message, category in result.warned:
                 warnings.warn(message, category, stacklevel=2)
@@ -141,9 +141,9 @@ class FoldFits:
                 self._count(name)
             yield position, result
 
-    def _whole_fold(self, position: int) -> tuple[int, _Result]:
-        """All models in one fold, in a process of its own."""
-        # Ctrl-C reaches all processes of a terminal; the one that started this one answers it.
+    def _fit_fold(self, position: int) -> tuple[int, _Result]:
+        """Results of all models in one fold, called in a separate process."""
+        # Ctrl-C reaches all processes of a terminal; only the parent process handles it.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         result = _Result()
         with warnings.catch_warnings(record=True) as caught:
@@ -165,7 +165,7 @@ class FoldFits:
                 warnings.simplefilter("ignore")
                 result.curves[name] = self._curves(model, fold)
         except Exception as error:
-            # Where lifelines tells where to read on, it does so in the middle of its message.
+            # lifelines puts links to further reading in the middle of its message.
             reason = re.sub(r"Please see the following tips.*?https?:\S+", "", str(error))
             reason = " ".join(reason.split()) or type(error).__name__
             result.failed[name] = f"In fold {position + 1} of {len(self.folds)}: {reason}"

@@ -1,4 +1,4 @@
-"""How censored people count, and the values of parameters that follow from it."""
+"""Choice of the censoring method, and parameter defaults that depend on it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["GIVEN", "HAZARDS", "METHODS", "by_method", "chosen_method"]
+__all__ = ["COMPLETED", "GIVEN", "HAZARDS", "METHODS", "by_method", "chosen_method"]
 
 HAZARDS = "hazards"
-#: Weights by a censoring model of the user's own.
+#: Weights from a censoring model that the user passed.
 GIVEN = "given"
-#: How people can count who were censored before a horizon.
+#: Targets from a model that completes the outcomes of censored people.
+COMPLETED = "completed"
+#: Methods by name: how outcomes that were censored before a horizon are treated.
 METHODS = (HAZARDS, "boosted", "kaplan-meier", "imputed")
 
-# The share of censored people above which they are imputed (benchmarks/imputation_study.py).
+# Share of censored people above which "auto" imputes them (benchmarks/imputation_study.py).
 _MANY_CENSORED = 2 / 3
 
-# What None stands for: rows of people at several horizons, or rows at risk in intervals.
+# Values of None: for rows stacked over horizons, and for risk-set rows of intervals.
 _STACKED: dict[str, float] = {
     "n_estimators": 200,
     "learning_rate": 0.05,
@@ -35,14 +37,14 @@ _HAZARDS: dict[str, float] = {
 
 
 def by_method(parameters: Mapping[str, Any], method: str, engine: str) -> dict[str, Any]:
-    """Constructor parameters with the values of those that are None by default.
+    """Constructor parameters, with None replaced by the default of the method.
 
     >>> by_method({"learning_rate": None, "max_features": 0.8}, "hazards", "xgboost")
     {'learning_rate': 0.15, 'max_features': 0.8}
     """
     defaults = dict(_HAZARDS if method == HAZARDS else _STACKED)
     if method == HAZARDS and engine == "lightgbm":
-        # LightGBM does not try a column again further down a branch in which it gained less.
+        # LightGBM does not retry a column further down a branch in which it gained less than this.
         defaults["min_split_gain"] = 0.0
     return {
         name: defaults[name] if value is None and name in defaults else value
@@ -57,7 +59,7 @@ def chosen_method(
     previous: str | None = None,
     takes_turns: bool = False,
 ) -> tuple[str, str]:
-    """How censored people count, and why, in a sentence.
+    """The censoring method, and the reason for it as a sentence.
 
     Parameters
     ----------
@@ -66,31 +68,40 @@ def chosen_method(
     censored_share : float
         Share of the people who are censored.
     previous : str, optional
-        The method of the model that training goes on with.
+        Method of the model that a warm start continues.
     takes_turns : bool, default=False
-        Whether rounds are boosted on other people in turn.
+        Whether people are boosted on in turns.
     """
-    wanted = parameters["censoring"]
+    wanted, completion = parameters["censoring"], parameters["completion"]
+    if completion is not None:
+        if wanted != "auto":
+            msg = (
+                "`completion` and `censoring` both say how to treat censored people. Leave "
+                '`censoring="auto"`, or leave out `completion`.'
+            )
+            raise ValueError(msg)
+        model = completion if isinstance(completion, str) else type(completion).__name__
+        return COMPLETED, f"Censored people are completed by `completion` ({model})."
     if not isinstance(wanted, str):
-        return GIVEN, f"Weights are those of the {type(wanted).__name__} that was passed."
+        return GIVEN, f"Weights come from the {type(wanted).__name__} that was passed."
     obstacle = _obstacle(parameters, previous, takes_turns=takes_turns)
     if wanted == HAZARDS:
         if obstacle is not None:
             msg = (
-                f'`censoring="hazards"` does not work here: {obstacle}. Choose "auto" or another '
-                "method, or change that."
+                f'`censoring="hazards"` is not possible here: {obstacle}. Change that, or choose '
+                '"auto" or another method.'
             )
             raise ValueError(msg)
-        return HAZARDS, 'It was asked for by `censoring="hazards"`.'
+        return HAZARDS, 'Requested by `censoring="hazards"`.'
     if wanted != "auto":
-        return wanted, f"It was asked for by `censoring={wanted!r}`."
+        return wanted, f"Requested by `censoring={wanted!r}`."
     if obstacle is None:
         return HAZARDS, "Hazards need no censoring weights."
     method = "imputed" if censored_share > _MANY_CENSORED else "boosted"
     bound = "more than" if method == "imputed" else "at most"
     return method, (
-        f"Not hazards, as {obstacle}; {censored_share:.0%} of the people are censored, {bound} "
-        "two thirds."
+        f"Not hazards, because {obstacle}; {censored_share:.0%} of the people are censored, "
+        f"{bound} two thirds."
     )
 
 
@@ -99,12 +110,12 @@ def _obstacle(
 ) -> str | None:
     """Why hazards cannot be trained, or None where they can."""
     if not parameters["monotone"]:
-        return "hazards give monotone curves only and `monotone=False`"
+        return "hazards always give monotone curves, but `monotone=False`"
     if previous not in (None, HAZARDS):
-        return f'training goes on with a model of `censoring="{previous}"`'
+        return f'the warm start continues a model trained with `censoring="{previous}"`'
     if parameters["warm_start"] and not isinstance(parameters["random_state"], numbers.Integral):
-        # Folds must be those of the former training: nobody may judge trees that know them.
+        # Folds must be those of the previous training: held-out people must stay held out.
         return "`warm_start` with hazards needs an integer `random_state`, for the same folds"
     if takes_turns:
-        return "people take turns (`people_per_turn`), but hazards choose their people themselves"
+        return "people take turns (`people_per_turn`), but hazards draw their own subset of people"
     return None

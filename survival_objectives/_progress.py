@@ -1,7 +1,7 @@
-"""How far a training has come, for whoever wants to show it.
+"""Progress of a training, reported to an optional listener.
 
 Trainings call `progress_hook` or `report_progress`; the command line listens with `progress_to`.
-Nothing is shown where nobody listens.
+Without a listener, reports are ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _listener: ContextVar[Listener | None] = ContextVar("progress_listener", default
 
 @contextmanager
 def progress_to(listener: Listener) -> Iterator[None]:
-    """Inside, ``listener`` is called with the share of a training that is done, from 0 to 1.
+    """Context in which ``listener`` is called with the share of a training that is done.
 
     >>> with progress_to(print):
     ...     report_progress(1, 4)
@@ -34,17 +34,16 @@ def progress_to(listener: Listener) -> Iterator[None]:
 
 
 def report_progress(done: float, total: float) -> None:
-    """Tell the listener, if there is one, that ``done`` of ``total`` is done."""
+    """Report to the listener, if there is one, that ``done`` of ``total`` is done."""
     listener = _listener.get()
     if listener is not None and total > 0:
         listener(min(done / total, 1.0))
 
 
 def progress_hook(total: int) -> Callable[[int, float], None] | None:
-    """A callback for steps of a training, or None where nobody listens.
+    """A callback for the steps of a training, or None without a listener.
 
-    It takes the number of steps since the last call, of ``total``, and the loss, as a loop over
-    boosting rounds reports them.
+    Its arguments are the number of steps since the last call, out of ``total``, and the loss.
     """
     if _listener.get() is None:
         return None

@@ -1,7 +1,7 @@
-"""How well a model predicts people it has not seen, beside baselines on the same folds.
+"""Held-out scores of a model, next to baselines on the same folds.
 
-Every score weighs people by the censoring of the part the model was trained on, never of the part
-it is judged on. All models see the same folds and are scored at the same times.
+Every score uses censoring weights of the training part, never of the held-out part. All models have
+the same folds and are scored at the same times.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ IntArray = npt.NDArray[np.int64]
 _N_TIMES = 50
 # The default grid ends where few events are left: later, a handful of people carry the score.
 _LAST_QUANTILE = 0.95
-# Discrimination is read when a quarter, a half and three quarters of the seen events are over.
+# Discrimination is measured at these quantiles of the observed event times.
 _HORIZON_QUANTILES = (0.25, 0.5, 0.75)
 _CONCORDANCE = ("concordance_25", "concordance_50", "concordance_75")
-# Few groups, as a fold holds few people: with many, noise alone looks like a calibration error.
+# Few groups, because a fold has few people: with many groups, noise looks like miscalibration.
 _N_GROUPS = 5
-# The curves of a Cox regression cost people times event times; its few coefficients need no more.
+# The cost of Cox curves is people times event times; the few coefficients need no more people.
 _MOST_FOR_COX = 10_000
-# Curves of more people times event times than these are summed over fewer steps of time.
+# Above this many people times event times, curves are computed on fewer time steps.
 _MOST_STEPS = 20_000_000
 _N_STEPS = 500
 _Z95 = 1.959963984540054
@@ -72,55 +72,54 @@ _DECIMALS = {"integrated_brier_score": 4, "integrated_log_loss": 4}
 
 @dataclass(frozen=True)
 class Assessment:
-    """Scores and curves of people that each model had not seen.
+    """Held-out scores and curves of several models.
 
     Attributes
     ----------
     scores : DataFrame
-        One row a value, with the columns ``model``, ``fold``, ``metric``, ``cause`` (0 where it is
-        of all states) and ``value``. Metrics are ``integrated_brier_score`` (of cause 0: the mean
-        over all states), ``integrated_log_loss``, ``concordance_25``, ``concordance_50`` and
+        One row per value, with the columns ``model``, ``fold``, ``metric``, ``cause`` (0 for all
+        states) and ``value``. Metrics are ``integrated_brier_score`` (for cause 0: the mean over
+        all states), ``integrated_log_loss``, ``concordance_25``, ``concordance_50`` and
         ``concordance_75`` (at the three ``horizons``) and ``calibration_error`` (at the middle
-        one: mean distance of predicted and observed incidence in five groups). NaN where a fold
-        cannot tell, for instance as nobody in it had the cause.
+        horizon: mean distance between predicted and observed incidence in five groups). NaN where
+        a fold has no value, for instance without an event of the cause.
     times : float64 array of shape (n_times,)
         Times of the curves, increasing.
     brier : DataFrame
         Brier score over time: ``model``, ``fold``, ``cause`` (0 is event-free), ``time``,
         ``value``.
     curves : dict of str to float64 array of shape (n_assessed, K + 1, n_times)
-        Curves of each model, predicted by the fit that left the person out.
+        Held-out curves of each model.
     index : int64 array of shape (n_assessed,)
         Rows of ``X`` that the curves belong to, increasing.
     fold : int64 array of shape (n_assessed,)
-        Fold in which each was held out.
+        Fold in which each person was held out.
     n_splits : int
         Number of folds; 1 for a single held-out part.
     main : str
-        Name of the model that is assessed; the others are there to compare.
+        Name of the assessed model; the others are for comparison.
     unavailable : dict of str to str
         Baselines that could not be fitted, with the reason.
     horizons : float64 array of shape (3,)
-        Among ``times``: about when 25, 50 and 75 % of the seen events are over.
+        Among ``times``: about the times by which 25, 50 and 75 % of the observed events happened.
     event_ids : int64 array of shape (K + 1,)
         Labels of the curves: 0 for event-free, then the causes.
     scored : bool array of shape (n_times,)
-        Which times follow-up reaches in every fold; scores are of these.
+        Which times are within the follow-up of every fold; scores use only these.
     seed : int, optional
-        ``random_state`` of the folds, where it was a number.
+        ``random_state`` of the folds, if it was an integer.
     estimates : DataFrame
-        Means over folds with their errors, a row a model and score: ``model``, ``metric``,
+        Means over folds with their errors, one row per model and score: ``model``, ``metric``,
         ``cause``, ``value``, ``standard_error``, ``lower``, ``upper`` (ends of the 95 % interval).
-        The error is that of judging the fitted models on these people instead of all, the
+        The error is the sampling error of the people scored, with the fitted models fixed and the
         estimation of the weights included; see `survival_objectives.metrics.score_estimate`. There
-        is none of ``calibration_error``.
+        is none for ``calibration_error``.
     comparisons : DataFrame
-        Every model against every other one on the same people, a row a score: ``model``,
+        Every model against every other one on the same people, one row per score: ``model``,
         ``reference``, ``metric``, ``cause``, ``difference`` (model minus reference),
-        ``standard_error``, ``lower``, ``upper`` (95 %), ``p_value`` (that there is none).
+        ``standard_error``, ``lower``, ``upper`` (95 %), ``p_value`` (of no difference).
     n_planned : int
-        Number of folds that were asked for. More than ``n_splits`` where Ctrl-C ended the
-        assessment before the others.
+        Number of folds requested; more than ``n_splits`` if Ctrl-C ended the assessment early.
     n_trained : int
         People in the largest training part.
     """
@@ -145,19 +144,19 @@ class Assessment:
 
     @property
     def models(self) -> list[str]:
-        """Names of the models that were scored, the assessed one first."""
+        """Names of the scored models, the assessed one first."""
         return list(self.curves)
 
     def values(self, metric: str, cause: int = 0) -> pd.DataFrame:
-        """Scores by one metric, a row a model and a column a fold."""
+        """Scores by one metric, with one row per model and one column per fold."""
         rows = self.scores[(self.scores["metric"] == metric) & (self.scores["cause"] == cause)]
         return rows.pivot(index="model", columns="fold", values="value").loc[self.models]
 
     def summary(self) -> pd.DataFrame:
-        """Mean and standard deviation over folds as text, a row a model and a column a metric.
+        """Mean and standard deviation over folds as text, one row per model, one column per metric.
 
-        Concordance is that at the middle horizon. A baseline that could not be fitted has a row
-        that says so.
+        Concordance is at the middle horizon. A baseline that could not be fitted has a row that
+        says so.
         """
         columns = {}
         for metric, cause in self.scores[["metric", "cause"]].drop_duplicates().values:
@@ -190,49 +189,49 @@ def assess(
     keep_interrupted: bool = False,
     on_fit: ProgressHook | None = None,
 ) -> Assessment:
-    """Scores of a model on people that it was not trained on, beside baselines.
+    """Held-out scores of a model, next to baselines.
 
     Parameters
     ----------
     model : estimator
-        Anything with ``fit(X, y)`` and ``predict_cumulative_incidence(X, times)``, or a pipeline or
-        search whose last step has it. It is cloned for every fold and stays as it is.
+        An estimator with ``fit(X, y)`` and ``predict_cumulative_incidence(X, times)``, or a
+        pipeline or search whose last step has them. It is cloned for every fold and not changed.
     X : array or DataFrame of shape (n_samples, n_features)
-        As `SurvivalBoost` takes it.
+        Features as for `SurvivalBoost`.
     y : outcomes
-        ``event`` and ``duration``, as everywhere in this package.
+        ``event`` and ``duration``, in any form that this package accepts.
     name : str, default="SurvivalBoost"
-        What to call the model.
+        Name of the model in the results.
     n_splits : int, default=5
-        Number of folds. They are drawn by event, so that each has its share of every cause.
+        Number of folds, stratified by event.
     test_size : float in (0, 1), optional
-        Hold this share of people out once, instead of folds.
+        Hold out this share of people once, instead of folds.
     baselines : bool, default=True
-        Whether to score the marginal curve too and, where lifelines is installed, a Cox regression
-        of each cause. For Cox alone, missing numbers become the median of the training part and
-        categories become indicators, missing being one of them; it is trained on at most 10 000
-        people, and its name says so.
+        Whether to also score the marginal curve and, if lifelines is installed, a Cox regression
+        of each cause. For Cox, missing numbers are imputed by the median of the training part, and
+        categories become indicators, with one for missing; it is trained on at most 10 000 people,
+        and its name then says so.
     extra_models : mapping of str to estimator, optional
         Further models to compare, by name.
     random_state : int, Generator, RandomState or None
-        Seed of the folds. Models keep seeds of their own.
+        Seed of the folds. Models keep their own seeds.
     times : array of shape (n_times,), optional
         Times of the curves and scores, > 0. Default: 50 even steps up to the time by which 95 % of
-        the seen events are over, and the three horizons, as far as follow-up of every fold goes.
-        Times asked for beyond it have curves but no scores, with a `FollowUpWarning`.
+        the observed events happened, and the three horizons, within the follow-up of every fold.
+        Requested times beyond it have curves but no scores, with a `FollowUpWarning`.
     horizons : array of one to three times, optional
-        Times of concordance and calibration. Default: about when 25, 50 and 75 % of the seen events
-        are over.
+        Times of concordance and calibration. Default: about the times by which 25, 50 and 75 % of
+        the observed events happened.
     max_train : int, optional
-        Train on at most so many people of each training part, drawn at random. Default: all. With
-        fewer people models predict a little worse than the one that is trained on everybody.
+        Train on at most this many people of each training part, drawn at random. Default: all. With
+        fewer people, models predict slightly worse than the one that is trained on all people.
     n_jobs : int, default=1
-        Folds that are trained at the same time. More than one are in processes of their own, where
-        every engine has one thread: faster than threads on a few ten thousand people, and the same
-        curves as models with ``n_jobs=1`` give, bit for bit.
+        Number of folds trained in parallel. If more than one, each fold has its own process with
+        single-threaded engines: faster than threads up to a few ten thousand people, and the same
+        curves as models with ``n_jobs=1``, bit for bit.
     keep_interrupted : bool, default=False
-        Whether Ctrl-C ends the assessment with the folds that are complete, as far as there are
-        some; ``n_planned`` then says how many were asked for.
+        Whether Ctrl-C ends the assessment and keeps the complete folds, if there are any;
+        ``n_planned`` is then the requested number.
     on_fit : callable, optional
         Called after every fit as ``on_fit(done, total, name)``.
 
@@ -312,7 +311,7 @@ def check_assessable(
     times: npt.ArrayLike | None = None,
     horizons: npt.ArrayLike | None = None,
 ) -> None:
-    """Raise what `assess` would raise for these outcomes and options, without training a model."""
+    """Raise the errors of `assess` for these outcomes and options, without training a model."""
     target = check_survival_target(y)
     _designed(target, n_splits, test_size, max_train, random_state, times, horizons)
 
@@ -320,9 +319,9 @@ def check_assessable(
 # ----------------------------------------------------------------------------------------- design
 @dataclass(frozen=True)
 class _Design:
-    """Who is held out, and when curves are judged: what the outcomes alone decide.
+    """Folds, times and horizons, which depend on the outcomes alone.
 
-    ``scored`` says which of the times follow-up reaches in every fold.
+    ``scored`` marks the times that are within the follow-up of every fold.
     """
 
     folds: list[Fold]
@@ -362,7 +361,7 @@ def _designed(
     elif not scored.all():
         msg = (
             f"{np.count_nonzero(~scored)} of {len(grid)} times, from {grid[~scored][0]:g} on, are "
-            "beyond the follow-up of some fold. They have curves but do not count in scores."
+            "beyond the follow-up of some fold. They have curves but no scores."
         )
         warnings.warn(msg, FollowUpWarning, stacklevel=3)
     if horizons is not None and not np.isin(wanted, grid[scored]).all():
@@ -422,18 +421,18 @@ def _folds(
     max_train: int | None,
     random_state: Any,
 ) -> list[Fold]:
-    """Training rows and held-out rows, every cause in every training part."""
+    """Training and held-out rows, with every cause in every training part."""
     generator = check_random_state(random_state)
     seed = int(generator.integers(2**31 - 1))
     counts = np.bincount(target.event, minlength=target.n_causes + 1)
     rarest = 1 + int(counts[1:].argmin())
     if counts[rarest] < 2:
         msg = (
-            f"Cause {target.event_ids[rarest]} was seen once, so that it cannot be both trained on "
-            "and held out. Merge it with another cause, or count it as censored (0)."
+            f"Cause {target.event_ids[rarest]} was observed once, so it cannot be both trained on "
+            "and held out. Merge it with another cause, or code it as censored (0)."
         )
         raise ValueError(msg)
-    # One censored person alone is no group of their own.
+    # A single censored person cannot be a stratum.
     groups = target.event if counts[0] != 1 else np.where(target.event, target.event, rarest)
     n_groups = len(np.unique(groups))
     splitter: Any
@@ -454,7 +453,7 @@ def _folds(
         kind = StratifiedKFold if np.bincount(groups).max() >= n_splits else KFold
         splitter = kind(n_splits, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
-        # A cause seen less often than there are folds is spread as far as it goes.
+        # A cause with fewer events than folds is spread over as many folds as possible.
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         folds = [
             Fold(_some(train, max_train, generator), np.sort(test).astype(np.int64))
@@ -464,8 +463,9 @@ def _folds(
         lacking = np.setdiff1d(np.arange(1, target.n_causes + 1), target.event[fold.train])
         if len(lacking):
             msg = (
-                f"Cause {target.event_ids[lacking[0]]}, seen {counts[lacking[0]]} times, is in no "
-                "training part of one split. Hold fewer people out, or merge it with another cause."
+                f"Cause {target.event_ids[lacking[0]]}, observed {counts[lacking[0]]} times, is "
+                "missing in the training part of a split. Hold out fewer people, or merge it with "
+                "another cause."
             )
             raise ValueError(msg)
     return folds
@@ -481,18 +481,18 @@ def _some(rows: IntArray, most: int | None, generator: np.random.Generator) -> I
 def _time_grid(
     target: SurvivalTarget, times: npt.ArrayLike | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Times of the curves, and the horizons wished for."""
+    """Times of the curves, and the requested horizons."""
     observed = target.duration[target.event > 0]
     horizons = np.quantile(observed, _HORIZON_QUANTILES)
     if times is not None:
         grid = np.unique(check_times(times))
         if grid[0] <= 0:
-            msg = "`times` has a time of 0, when nothing has happened yet. Use times > 0."
+            msg = "`times` contains 0, before any event. Use times > 0."
             raise ValueError(msg)
         return grid, horizons
     last = float(np.quantile(observed, _LAST_QUANTILE))
     if last == 0:
-        msg = "Nearly all events are at time 0, so that there is nothing to predict. Pass `times`."
+        msg = "Nearly all events are at time 0, so there is nothing to predict. Pass `times`."
         raise ValueError(msg)
     even = np.linspace(0, last, _N_TIMES + 1)[1:]
     rounded = np.array([float(f"{horizon:.2g}") for horizon in horizons])
@@ -502,7 +502,7 @@ def _time_grid(
 
 
 def _chosen_horizons(horizons: npt.ArrayLike) -> FloatArray:
-    """Three increasing times; of fewer, the last is repeated."""
+    """Three increasing times; the last is repeated if fewer are given."""
     chosen = np.unique(check_times(horizons))
     if len(chosen) > len(_CONCORDANCE) or chosen[0] <= 0:
         msg = f"`horizons` is {horizons!r}; give one to three times > 0."
@@ -513,7 +513,7 @@ def _chosen_horizons(horizons: npt.ArrayLike) -> FloatArray:
 def _scored_times(
     target: SurvivalTarget, folds: list[Fold], times: FloatArray
 ) -> npt.NDArray[np.bool_]:
-    """Which times follow-up reaches in every fold; it depends on the outcomes alone."""
+    """Whether each time is within the follow-up of every fold."""
     scored = np.ones(len(times), np.bool_)
     for fold in folds:
         y_train, y_test = outcomes_of(target, fold.train), outcomes_of(target, fold.test)
@@ -533,14 +533,14 @@ def _scored_times(
 
 # ------------------------------------------------------------------------------------------ models
 class _ImputedCox(BaseEstimator):  # type: ignore[misc]
-    """Cause-specific Cox on features made ready for it by what the training part shows."""
+    """Cause-specific Cox on features that are imputed and encoded on the training part."""
 
     def fit(self, X: Any, y: Any) -> _ImputedCox:
         features = check_features(X)
         self._schema = features.schema
         categorical = sorted(features.categories)
         numeric = [column for column in range(features.n_features) if column not in categorical]
-        # Codes of categories, NaN being one of its own.
+        # Input is category codes, with NaN as a category.
         indicators = OneHotEncoder(drop="first", handle_unknown="ignore", sparse_output=False)
         self._ready = ColumnTransformer(
             [
@@ -562,8 +562,8 @@ class _ImputedCox(BaseEstimator):  # type: ignore[misc]
         values: FloatArray = self._ready.transform(_doubles(features))
         cox, jumps = self._cox, self._cox.jumps_
         if len(values) * len(jumps) > _MOST_STEPS:
-            # Hazards summed between many times: cumulative ones stay exact at `times`, and shares
-            # of causes within a step are those of its sum.
+            # Hazards are summed over longer steps: cumulative hazards stay exact at `times`, and
+            # each step has the shares of causes of its sum.
             steps = np.quantile(jumps, np.linspace(0, 1, _N_STEPS))
             cox = CauseSpecificCox.from_content(cox.to_content(np.union1d(steps, times)))
         return cox.predict_cumulative_incidence(values, times)
@@ -632,7 +632,7 @@ def _fold_influences(
     data, options = (y_train, y_test, curves, times), {"event_ids": labels}
     by_state = score_influence(integrated_brier_score, *data, average=None, **options)
     yield "integrated_brier_score", 0, by_state.map(lambda parts: parts.mean(axis=1))
-    # Of a single cause it is that of being event-free, and so of all states.
+    # With a single cause it equals the score of the event-free state, and so the mean.
     if len(labels) > 2:
         for state, cause in enumerate(labels[1:], start=1):
             yield "integrated_brier_score", cause, by_state.map(itemgetter((slice(None), state)))
@@ -675,7 +675,7 @@ def _calibration_errors(
 class _Errors:
     """Influence of every person on the mean over folds of every score.
 
-    A person counts in the fold that holds them out, and in the censoring weights of the others.
+    Each person contributes to the fold that holds them out and to the censoring weights of others.
     """
 
     def __init__(self, n_samples: int, n_assessed: int) -> None:
@@ -686,7 +686,7 @@ class _Errors:
     def add(
         self, key: tuple[str, str, int], influence: Influence, test: IntArray, train: IntArray
     ) -> None:
-        """Count one fold; one that cannot tell is left out of the mean."""
+        """Add one fold; a fold without a value is left out of the mean."""
         parts = self._parts.setdefault(key, np.zeros(self._n_samples))
         values = self._values.setdefault(key, [])
         if np.isnan(influence.value):
@@ -701,7 +701,7 @@ class _Errors:
         if n_folds == 0:
             unknown = np.full(self._n_samples, np.nan)
             return Influence(np.array(np.nan), unknown, None)
-        # The factor n / (n - 1) of the variance is that of the people assessed.
+        # The factor n / (n - 1) of the variance uses the number of people assessed.
         few = np.sqrt((1 - 1 / self._n_samples) / (1 - 1 / self._n_assessed))
         return Influence(
             np.array(np.mean(self._values[key])), self._parts[key] * (few / n_folds), None

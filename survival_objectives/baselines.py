@@ -31,16 +31,16 @@ __all__ = ["AalenJohansen", "CauseSpecificCox"]
 
 FloatArray = npt.NDArray[np.float64]
 
-# Default times of prediction: enough for a smooth picture, few enough for a million people.
+# Default prediction times: enough for a smooth plot, few enough for a million people.
 _N_TIMES = 100
-# Hazards held in memory at a time when curves are made from them, 8 bytes each.
+# Hazards held in memory at a time while curves are computed, 8 bytes each.
 _BLOCK_HAZARDS = 4_000_000
-# Of a Cox regression, on standardised columns.
+# Ridge penalties of a Cox regression on standardised columns.
 _LEAST_PENALTY, _LARGEST_PENALTY = 1e-4, 1.0
 
 
 class _Baseline(BaseEstimator, ABC):  # type: ignore[misc]
-    """What both baselines share: checked input, and everything that follows from the curves."""
+    """Base class of both baselines: input checks, and predictions derived from the curves."""
 
     event_ids_: npt.NDArray[np.int64]
     times_: FloatArray
@@ -70,7 +70,7 @@ class _Baseline(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _incidence(self, features: Features, times: FloatArray) -> FloatArray:
-        """Curves of the people at the times, (n_samples, K + 1, n_times)."""
+        """Curves at the times, of shape (n_samples, K + 1, n_times)."""
 
     def predict_cumulative_incidence(
         self, X: Any, times: npt.ArrayLike | None = None
@@ -107,9 +107,9 @@ class _Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         return risk
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Minus the integrated Brier score, averaged over all states; higher is better.
+        """Negative integrated Brier score, averaged over all states; higher is better.
 
-        Over the part of ``times_`` that the follow-up of ``y`` reaches, with the censoring of the
+        It uses the part of ``times_`` within the follow-up of ``y``, and the censoring of the
         training data.
         """
         target = check_survival_target(y, event_ids=self.event_ids_)
@@ -133,17 +133,17 @@ class _Baseline(BaseEstimator, ABC):  # type: ignore[misc]
 
 
 class AalenJohansen(_Baseline):
-    """The incidence of the population, the same for everybody; Kaplan-Meier for one cause.
+    """Marginal incidence, the same for all people; Kaplan-Meier for one cause.
 
     Equations (6) and (7) of `survival_objectives.marginal`. A model that learns nothing from the
-    features scores as this one.
+    features has the same scores.
 
     Attributes
     ----------
     event_ids_ : int64 array of shape (K + 1,)
         Labels of the states, 0 first.
     times_ : float64 array
-        Default times of prediction: up to 100 quantiles of the observed event times.
+        Default prediction times: up to 100 quantiles of the observed event times.
     curve_ : StepFunction
         The K + 1 curves.
 
@@ -183,18 +183,18 @@ class CauseSpecificCox(_Baseline):
     Parameters
     ----------
     penalizer : float, default=1e-4
-        Weight of the ridge penalty of lifelines. The default hardly moves coefficients, and lets
-        collinear features and levels without events have some. Where a regression does not
-        converge, it is fitted again with ten times the penalty, up to 1.
+        Weight of the ridge penalty of lifelines. The default hardly changes coefficients, and makes
+        those of collinear features and of levels without events estimable. A regression that does
+        not converge is fitted again with ten times the penalty, up to 1.
 
     Attributes
     ----------
     event_ids_ : int64 array of shape (K + 1,)
         Labels of the states, 0 first.
     times_ : float64 array
-        Default times of prediction: up to 100 quantiles of the observed event times.
+        Default prediction times: up to 100 quantiles of the observed event times.
     coefficients_ : float64 array of shape (n_columns, K)
-        The b_k, one row a column of the regression; 0 for a column that does not vary.
+        The b_k, one row per column of the regression; 0 for a constant column.
     jumps_ : float64 array of shape (n_jumps,)
         The event times u.
     baseline_hazards_ : float64 array of shape (n_jumps, K)
@@ -212,11 +212,11 @@ class CauseSpecificCox(_Baseline):
         self.penalizer = penalizer
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit one regression a cause to outcomes ``y`` of people with features ``X``."""
+        """Fit one regression per cause to features ``X`` and outcomes ``y``."""
         fitter = _cox_fitter()
         features, target, weight = self._check_training(X, y, sample_weight)
         design = _design_matrix(features)
-        # A column that does not vary has no coefficient, and lifelines would not converge.
+        # A constant column has no coefficient, and lifelines would not converge.
         varies = np.ptp(design, axis=0) > 0
         if not varies.any():
             msg = "All columns of `X` are constant: there is nothing to regress on."
@@ -244,7 +244,7 @@ class CauseSpecificCox(_Baseline):
             self.coefficients_[varies, code - 1] = model.params_
             self._offset[code - 1] = model.predict_log_partial_hazard(origin).iloc[0]
             hazards.append(model.baseline_hazard_.iloc[:, 0])
-        # All regressions saw the same durations, so their baselines share one time axis.
+        # All regressions have the same durations, so their baselines share one time axis.
         baseline = np.column_stack(hazards)
         happens = baseline.sum(axis=1) > 0
         self.jumps_ = hazards[0].index.to_numpy(np.float64)[happens]
@@ -252,9 +252,9 @@ class CauseSpecificCox(_Baseline):
         return self
 
     def to_content(self, times: npt.ArrayLike) -> dict[str, Any]:
-        """What it takes to predict at ``times``, as JSON can hold it.
+        """All that is needed to predict at ``times``, as data that JSON can hold.
 
-        Baseline hazards are summed between the times, so that nobody's event time is inside.
+        Baseline hazards are summed between the times, so that no individual event time is stored.
         """
         check_is_fitted(self)
         grid = check_times(times)
@@ -270,7 +270,7 @@ class CauseSpecificCox(_Baseline):
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
-        """The model that `to_content` wrote, for arrays of numbers at those times."""
+        """The model that `to_content` described, for numeric arrays at those times."""
         model = cls()
         model.event_ids_ = np.array(content["event_ids"], np.int64)
         model.jumps_ = model.times_ = np.array(content["times"], np.float64)
@@ -294,7 +294,7 @@ class CauseSpecificCox(_Baseline):
 
 
 def _combined(baseline: FloatArray, risk: FloatArray) -> FloatArray:
-    """Curves (44) and (45) before and after each jump, (n_samples, K + 1, n_jumps + 1)."""
+    """Curves (44) and (45) before and after each jump, of shape (n_samples, K + 1, n_jumps + 1)."""
     hazard = risk[:, :, None] * baseline.T
     total = hazard.sum(axis=1)
     survival = np.exp(-np.cumsum(total, axis=1))
@@ -327,14 +327,14 @@ def _design_matrix(features: Features) -> FloatArray:
 
 
 def _converged(fitter: Any, penalizer: float, frame: pd.DataFrame, weights_col: str | None) -> Any:
-    """The regression with the least penalty, from ``penalizer`` on by tens, that converges."""
+    """The first regression that converges, with penalties rising tenfold from ``penalizer``."""
     from lifelines.exceptions import ConvergenceError, ConvergenceWarning
 
     while True:
         model = fitter(penalizer=penalizer)
         try:
             with warnings.catch_warnings():
-                # What may harm convergence is no failure; what did is.
+                # Warnings about possible convergence problems are ignored; failures are errors.
                 warnings.filterwarnings("ignore", category=ConvergenceWarning)
                 warnings.filterwarnings(
                     "error", message=".*(failed to converge|delta)", category=ConvergenceWarning

@@ -38,6 +38,7 @@ __all__ = [
     "SurvivalCompletion",
     "check_completion_model",
     "completed_targets",
+    "completing_incidence",
     "cross_fitted",
     "cross_fitted_hazards",
     "labelled_rows",
@@ -138,7 +139,7 @@ def completed_targets(
     return psi
 
 
-def one_state(labels: npt.NDArray[np.int32], n_states: int) -> npt.NDArray[np.float32]:
+def one_state(labels: npt.NDArray[Any], n_states: int) -> npt.NDArray[np.float32]:
     """Distributions with all probability at the label, in Fortran order as the loss likes them.
 
     >>> one_state(np.array([0, 2], np.int32), 3)
@@ -272,7 +273,7 @@ def check_completion_model(model: Any, event_ids: IntArray) -> None:
 
 
 def labelled_rows(
-    psi: npt.NDArray[np.float32],
+    psi: npt.NDArray[Any],
 ) -> tuple[IntArray, npt.NDArray[np.int32], npt.NDArray[np.float32]]:
     """Distributions as rows with one label each: number of the row, label, and weight.
 
@@ -377,6 +378,14 @@ def cross_fitted(
     return CrossFittedCompletion(tuple(models), fold, target.event_ids)
 
 
+def completing_incidence(model: Any, X: Any, *, in_training: bool) -> Incidence:
+    """Curves of people by their positions in ``X``; cross-fitted for those of training."""
+    if in_training and isinstance(model, CrossFittedCompletion):
+        return lambda people, times: model.of_training_people(people, take_rows(X, people), times)
+    predict: Callable[..., npt.ArrayLike] = model.predict_cumulative_incidence
+    return lambda people, times: predict(take_rows(X, people), times)
+
+
 def cross_fitted_hazards(
     engine: str,
     X: Any,
@@ -387,10 +396,11 @@ def cross_fitted_hazards(
 ) -> CrossFittedCompletion:
     """Hazard models of one engine, cross-fitted on two halves of the people (``"hazards"``)."""
     # Estimators stand above the adapters that use this, so theirs is imported when it is needed.
-    estimator = importlib.import_module("survival_objectives.hazard_boost").HazardBoost
+    estimator = importlib.import_module("survival_objectives.estimator").SurvivalBoost
 
     def fit(X: Any, y: Any, sample_weight: FloatArray | None, number: int) -> Any:
-        model = estimator(engine=engine, random_state=np.random.default_rng([seed, number]))
+        stream = np.random.default_rng([seed, number])
+        model = estimator(engine=engine, censoring="hazards", random_state=stream)
         return model.fit(X, y, sample_weight=sample_weight)
 
     return cross_fitted(fit, X, target, sample_weight, seed=seed)

@@ -25,6 +25,12 @@ exactly:
 A_J and B_kJ are running sums that serve all horizons of a person. From the last node before a
 horizon to the horizon, where m_k = 0, there is one more term of the same kind. Where time has whole
 units, people are censored at their end, so the left value takes the place of the mean of both.
+
+Where G is small, psi is far outside [0, 1], and in a leaf whose mean psi is not a probability the
+loss has no minimum. So psi is moved towards the completion psi^0 of equation (46), which is a
+distribution, as far as needed to be within one of [0, 1]:
+
+    psi' = psi^0 + c (psi - psi^0),    c the largest in [0, 1] with -1 <= psi'_k <= 2.          (49)
 """
 
 from __future__ import annotations
@@ -35,7 +41,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives.stacking import TrainingRows, exit_feature
+from survival_objectives.completion import completed_targets
+from survival_objectives.stacking import TrainingRows, exit_feature, lost_rows
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import SurvivalTarget
 
@@ -43,6 +50,9 @@ __all__ = ["DoublyRobustTargets", "PersonNodes", "person_nodes"]
 
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
+
+# How far targets may be outside [0, 1].
+_ROOM = 1.0
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,10 @@ class PersonNodes:
 
 
 def person_nodes(target: SurvivalTarget, axis: TimeAxis, last: float, n_nodes: int) -> PersonNodes:
-    """Nodes that divide everybody's time until exit into parts in which equally many people leave.
+    """Nodes that are dense where many people leave, and nowhere far apart.
+
+    They divide the time of a person until exit into equal parts of a scale that is half the share
+    of the people who have left and half time itself.
 
     Parameters
     ----------
@@ -92,12 +105,13 @@ def person_nodes(target: SurvivalTarget, axis: TimeAxis, last: float, n_nodes: i
     n_nodes : int
         Nodes per person.
     """
-    exits = np.sort(np.minimum(target.duration, last))
-    share = np.arange(1, len(exits) + 1) / len(exits)
     end = np.minimum(target.duration, last)
-    known = np.searchsorted(exits, end, side="right") / len(exits)
-    wanted = known[:, None] * (np.arange(1, n_nodes + 1) / n_nodes)
-    times = np.interp(wanted, np.append(0.0, share), np.append(0.0, exits))
+    exits = np.sort(end)
+    share = np.arange(len(exits) + 1) / len(exits)
+    scale = share + np.append(0.0, exits) / last
+    own = share[np.searchsorted(exits, end, side="left")] + end / last
+    wanted = own[:, None] * (np.arange(1, n_nodes + 1) / n_nodes)
+    times = np.interp(wanted, scale, np.append(0.0, exits))
     times = np.minimum(times, end[:, None])
     times[:, -1] = end
     return PersonNodes(times, axis)
@@ -161,8 +175,7 @@ class DoublyRobustTargets:
         last = self._last_node
         end = np.where(rows.stayed, inverse - by_node[person, last], 0.0)
         censored = ~rows.stayed & (self.target.event[person] == 0)
-        psi = np.empty((rows.n_rows, self.target.n_causes + 1), np.float32, order="F")
-        total = np.zeros(rows.n_rows)
+        psi = np.empty((rows.n_rows, self.target.n_causes + 1), order="F")
         for cause in range(1, self.target.n_causes + 1):
             at_nodes = _with_start(states_at_nodes[:, :, cause], 0.0)
             at_horizon = states_at_rows[:, cause]
@@ -173,9 +186,12 @@ class DoublyRobustTargets:
             value -= end * self._left_share * still
             value += np.where(censored, inverse * still, inverse * (rows.target == cause))
             psi[:, cause] = value
-            total += value
-        psi[:, 0] = 1 - total
-        return psi, inverse
+        psi[:, 0] = 1 - psi[:, 1:].sum(axis=1)
+        lost = lost_rows(self.target, rows)
+        completed = completed_targets(
+            self.target, rows, states_at_rows[lost], states_at_nodes[person[lost], -1]
+        )
+        return _limited(psi, completed), inverse
 
     @cached_property
     def _last_node(self) -> npt.NDArray[np.int64]:
@@ -194,6 +210,21 @@ class DoublyRobustTargets:
         share = self._left_share
         parts = delta * (share * values[:, :-1] + (1 - share) * values[:, 1:])
         return _with_start(np.cumsum(parts, axis=1), 0.0)
+
+
+def _limited(psi: FloatArray, completed: Float32Array) -> Float32Array:
+    """Equation (49).
+
+    >>> psi, completed = np.array([[-3.0, 4.0], [0.5, 0.5]]), np.array([[0.0, 1.0], [0.25, 0.75]])
+    >>> _limited(psi, completed)
+    array([[-1. ,  2. ],
+           [ 0.5,  0.5]], dtype=float32)
+    """
+    step = psi - completed
+    room = np.where(step > 0, 1 + _ROOM - completed, _ROOM + completed)
+    share = np.divide(room, np.abs(step), out=np.ones_like(step), where=step != 0).min(axis=1)
+    limited = completed + np.minimum(share, 1)[:, None] * step
+    return np.asarray(limited, dtype=np.float32, order="F")
 
 
 def _with_start(values: FloatArray, start: float) -> FloatArray:

@@ -1,4 +1,4 @@
-"""SurvivalBoost: the scikit-learn face of the package, over all three engines."""
+"""SurvivalBoost: the scikit-learn estimator of the package, for all engines."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ from survival_objectives._fit.engine import (
     installed_engine,
     is_installed,
 )
+from survival_objectives._fit.hazard_people import ALL_ROWS
 from survival_objectives._fit.population import LocalReduction
 from survival_objectives._fit.training import Training
-from survival_objectives._hazard_people import ALL_ROWS
 from survival_objectives._model import files
 from survival_objectives._model.checks import warn_if_constant, warn_if_floored
 from survival_objectives._model.fitted import FittedModel, MarginalCensoring
 from survival_objectives._model.mixture import HazardMixture
-from survival_objectives._parameters import METHODS, by_method
+from survival_objectives._parameters import HAZARDS, METHODS, by_method
 from survival_objectives.censoring import CensoringModel
+from survival_objectives.completion import CompletionModel
 from survival_objectives.horizon_view import view_at
 from survival_objectives.limits import check_limits
 from survival_objectives.metrics import integrated_brier_score
@@ -64,119 +65,165 @@ logger = logging.getLogger("survival_objectives")
 FloatArray = npt.NDArray[np.float64]
 
 _N_TIMES = 101
-# Calls from `fit` to where training warns.
-_CALLER = 4
+# Stack level of the caller of `fit`, for warnings.
+_CALLER = 3
 
 
 class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[misc]
     r"""Gradient boosted trees for survival analysis and competing risks.
 
-    Predicts, for every person and time, the probability of being event-free and of having had each
-    of K competing causes, from right-censored outcomes. It boosts the IPCW log-loss on people at
-    sampled horizons (Alberge et al., AISTATS 2025) on LightGBM, XGBoost or CatBoost.
+    Predicts for every person, at any time t, the probability of being event-free at t and the
+    cumulative incidence of each of K competing causes by t, from right-censored outcomes. Trees are
+    grown by XGBoost, LightGBM or CatBoost. By default, follow-up is divided into about 31
+    intervals, and the model is a mixture of three discrete-time hazard models: a ridge regression
+    of the log hazards, boosted trees, and boosted trees that start from the regression. The mixture
+    weights, and the number of boosting rounds, maximise the likelihood of held-out people. A
+    censored person is in the risk set until censoring, so no censoring weights are needed.
+
+    Other methods (``censoring``) boost the IPCW log-loss of the state at sampled horizons, with the
+    horizon as a feature (Alberge et al., AISTATS 2025).
 
     Parameters
     ----------
     engine : {"xgboost", "lightgbm", "catboost"}, default="xgboost"
-        Which library grows the trees. Where it is not installed, an installed one takes its place
-        with a log line.
-    n_estimators : int, default=200
-        Rounds of boosting. With early stopping, at most so many.
-    learning_rate : float, default=0.05
-        Shrinkage of every tree.
+        Library that grows the trees. If it is not installed, an installed one is used instead, and
+        this is logged.
+    n_estimators : int, optional
+        Number of boosting rounds; with hazards or early stopping the maximum, and the number is
+        chosen on held-out people. Default: 300 with hazards (1000 above 50 000 people), 200 with
+        other methods.
+    learning_rate : float, optional
+        Shrinkage of every tree. Default: 0.15 with hazards, 0.05 with other methods.
     max_depth : int, default=4
-        Depth of the trees: deep ones overfit the stacked time axis. Trees of the censoring model
+        Maximum depth of the trees: deep ones overfit the time axis. Trees of the censoring model
         are one level shallower.
     n_horizons : int, default=5
-        Horizons a person and round; three draws of them are boosted on in turn.
+        Number of horizons per person and round; boosting alternates between three draws of them.
     horizon_sampler : str or callable, default="mixture"
-        Where horizons fall; see `survival_objectives.stacking.TimeStacker`.
+        Distribution of the horizons; see `survival_objectives.stacking.TimeStacker`.
     refresh_every : int, optional
-        Rounds between two refreshes of horizons and of weights or drawn states. Default: 10, and 20
-        for CatBoost, where every refresh begins a new model.
-    censoring : {"auto", "boosted", "kaplan-meier", "imputed"}, default="auto"
-        How people count who were censored before the horizon.
+        Rounds between two refreshes of horizons and of weights or imputed states. Default: 10, and
+        20 for CatBoost, where every refresh begins a new model.
+    censoring : {"auto", "hazards", "boosted", "kaplan-meier", "imputed"} or CensoringModel
+        How censored people are treated. Default: "auto".
 
-        - "boosted": others stand for them, weighed by a boosted model of censoring that trains in
-          turn with the model of the events, as in the paper;
-        - "kaplan-meier": the same with one curve of censoring for everybody;
-        - "imputed": a state is drawn for them at every refresh, first from everybody's
-          Aalen-Johansen curve, then from the model itself. No weight is large, so that it holds
-          where few are seen to the end, or where the features tell who is;
-        - "auto": "imputed" where more than two thirds are censored, else "boosted".
+        - "hazards": discrete-time hazard models; people are in the risk set until censoring, and no
+          weights are needed;
+        - "boosted": people censored before a horizon have weight 0 there, and the others are
+          weighted by the inverse probability of being uncensored (IPCW), from a boosted model of
+          censoring that is trained in alternation with the model of the events, as in the paper;
+        - "kaplan-meier": the same, with the marginal Kaplan-Meier curve of censoring;
+        - "imputed": the state of people censored before a horizon is drawn at every refresh, first
+          from the marginal Aalen-Johansen curve, then from the model itself;
+        - a `survival_objectives.censoring.CensoringModel`, such as the known censoring of a
+          designed study: it gives the weights, and is never refreshed. It is evaluated on features
+          and event times as they were passed to ``fit``. It is not saved with the model;
+        - "auto": "hazards". If hazards cannot be trained (``monotone=False``, a warm start without
+          an integer ``random_state``, people who take turns in external memory), "imputed" if more
+          than two thirds are censored, else "boosted". ``censoring_reason_`` says why.
+    completion : "hazards" or CompletionModel, optional
+        Model of the incidences that completes censored outcomes: at horizons after censoring, the
+        target is a distribution over the states (equation (46)), and no censoring weights are
+        needed. "hazards" uses mixtures of hazards, cross-fitted on two halves of the people. Or any
+        object with ``predict_cumulative_incidence(X, times)``, such as another fitted
+        SurvivalBoost, or a Cox model wrapped in
+        `survival_objectives.completion.SurvivalCompletion`, fitted to other people.
     monotone : bool, default=True
-        Whether survival never rises and no incidence ever falls in time.
+        Whether survival curves never rise and incidences never fall in time.
     time_smoothing : float, default=0.03
-        Monotone curves are described by knots, between which they are linear; this is the share of
-        the observed events between two knots. Values at the knots are averages of the trees' steps,
-        calibrated so that expected and observed numbers of events agree in time. With 0 curves are
-        the trees' own steps, neither averaged nor calibrated.
+        Share of the observed events between two knots. Monotone curves are linear between knots;
+        their values at knots are averages of the trees' steps, calibrated so that expected and
+        observed numbers of events agree in time. With 0, curves are the trees' own steps, neither
+        averaged nor calibrated. Not used by hazards, which have about 31 intervals.
     early_stopping_rounds : int, optional
-        Stop once the held-out IPCW log-loss has not improved for so many rounds, and keep the best.
+        Stop after this many rounds without a better held-out loss, and keep the best round. Hazards
+        always stop early: by default when twenty rounds show almost no gain.
     validation_fraction : float, default=0.1
-        Share of people held out for early stopping where ``fit`` gets no ``eval_set``.
+        Share of people held out for early stopping if ``fit`` gets no ``eval_set``. Hazards hold
+        out folds instead.
     min_censoring_survival : float, default=0.05
-        Floor of the censoring survival in the weights; ``n_floored_`` counts the rows it touches.
-    min_leaf_people : float, default=5.0
-        Smallest sum of Hessians in a leaf, counted in people whatever ``n_horizons`` is. CatBoost
-        has no such setting; there it is not used.
-    min_split_gain : float, default=2.0
-        Smallest gain of a split, about twice the log-likelihood it adds, in people. A split that
-        tells nobody apart gains 1 on average at any size of the data, and the best of many more. So
-        trees stop growing where there is nothing left to learn. LightGBM then does not try a column
-        further down a branch in which it gained less, so it misses some interactions. CatBoost has
-        no such setting.
-    max_features : float, default=0.5
-        Share of the columns, the time among them, that a tree (CatBoost: a split) may choose from;
-        at least four.
+        Lower bound of the censoring survival in the weights; ``n_floored_`` counts the rows that it
+        affects.
+    min_leaf_people : float, optional
+        Minimum sum of Hessians in a leaf, in units of people, independent of ``n_horizons``.
+        Default: 15 with hazards, 5 with other methods. CatBoost has no such setting.
+    min_split_gain : float, optional
+        Minimum gain of a split, about twice the log-likelihood it adds, in units of people. A
+        pure-noise split gains about 1 on average, for any number of people; the best of many gains
+        more. So trees stop growing where only noise is left. LightGBM then does not retry a column
+        further down a branch in which it gained less, so it misses some interactions. Default: 1
+        with hazards (LightGBM 0), 2 with other methods. CatBoost has no such setting.
+    max_features : float, optional
+        Share of the columns, including the time, that a tree (CatBoost: a split) may choose from;
+        at least four columns. Default: 1 with hazards, 0.5 with other methods.
     horizon_max : float, optional
-        Latest horizon; curves are flat after it. Default: the longest duration. Where censored
-        people are replaced by weights, horizons then end when fewer than one in ten are uncensored,
-        and curves go on by the marginal hazards to the end of follow-up.
+        Latest horizon; curves are flat after it. Default: the longest duration. With censoring
+        weights, horizons then end when fewer than one in ten people are uncensored, and curves
+        continue with the marginal hazards to the end of follow-up.
+    linear : bool, default=True
+        Hazards: whether the mixture includes a linear regression, and trees that start from it.
+    n_folds : int, default=2
+        Hazards: number of folds held out in turn. With more than 50 000 people, a single part is
+        held out instead.
+    rows_per_person : int, "all" or None, default=None
+        Hazards: maximum number of intervals per person besides the last. If a person was at risk in
+        more, a random subset is drawn and weighted to represent all. Default: 8, and fewer above
+        50 000 people, of whom then only a random subset may be used.
     warm_start : bool, default=False
-        Whether another ``fit`` goes on with the model it has, for ``n_estimators`` rounds in all.
+        Whether another ``fit`` continues the current model, up to ``n_estimators`` rounds in total.
+        With hazards it needs the same integer ``random_state``, which draws the same folds.
     random_state : int, Generator, RandomState or None
         Seed. The same seed and number of threads give the same model, bit for bit.
     n_jobs : int, optional
-        Threads; -1 for all that the process may use. Default: as many of them as there is work for.
+        Number of threads; -1 for all that the process may use. Default: chosen by the size of the
+        data.
     verbose : int, default=0
         Whether to show progress on standard error.
     engine_params : dict, optional
-        Settings in the engine's own terms, also by its aliases; they win over those above. Those
-        that agree with how this class trains are taken, others are an error.
+        Further settings under the engine's own names or aliases, which override those above.
+        Settings that conflict with how this class trains raise an error.
 
     Attributes
     ----------
     event_ids_ : array of shape (K + 1,)
         Labels of the curves: 0 for event-free, then the causes.
     times_ : array
-        Times of prediction where none are asked for: an even grid up to the time to which one
-        person in a hundred is followed, or up to ``horizon_max``.
-    booster_ : object
-        The engine's own model.
+        Default prediction times: an even grid up to the time at which one person in a hundred is
+        still followed, or up to ``horizon_max``.
+    booster_ : object or None
+        The engine's own model. With hazards, the trees with the largest weight, fitted to all
+        people; None without trees.
+    member_weights_ : dict of str to float
+        Hazards: mixture weights of "linear", "trees" and "trees on linear"; they sum to 1.
     censoring_ : CensoringModel
-        The boosted model of censoring at the end of training or, where there is none, the
-        Kaplan-Meier curve of censoring on a fixed grid of times.
-    censoring_method_ : {"boosted", "kaplan-meier", "imputed"}
-        How censored people counted.
+        The boosted model of censoring at the end of training, or the one that was passed; with
+        other methods the Kaplan-Meier curve of censoring on a fixed time grid.
+    censoring_method_ : str
+        The method used: one of the names above, "given" or "completed".
+    censoring_reason_ : str
+        Why this method was used, in a sentence or two.
     engine_ : str
-        The engine that trained.
+        The engine used in training.
     n_estimators_ : int
-        Rounds kept.
+        Number of rounds of ``booster_``.
     history_ : list of RoundRecord
-        Held-out loss after every round, where people were held out.
+        Held-out loss after every round, if people were held out. With hazards, the negative
+        held-out log-likelihood per person of the trees of ``booster_``, every ten rounds.
+    n_events_ : array of shape (K + 1,)
+        Number of training people who were censored, and who had each cause.
     n_floored_ : int
-        Rows of the last stack whose weight the floor limits; 0 where people are imputed.
+        Number of rows at the last refresh whose weight is limited by ``min_censoring_survival``; 0
+        without weights.
     refreshed_rounds_ : list of int
-        Rounds after which the censoring model advanced or, where people are imputed, the model
-        itself filled in.
+        Rounds after which the censoring model was trained further or, with imputation, states were
+        drawn from the model; empty with hazards.
     feature_names_in_, n_features_in_
         As in scikit-learn.
 
     Notes
     -----
-    A scikit-learn pipeline forwards only methods that it knows by name. Reach the curves of its
-    last step with ``pipeline[-1].predict_survival_function(pipeline[:-1].transform(X), times)``.
+    A scikit-learn pipeline forwards only the methods of scikit-learn. For the curves of its last
+    step use ``pipeline[-1].predict_survival_function(pipeline[:-1].transform(X), times)``.
 
     Examples
     --------
@@ -197,7 +244,8 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         n_horizons: int = 5,
         horizon_sampler: str | HorizonSampler = "mixture",
         refresh_every: int | None = None,
-        censoring: str = "auto",
+        censoring: str | CensoringModel = "auto",
+        completion: str | CompletionModel | None = None,
         monotone: bool = True,
         time_smoothing: float = 0.03,
         early_stopping_rounds: int | None = None,
@@ -224,6 +272,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         self.horizon_sampler = horizon_sampler
         self.refresh_every = refresh_every
         self.censoring = censoring
+        self.completion = completion
         self.monotone = monotone
         self.time_smoothing = time_smoothing
         self.early_stopping_rounds = early_stopping_rounds
@@ -247,7 +296,6 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     censoring_: CensoringModel
     censoring_method_: str
     _model: FittedModel
-    # How a part of the people learns about the others, where they train on several machines.
 
     # ---------------------------------------------------------------------------------- training
     def fit(
@@ -272,21 +320,21 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
             Outcomes: ``event`` (0 = censored, 1..K = causes, or text) and ``duration``. Names of
             causes are kept in ``event_names_``.
         sample_weight : array of shape (n_samples,), optional
-            Weights of people. Only their ratios matter: they are divided by their mean, so that
-            limits such as ``min_leaf_people`` count people.
+            Sample weights. Only their ratios matter: they are divided by their mean, so that limits
+            such as ``min_leaf_people`` are in units of people.
         eval_set : pair (X, y), optional
-            Held-out people for early stopping. They touch neither the trees nor the weights;
-            without ``early_stopping_rounds`` their loss is only recorded, in ``history_``.
+            Held-out people for early stopping. They affect neither the trees nor the censoring
+            weights; without ``early_stopping_rounds`` their loss is only recorded in ``history_``.
+            With hazards they determine rounds and mixture weights, in place of folds.
         duration, event : column names, optional
-            Instead of ``y``: the columns of the frame ``X`` that hold the outcomes. All others are
-            features.
+            Instead of ``y``: the columns of the frame ``X`` that hold the outcomes. All other
+            columns are features.
         censored : str or sequence of str, optional
             Labels of text events that mean censored. Default: the label "censored".
 
         Returns
         -------
-        SurvivalBoost
-            Itself.
+        self : SurvivalBoost
         """
         X, y = _separated(X, y, duration, event, censored)
         y, names = named_outcomes(y, censored=censored)
@@ -296,7 +344,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         is_warm_start = bool(self.warm_start) and self.__sklearn_is_fitted__()
         if is_warm_start:
             self._check_warm_start()
-        keep_given = not isinstance(self.censoring, str)
+        keep_given = bool(self.own_models())
         people = Cohort.checked(
             X,
             y,
@@ -335,17 +383,22 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         self._warn_about_model(people.features)
         return self
 
+    def own_models(self) -> list[str]:
+        """Names of parameters whose models need ``X`` and times as passed to ``fit``."""
+        names = [] if isinstance(self.censoring, str) else ["censoring"]
+        return names if self.completion is None else [*names, "completion"]
+
     def _own_parameters(self) -> dict[str, Any]:
-        """Parameters of this class, without those of a child."""
+        """Parameters of this class, without those of subclasses."""
         return {name: getattr(self, name) for name in SurvivalBoost._get_param_names()}
 
     def _forget(self) -> None:
-        """Whatever stops a training, no mixture of an old and a new model is left behind."""
+        """Remove the fitted model, so that a failed training leaves no mix of old and new state."""
         for name in ("_model", "booster_"):
             self.__dict__.pop(name, None)
 
     def _warn_about_model(self, features: Features) -> None:
-        """Warn the caller of `fit` where probabilities are biased, or the same for everybody."""
+        """Warn the caller of `fit` if probabilities are biased, or the same for all people."""
         record, floor = self._model.record, self.min_censoring_survival
         is_known = warn_if_floored(record.n_floored, record.n_weighted_rows, floor, _CALLER)
         if record.n_floored and not is_known:
@@ -358,7 +411,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         warn_if_constant(self._model.importances(), features.values, _CALLER)
 
     def _set_model(self, model: FittedModel) -> None:
-        """Take a trained model, and show what it is in public attributes."""
+        """Set the trained model and the public attributes derived from it."""
         frame, record = model.frame, model.record
         self._model = model
         self.engine_, self.event_ids_, self.times_ = frame.engine, frame.event_ids, frame.times
@@ -381,7 +434,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
 
     @property
     def event_names_(self) -> tuple[str, ...]:
-        """Names of the states, "event-free" first: those of text events, else "cause 1" etc."""
+        """Names of the states, "event-free" first: labels of text events, else "cause 1" etc."""
         names = self._model.frame.event_names
         if names is not None:
             return names
@@ -413,6 +466,8 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         check_fraction(self.min_censoring_survival, "min_censoring_survival", zero=False)
         if not isinstance(self.censoring, CensoringModel):
             check_choice(self.censoring, "censoring", ("auto", *METHODS))
+        if isinstance(self.completion, str):
+            check_choice(self.completion, "completion", (HAZARDS,))
         TimeStacker(self.n_horizons, self.horizon_sampler, horizon_max=self.horizon_max)
         for name, types, wanted in (
             ("monotone", (bool, np.bool_), "True or False"),
@@ -438,19 +493,25 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     def _check_warm_start(self) -> None:
         if self.engine_ != self.engine and is_installed(self.engine):
             msg = (
-                f"The model to go on with was trained by {self.engine_}, not {self.engine}. "
+                f"The model to continue was trained by {self.engine_}, not {self.engine}. "
                 f'Use `engine="{self.engine_}"`, or set `warm_start=False`.'
             )
             raise ValueError(msg)
         given = by_method(self.get_params(deep=False), self.censoring_method_, self.engine_)
         if given["n_estimators"] <= self.n_estimators_:
             msg = (
-                f"`n_estimators` is {given['n_estimators']}, but the model to go on with has "
+                f"`n_estimators` is {given['n_estimators']}, but the model to continue has "
                 f"{self.n_estimators_} rounds already. Raise it, or set `warm_start=False`."
             )
             raise ValueError(msg)
 
     # --------------------------------------------------------------------------------- prediction
+    @property
+    def fitted_model(self) -> FittedModel:
+        """The fitted model, for code that saves, exports or moves models."""
+        check_is_fitted(self)
+        return self._model
+
     @property
     def _schema(self) -> Features:
         return self._model.schema
@@ -479,12 +540,12 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         cause : int or str, optional
             A label of ``event_ids_`` or a name of ``event_names_``: return its incidence alone.
         conditional_after : float, optional
-            Predict for people who are known to be event-free at this time: probabilities given
-            that. Before it they are event-free for sure.
+            Return probabilities given that the person is event-free at this time. At earlier times
+            the event-free probability is 1.
         as_frame : bool, default=False
-            Whether to return a DataFrame with a row per person, its index that of ``X``, and
-            columns (event, time), or times where ``cause`` is given. Events are names where
-            training had names, else labels.
+            Whether to return a DataFrame with one row per person, the index of ``X``, and columns
+            (event, time), or times if ``cause`` is given. Events are names if training had names,
+            else labels.
 
         Returns
         -------
@@ -509,7 +570,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
 
     @property
     def _column_names(self) -> list[Any]:
-        """What frames call the states: names where training had them, else labels."""
+        """States in the columns of frames: names if training had names, else labels."""
         named = self._model.frame.event_names
         return self.event_ids_.tolist() if named is None else list(named)
 
@@ -521,9 +582,9 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         conditional_after: float | None = None,
         as_frame: bool = False,
     ) -> Any:
-        """Probability of being event-free, (n_samples, n_times).
+        """Probability of being event-free, of shape (n_samples, n_times).
 
-        Parameters are those of `predict_cumulative_incidence`; a frame has a column a time.
+        Parameters as in `predict_cumulative_incidence`; a frame has one column per time.
         """
         curves = self.predict_cumulative_incidence(X, times, conditional_after=conditional_after)
         if not as_frame:
@@ -534,9 +595,9 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     def predict_proba(
         self, X: Any, time_horizon: float | None = None, *, as_frame: bool = False
     ) -> Any:
-        """Probability of each state at one horizon, (n_samples, K + 1).
+        """Probability of each state at one horizon, of shape (n_samples, K + 1).
 
-        The horizon defaults to the middle of ``times_``. A frame has a column per state.
+        The horizon defaults to the middle of ``times_``. A frame has one column per state.
         """
         check_is_fitted(self)
         if time_horizon is None:
@@ -549,16 +610,16 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         return pd.DataFrame(curves[:, :, 0], _index(X), columns)
 
     def predict(self, X: Any) -> FloatArray:
-        """Risk of any event, higher is worse: mean share of the time up to ``times_[-1]`` lost."""
+        """Risk of any event, higher is worse: expected share of time lost up to ``times_[-1]``."""
         survival: FloatArray = self.predict_survival_function(X)
         kept: FloatArray = np.trapezoid(survival, self.times_, axis=1) / self.times_[-1]
         return 1 - kept
 
     def predict_quantile(self, X: Any, quantile: Any = 0.5, *, as_frame: bool = False) -> Any:
-        """First time by which an event has happened with this probability; inf where never.
+        """Quantile of the time to any event; inf if it is not reached.
 
-        The default is the median. Several quantiles give a column each; a frame has their values as
-        columns.
+        The default is the median. Several quantiles give one column each; a frame has the quantiles
+        as column labels.
         """
         features = self._checked(X)
         quantiles = [
@@ -584,9 +645,9 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         horizon : float, optional
             Default: ``times_[-1]``.
         cause : int or str, optional
-            A label of ``event_ids_`` or a name of ``event_names_``: return the time lost to it
-            instead, the area under its incidence. Event-free time and the times lost to all causes
-            add up to the horizon.
+            A label of ``event_ids_`` or a name of ``event_names_``: return the time lost to this
+            cause instead, the area under its incidence. Event-free time and the times lost to all
+            causes sum to the horizon.
         """
         features = self._checked(X)
         horizon = float(self.times_[-1]) if horizon is None else _one_time(horizon, "horizon")
@@ -601,15 +662,15 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         return self._model.restricted_mean(features, horizon, state)
 
     def predict_hazard(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Hazards of the intervals between knots, and the knots, of a model of hazards.
+        """Discrete-time hazards between knots, and the knots, of a model of hazards.
 
         Returns
         -------
         hazard : float64 array of shape (n_samples, K, M)
-            Probability of each cause in an interval, given that one is event-free at its beginning.
+            Probability of each cause in an interval, given event-free at its beginning.
         knots : float64 array of shape (M + 1,)
-            Interval m lies between knots m (not included) and m + 1. Where time has whole units
-            and events happen in unit 0, the first knot is one unit before.
+            Interval m is (knot m, knot m + 1]. If time has whole units and events happen in unit 0,
+            the first knot is one unit before.
         """
         features = self._checked(X)
         if not isinstance(self._model, HazardMixture):
@@ -622,9 +683,9 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         return self._model.hazard(features)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Minus the integrated Brier score, a mean over causes and the event-free curve.
+        """Negative integrated Brier score, averaged over causes and the event-free state.
 
-        Higher is better. Weights come from the marginal censoring of the training people.
+        Higher is better. Weights come from the marginal censoring of the training data.
         """
         check_is_fitted(self)
         check_paired(X, y, sample_weight)
@@ -649,7 +710,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         )
 
     def at_horizon(self, horizon: float, cause: int = 0, *, kind: str = "regressor") -> Any:
-        """The model at one horizon, for scikit-learn's tools.
+        """The model at one horizon, as a scikit-learn regressor or classifier.
 
         Parameters
         ----------
@@ -665,7 +726,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         Returns
         -------
         HorizonRegressor or HorizonClassifier
-            Ready to predict where this model is fitted; ``fit`` trains a copy.
+            Fitted if this model is fitted; its ``fit`` trains a copy.
         """
         return view_at(self, horizon, cause, kind)
 
@@ -679,7 +740,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         time_label: str = "Time",
         ax: Any = None,
     ) -> Any:
-        """Axes with the probabilities of one person's states stacked over time.
+        """Axes with the stacked probabilities of one person's states over time.
 
         Needs matplotlib.
 
@@ -692,7 +753,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         time_label : str, default="Time"
             Label of the horizontal axis.
         ax : Axes, optional
-            Where to draw.
+            Axes to draw on. Default: new axes.
         """
         from survival_objectives.plots import plot_stacked_incidence
 
@@ -710,7 +771,11 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Share of each feature in what the trees gained, the time left out; sums to 1."""
+        """Importance of each feature, without the time; sums to 1.
+
+        The share of the gain of all splits; with hazards, of the mean absolute contributions
+        (`shap_values`) for a sample of training people.
+        """
         check_is_fitted(self)
         gains = self._model.importances()
         total = gains.sum()
@@ -718,14 +783,19 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         return shares
 
     def shap_values(self, X: Any, time_horizon: float) -> FloatArray:
-        """TreeSHAP of the margins at a horizon, by the engine's own code.
+        r"""SHAP values: contributions of the features to log-odds at a horizon.
+
+        They are computed by the engine's own TreeSHAP. With hazards, they explain the log-odds of
+        each cause in an interval against staying event-free, averaged over the intervals up to the
+        horizon, with the marginal share of the cause's events in each interval as weights;
+        contributions of the linear part, coefficient times standardised value, are added.
 
         Returns
         -------
         float64 array of shape (n_samples, n_margins, n_features + 2)
-            Contributions of the features, of the time and, last, the base. They sum to the margins:
-            log-odds of each cause against being event-free (with CatBoost and several causes: of
-            each state, up to a constant).
+            Contributions of the features, of the time and, last, the base value. They sum to the
+            margins: log-odds of each cause against being event-free (with CatBoost, several causes
+            and another method than hazards: of each state, up to a constant).
         """
         features = self._checked(X)
         return self._model.shap_values(features, _one_time(time_horizon, "time_horizon"))
@@ -734,10 +804,10 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     def save(self, path: Any) -> None:
         """Write the model to a folder: the engine's own files and JSON, no outcomes, no pickle.
 
-        The parameters are those that the model was fitted with.
+        Saved parameters are those at the time of fitting.
         """
         check_is_fitted(self)
-        # These concern a next training only.
+        # These affect later training only.
         latest = {"verbose": self.verbose, "warm_start": self.warm_start}
         parameters = {**self._model.frame.parameters, **latest}
         files.save(self._model.with_frame(parameters=parameters), path)
@@ -749,13 +819,13 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         Parameters
         ----------
         path : path
-            The folder. Load only what you trust: loading runs no Python code of the files, and
-            digests show damage, but they do not prove who wrote a file, and the engines' readers
-            can crash on, or do worse with, files that were forged.
+            The folder. Load only files you trust: loading runs no Python code from them, and
+            digests detect damage, but digests do not prove who wrote a file, and a forged file may
+            crash or exploit the engine's reader.
         isolated : bool, default=False
-            Whether to load the model in a process of its own first and predict with it there. A
-            file on which the engine crashes is then an error, rather than the end of this process.
-            It takes a few seconds. It finds crashes; it does not make a forged file harmless.
+            Whether to first load the model, and predict with it, in a separate process. A file that
+            crashes the engine then raises an error instead of ending this process. This takes a few
+            seconds. It detects crashes; it does not make a forged file harmless.
 
         Returns
         -------
@@ -785,7 +855,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
 
 
 def checked_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """All parameters of a SurvivalBoost with these, or an error for what it does not take."""
+    """All parameters of a SurvivalBoost with these values; an error if any is invalid."""
     model = SurvivalBoost(**given)
     model._check_parameters()  # noqa: SLF001  The class's own.
     parameters: dict[str, Any] = model.get_params(deep=False)
@@ -795,7 +865,7 @@ def checked_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
 def _split(
     batches: Batches, *, fraction: float, generator: np.random.Generator
 ) -> tuple[Batches, Cohort]:
-    """Training people and held-out people, of people in memory."""
+    """Training people and held-out people, from a batch in memory."""
     assert isinstance(batches, MemoryBatches)
     kept, held = split_cohort(batches.cohorts[0], fraction, generator)
     return MemoryBatches([kept]), held
@@ -805,7 +875,7 @@ def _one_time(time: Any, name: str) -> float:
     if np.ndim(time) != 0:
         msg = (
             f"`{name}` must be one number; got shape {np.shape(time)}. "
-            "Several times are for `times` of `predict_cumulative_incidence`."
+            "For several times, use `predict_cumulative_incidence`."
         )
         raise ValueError(msg)
     return float(check_times(time)[0])
@@ -816,7 +886,7 @@ def _time_index(times: FloatArray) -> pd.Index:
 
 
 def _separated(X: Any, y: Any, duration: Any, event: Any, censored: Any) -> tuple[Any, Any]:
-    """Features and outcomes, also where both are columns of one frame."""
+    """Features and outcomes, from ``X`` and ``y`` or from the columns of one frame."""
     if y is not None:
         if duration is not None or event is not None:
             msg = "Pass outcomes as `y`, or as `duration` and `event` of the frame, not both."

@@ -1,4 +1,4 @@
-"""Outcomes in the form that scikit-learn can cut into folds."""
+"""Outcomes in a form that scikit-learn can split into folds."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ __all__ = ["outcomes_frame"]
 def outcomes_frame(y: Any) -> pd.DataFrame:
     """Outcomes as a DataFrame with the columns ``event`` and ``duration``.
 
-    scikit-learn's `cross_val_score`, `GridSearchCV` and the like take the rows of ``y`` and refuse
-    a pair or a dict, whose length is 2, before any estimator sees it. A frame has a row a person.
+    scikit-learn's `cross_val_score`, `GridSearchCV` and similar functions select rows of ``y`` and
+    refuse a pair or a dict, whose length is 2, before any estimator sees it. A frame has one row
+    per person.
 
     Parameters
     ----------
     y : DataFrame, dict, structured array, tuple or array
-        Outcomes, as everywhere in this package.
+        Outcomes in any form that this package accepts.
 
     Returns
     -------

@@ -1,39 +1,44 @@
-r"""Hazards of intervals: rows of people at risk, curves, calibration, and weights of models.
+r"""Discrete-time hazards: risk-set rows, incidence curves, calibration and mixture weights.
 
 Time is divided by knots e_0 < e_1 < ... < e_M. A person who is event-free at e_m has an event of
 cause k in the interval (e_m, e_{m+1}] with probability q_km, or stays event-free. Censored people
-are at risk until they leave and then drop out, so that no censoring weights are needed.
+stay in the risk set until they are censored, so that no censoring weights are needed.
 
-Whoever lives through the first L intervals has a row for each of them, with the target 0. With more
-than J of them there is one row per slice, drawn by a uniform u_j, that stands for its whole slice:
+A person who is event-free throughout the first L intervals has one row per interval, with target 0.
+If L > J, the intervals are divided into J slices, and one interval is drawn per slice with a
+uniform u_j, with the weight of the whole slice:
 
     m_j = floor((j + u_j) L / J),        w_j = L / J,        j = 0, ..., J - 1.                (70)
 
-The last interval adds a row: with target k and weight 1 where an event of cause k happens in it,
-with target 0 and the share of the interval that was lived through where the person is censored.
+The last interval adds a row: with target k and weight 1 for an event of cause k, with target 0 and
+the observed share of the interval as weight for a censored person.
 
-Margins are log-odds against staying event-free. They start at smoothed hazards of everybody, where
+Margins are log-odds against staying event-free. They start at smoothed marginal hazards, where
 D_km are events, R_km the sum of weights times exp(offset), and D_k, R_k their sums over intervals:
 
     s_km = log((D_km + 1/2) / (R_km + R_k / (2 D_k))).                                         (71)
 
-From margins f follow hazards, and from hazards the incidences at knots:
+Margins f determine hazards, and hazards determine the incidences at knots:
 
     q_km = exp(f_km) / (1 + sum_j exp(f_jm)),                                                  (72)
     F_k(e_{m+1}) = F_k(e_m) + S(e_m) q_km,        S = 1 - sum_k F_k.                           (73)
 
-Expected events E_km = sum w q_km of the people at risk are brought to the observed ones by terms
-that are added to the margins, a few times over:
+Terms added to the margins match the expected events E_km = sum w q_km of the risk set to the
+observed ones, in a few iterations:
 
-    d_km <- d_km + log((D_km + 1) / (E_km + 1)).                                               (74)
+    d_km <- d_km + c_km + log((D_k + 1/2) / (sum_m E_km exp(c_km) + 1/2)),
+    c_km = log((D_km + 1) / (E_km + 1)).                                                       (74)
 
-A person contributes to the likelihood of the observed outcomes
+The first term matches the events of each interval, the second the total D_k of each cause: with
+many causes or few people most intervals have no event of a cause, but each keeps a small hazard.
+
+Each person contributes to the likelihood of the observed outcomes
 
     l = F_k(e_{m+1}) - F_k(e_m) for an event of cause k in (e_m, e_{m+1}],
     l = (1 - r) S(e_m) + r S(e_{m+1}) when censored after a share r of it,                     (75)
 
-and several models are mixed with the weights pi_j of the highest likelihood of people that none of
-them was fitted to, found by expectation and maximisation with sample weights w_i:
+and several models are mixed with the weights pi_j that maximise the likelihood of held-out people,
+found by expectation-maximisation with sample weights w_i:
 
     pi_j <- sum_i w_i pi_j l_ij / (sum_j' pi_j' l_ij') / sum_i w_i.                            (76)
 """
@@ -62,10 +67,10 @@ __all__ = [
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-#: The reduction of a process that has all people.
+#: The reduction of a single process that holds all people.
 LOCAL = LocalReduction()
 
-# Nobody's outcome speaks against a model more than this.
+# Lower bound: a single outcome cannot dominate the log-likelihood of a model.
 _LEAST_LIKELIHOOD = 1e-7
 _CORRECTION_STEPS = 8
 _LARGEST_STEP = 2.0
@@ -74,7 +79,7 @@ _MIXTURE_STEPS = 200
 
 @dataclass(frozen=True)
 class RiskRows:
-    """People in intervals in which they are at risk.
+    """Rows of the risk sets: one per person and interval.
 
     Attributes
     ----------
@@ -96,13 +101,13 @@ class RiskRows:
         return len(self.person)
 
     def take(self, chosen: npt.NDArray[np.bool_] | IntArray | slice) -> RiskRows:
-        """The chosen rows."""
+        """A subset of the rows."""
         return RiskRows(
             self.person[chosen], self.interval[chosen], self.target[chosen], self.weight[chosen]
         )
 
     def by_person(self) -> RiskRows:
-        """The same rows, with all rows of a person together, in the order of people."""
+        """The same rows, sorted by person."""
         return self.take(np.argsort(self.person, kind="stable"))
 
     def events(self, n_causes: int, n_intervals: int) -> FloatArray:
@@ -116,7 +121,7 @@ class RiskRows:
 
 
 def interval_places(knots: FloatArray, place: FloatArray) -> tuple[IntArray, FloatArray]:
-    """The interval between knots that each time falls into, and the share of it that is over.
+    """Interval between knots that contains each time, and the share of it before that time.
 
     >>> interval_places(np.array([0.0, 1.0, 3.0]), np.array([0.0, 1.0, 1.5]))
     (array([0, 0, 1]), array([0.  , 1.  , 0.25]))
@@ -135,7 +140,7 @@ def risk_rows(
     n_rows: int | None = None,
     generator: np.random.Generator | None = None,
 ) -> RiskRows:
-    """Rows of people in the intervals they were at risk in, drawn as in (70).
+    """One row per person and interval at risk, sampled as in (70).
 
     Parameters
     ----------
@@ -145,14 +150,14 @@ def risk_rows(
         Time of the event or of censoring, on the axis of the knots.
     knots : array of shape (M + 1,)
     weight : array of shape (n_samples,), optional
-        Weights of people.
+        Sample weights.
     n_rows : int, optional
-        J, the most rows per person besides the last one. Default: all intervals.
+        J, the maximum number of rows per person besides the last one. Default: all intervals.
     generator : numpy Generator, optional
-        Of the draws; needed with ``n_rows``.
+        Source of the draws; needed with ``n_rows``.
     """
     last, share = interval_places(knots, place)
-    person, interval, row_weight = _lived_through(last, n_rows, generator)
+    person, interval, row_weight = _event_free_rows(last, n_rows, generator)
     happened = event > 0
     share = np.where(happened, 1.0, share)
     leaving = np.flatnonzero(share > 0)
@@ -166,26 +171,26 @@ def risk_rows(
     return RiskRows(person.astype(np.int32), interval.astype(np.int16), target, row_weight)
 
 
-def _lived_through(
-    n_lived: IntArray, n_rows: int | None, generator: np.random.Generator | None
+def _event_free_rows(
+    n_intervals: IntArray, n_rows: int | None, generator: np.random.Generator | None
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    everybody = np.arange(len(n_lived))
-    is_whole = np.full(len(n_lived), True) if n_rows is None else n_lived <= n_rows
-    whole = np.where(is_whole, n_lived, 0)
-    person = np.repeat(everybody, whole)
+    """Person, interval and weight of the rows with target 0 before the last interval."""
+    is_whole = np.full(len(n_intervals), True) if n_rows is None else n_intervals <= n_rows
+    whole = np.where(is_whole, n_intervals, 0)
+    person = np.repeat(np.arange(len(n_intervals)), whole)
     interval = np.arange(len(person)) - np.repeat(np.cumsum(whole) - whole, whole)
     weight = np.ones(len(person))
     if n_rows is None or generator is None:
         return person, interval, weight
     many = np.flatnonzero(~is_whole)
-    length = n_lived[many, None]
+    length = n_intervals[many, None]
     drawn = (np.arange(n_rows) + generator.random((len(many), n_rows))) * length / n_rows
-    # Rounding may take the end of the last slice to the first interval after it.
+    # Rounding may move the end of the last slice into the interval after it.
     slices = np.minimum(drawn.astype(np.int64), length - 1)
     return (
         np.concatenate([person, np.repeat(many, n_rows)]),
         np.concatenate([interval, slices.ravel()]),
-        np.concatenate([weight, np.repeat(n_lived[many] / n_rows, n_rows)]),
+        np.concatenate([weight, np.repeat(n_intervals[many] / n_rows, n_rows)]),
     )
 
 
@@ -196,16 +201,16 @@ def interval_start(
     offset: FloatArray | None = None,
     reduction: Reduction = LOCAL,
 ) -> FloatArray:
-    """Margins s of everybody, equation (71), (K, M).
+    """Marginal margins s, equation (71), of shape (K, M).
 
     Parameters
     ----------
     rows : RiskRows
     n_causes, n_intervals : int
     offset : array of shape (K, n_samples), optional
-        Linear predictors of people, which are added to the margins later.
+        Linear predictors per person, which are added to the margins later.
     reduction : Reduction
-        Sums over all parts of the people.
+        Sums over all processes.
     """
     own = np.empty((2, n_causes, n_intervals))
     own[0] = rows.events(n_causes, n_intervals)
@@ -213,14 +218,14 @@ def interval_start(
         relative = 1.0 if offset is None else np.exp(offset[cause][rows.person])
         own[1, cause] = np.bincount(rows.interval, rows.weight * relative, minlength=n_intervals)
     events, at_risk = reduction.sum(own)
-    # A cause that nobody of these people has is not impossible.
+    # A cause without observed events keeps a positive hazard.
     per_event = at_risk.sum(axis=1) / np.maximum(events.sum(axis=1), 0.5)
     start: FloatArray = np.log((events + 0.5) / (at_risk + 0.5 * per_event[:, None]))
     return start
 
 
 def _hazards(margin: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Hazards (72) along the first axis, and the probability to stay event-free."""
+    """Hazards (72) along the first axis, and the probability of staying event-free."""
     top = np.maximum(margin.max(axis=0), 0.0)
     odds = np.exp(margin - top)
     stay = np.exp(-top)
@@ -229,7 +234,7 @@ def _hazards(margin: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def knot_incidence(margin: FloatArray) -> FloatArray:
-    """Incidences at knots, equations (72) and (73), (K, M + 1, n_samples).
+    """Incidences at knots, equations (72) and (73), of shape (K, M + 1, n_samples).
 
     Parameters
     ----------
@@ -246,7 +251,7 @@ def knot_incidence(margin: FloatArray) -> FloatArray:
 def time_corrections(
     margin: FloatArray, rows: RiskRows, n_intervals: int, reduction: Reduction = LOCAL
 ) -> FloatArray:
-    """Terms d that bring expected events to observed ones, equation (74), (K, M).
+    """Terms d that match expected to observed events, equation (74), of shape (K, M).
 
     Parameters
     ----------
@@ -255,7 +260,7 @@ def time_corrections(
     rows : RiskRows
     n_intervals : int
     reduction : Reduction
-        Sums over all parts of the people.
+        Sums over all processes.
     """
     events = reduction.sum(rows.events(len(margin), n_intervals))
     correction = np.zeros_like(events)
@@ -265,7 +270,8 @@ def time_corrections(
             [np.bincount(rows.interval, rows.weight * q, minlength=n_intervals) for q in hazard]
         )
         step = np.log((events + 1) / (expected + 1))
-        correction += np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
+        total = np.log((events.sum(axis=1) + 0.5) / ((expected * np.exp(step)).sum(axis=1) + 0.5))
+        correction += np.clip(step + total[:, None], -_LARGEST_STEP, _LARGEST_STEP)
     return correction
 
 
@@ -293,15 +299,15 @@ def person_likelihood(
 def mixture_weights(
     likelihood: FloatArray, weight: FloatArray | None = None, reduction: Reduction = LOCAL
 ) -> FloatArray:
-    """Weights of models with the highest likelihood of their mixture, equation (76).
+    """Mixture weights of several models that maximise the likelihood, equation (76).
 
     Parameters
     ----------
     likelihood : array of shape (n_models, n_samples)
     weight : array of shape (n_samples,), optional
-        Weights of people.
+        Sample weights.
     reduction : Reduction
-        Sums over all parts of the people.
+        Sums over all processes.
 
     Examples
     --------

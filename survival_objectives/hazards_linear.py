@@ -1,16 +1,16 @@
 r"""Linear hazards: standardised columns and a ridge regression of the log hazards.
 
-With a column z per number, per frequent level of a category and per feature with missing values,
-the hazard of cause k in interval m is exp(a_km + z'b_k). Its penalised Poisson log-likelihood over
-the rows of people at risk, with weights w and targets y,
+The design has a column z per numeric feature, per frequent level of a category and per feature with
+missing values. The hazard of cause k in interval m is exp(a_km + z'b_k). Its penalised Poisson
+log-likelihood over the rows of the risk sets, with weights w and targets y,
 
     l_k = sum_rows w ([y = k] (a_km + z'b_k) - exp(a_km + z'b_k)) - lambda / 2 |b_k|^2,        (77)
 
-is highest at levels that follow from the coefficients, with D_km the weight of the events,
+is maximised over the levels a_km in closed form, with D_km the weight of the events,
 
     a_km = log(D_km / sum_{rows in m} w exp(z'b_k)),                                           (78)
 
-so that Newton's method needs the coefficients alone: with mu = w exp(a + z'b) of the rows,
+so that Newton's method runs over the coefficients alone. With mu = w exp(a + z'b) per row,
 
     gradient = sum_rows (w [y = k] - mu) z - lambda b,
     -Hessian = sum_rows mu z z' - sum_m (sum_{rows in m} mu z)(...)' / D_km + lambda I.        (79)
@@ -33,14 +33,14 @@ __all__ = ["LinearDesign", "ridge_hazards"]
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 
-#: Kinds of columns besides the levels 0, 1, ... of a category.
+#: Column kinds besides the levels 0, 1, ... of a category.
 NUMBER, MISSING = -1, -2
 
-#: Standardised values further out than this would pull at the coefficients.
+#: Standardised values are clipped here: outliers would dominate the coefficients.
 FARTHEST = 4.0
-# Columns of a category: its most frequent levels.
+# Maximum number of columns per category: its most frequent levels.
 _MOST_LEVELS = 32
-# Columns with coefficients; with more, those with the steepest gradients at zero.
+# Maximum number of columns with coefficients: those with the largest gradients at zero.
 _MOST_COLUMNS = 200
 _NEWTON_STEPS = 6
 _LARGEST_STEP = 2.0
@@ -50,16 +50,16 @@ _LARGEST_PREDICTOR = 8.0
 
 @dataclass(frozen=True)
 class LinearDesign:
-    """Columns of the linear part, standardised by the people of training.
+    """Columns of the linear part, standardised on the training data.
 
     Attributes
     ----------
     feature : tuple of int
-        The feature of each column.
+        Index of the feature behind each column.
     kind : tuple of int
-        Code of a level, `NUMBER` for the value itself, or `MISSING` for whether it is missing.
+        Code of a level, `NUMBER` for the value itself, or `MISSING` for a missing indicator.
     mean, scale : float64 arrays
-        Missing values are as the mean.
+        Per column. Missing values are replaced by the mean.
     """
 
     feature: tuple[int, ...]
@@ -74,7 +74,7 @@ class LinearDesign:
         weight: FloatArray | None = None,
         reduction: Reduction = LOCAL,
     ) -> LinearDesign:
-        """The columns of these people and of those of other parts; constant ones are left out."""
+        """The columns for the people of all processes, without constant columns."""
         values = features.values
         weights = np.ones(len(values)) if weight is None else weight
         kept: list[tuple[int, int, float, float]] = []
@@ -97,7 +97,7 @@ class LinearDesign:
         return len(self.feature)
 
     def matrix(self, values: Float32Array) -> FloatArray:
-        """Standardised columns of people, (n_samples, n_columns), no further out than 4.
+        """Standardised columns, of shape (n_samples, n_columns), clipped to [-4, 4].
 
         Parameters
         ----------
@@ -142,7 +142,7 @@ def _frequent_levels(
     )
     levels = np.argsort(-count, kind="stable")[:_MOST_LEVELS]
     levels = np.sort(levels[count[levels] > 0])
-    # Of two levels one tells everything.
+    # One indicator is enough for two levels.
     return [int(level) for level in (levels[1:] if len(levels) == 2 else levels)]
 
 
@@ -155,20 +155,20 @@ def ridge_hazards(
     start: FloatArray | None = None,
     reduction: Reduction = LOCAL,
 ) -> FloatArray:
-    """Coefficients b of all causes that maximise (77), (K, n_columns).
+    """Coefficients b that maximise (77), of shape (K, n_columns).
 
     Parameters
     ----------
     design : array of shape (n_samples, n_columns)
-        Standardised columns of people.
+        Standardised columns.
     rows : RiskRows
     n_causes, n_intervals : int
     penalty : float
         lambda.
     start : array of shape (K, n_columns), optional
-        Where Newton's method starts. Default: zero.
+        Starting point of Newton's method. Default: zero.
     reduction : Reduction
-        Sums over all parts of the people.
+        Sums over all processes.
     """
     n_columns = design.shape[1]
     found = np.zeros((n_causes, n_columns)) if start is None else start.copy()
@@ -208,7 +208,7 @@ class _CauseFit:
         coefficients = start[self._columns]
         ridge = (penalty + 1e-6) * np.eye(len(coefficients))
         for _ in range(_NEWTON_STEPS):
-            # A person's rows share z: sums over rows are sums over people, a tenth as many.
+            # All rows of a person share z, so sums run over people, ten times fewer than rows.
             per_person, table = self._expected(coefficients)
             expected, by_interval, hessian = self._sums(
                 self._design.T @ per_person,
@@ -222,12 +222,12 @@ class _CauseFit:
             coefficients = coefficients + step
             if np.abs(step).max() < _SMALLEST_STEP:
                 break
-        everything = np.zeros_like(start)
-        everything[self._columns] = coefficients
-        return everything
+        all_coefficients = np.zeros_like(start)
+        all_coefficients[self._columns] = coefficients
+        return all_coefficients
 
     def _sums(self, *parts: FloatArray) -> list[FloatArray]:
-        """The sums of several arrays over all parts of the people, in one message."""
+        """Sums of several arrays over all processes, in one message."""
         total = self._reduction.sum(np.concatenate([part.ravel() for part in parts]))
         ends = np.cumsum([part.size for part in parts])
         return [

@@ -1,8 +1,8 @@
 """A survival model at one horizon, as a scikit-learn regressor or classifier.
 
-Many tools ask for one number a person (`cross_val_predict`, `partial_dependence`,
-`permutation_importance`) or for a binary classifier (`CalibrationDisplay`). The views answer with
-the incidence of a cause by a horizon. They are trained on survival outcomes, as the model itself.
+Many tools need one number per person (`cross_val_predict`, `partial_dependence`,
+`permutation_importance`) or a binary classifier (`CalibrationDisplay`). The views predict the
+incidence of a cause by a horizon. They are trained on survival outcomes, like the model itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class _HorizonView(BaseEstimator):  # type: ignore[misc]
-    """What both views share: training, and the incidence at the horizon."""
+    """Base class of both views: training, and the incidence at the horizon."""
 
     def __init__(self, estimator: Any, horizon: Any, cause: int = 0) -> None:
         self.estimator = estimator
@@ -63,10 +63,10 @@ class _HorizonView(BaseEstimator):  # type: ignore[misc]
         return np.asarray(curves[:, check_cause(self.cause, labels)])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Minus the Brier score at the horizon, of survival outcomes ``y``; higher is better.
+        """Negative Brier score at the horizon, of survival outcomes ``y``; higher is better.
 
-        People are weighed by the Kaplan-Meier censoring of ``y`` itself. Scorers of scikit-learn
-        that take binary outcomes work too, with outcomes that are known at the horizon.
+        People are weighted by the Kaplan-Meier censoring of ``y`` itself. scikit-learn scorers for
+        binary outcomes work too, if all outcomes are known at the horizon.
         """
         incidence = self.incidence(X)
         curve = incidence if self.cause else 1 - incidence
@@ -151,10 +151,10 @@ class HorizonClassifier(ClassifierMixin, _HorizonView):  # type: ignore[misc]
         """Train a copy of the model on survival outcomes ``y``, with named columns or as a pair."""
         if isinstance(y, np.ndarray) and y.dtype.names is None:
             msg = (
-                f"Outcomes of a classifier's view need names (a DataFrame) or a pair; got an array "
-                f"of shape {y.shape}. `cross_val_predict` of `predict_proba` replaces durations by "
-                "codes of classes on the way: use the regressor's view, "
-                '`at_horizon(horizon, cause, kind="regressor")`, there.'
+                f"A classifier view needs outcomes with names (a DataFrame) or as a pair; got an "
+                f"array of shape {y.shape}. `cross_val_predict` with `predict_proba` replaces "
+                "durations by class codes: use the regressor view there, "
+                '`at_horizon(horizon, cause, kind="regressor")`.'
             )
             raise TypeError(msg)
         return super().fit(X, y, **fit_params)
@@ -169,14 +169,14 @@ class HorizonClassifier(ClassifierMixin, _HorizonView):  # type: ignore[misc]
         return np.column_stack([1 - incidence, incidence])
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
-        """Whether the cause is more probable than not, 0 or 1."""
+        """1 if the incidence is above one half, else 0."""
         return (self.incidence(X) > 0.5).astype(np.int64)
 
 
 def view_at(
     model: Any, horizon: float, cause: int = 0, kind: str = "regressor"
 ) -> HorizonRegressor | HorizonClassifier:
-    """The view of a model at a horizon; ready to predict where the model is fitted."""
+    """The view of a model at a horizon, fitted if the model is fitted."""
     check_choice(kind, "kind", ("regressor", "classifier"))
     view = {"regressor": HorizonRegressor, "classifier": HorizonClassifier}[kind]
     found = view(model, horizon, cause)

@@ -1,4 +1,4 @@
-"""Ranges of the estimator's parameters, outside of which engines crash or nothing can be learnt."""
+"""Ranges of the estimator's parameters, outside of which engines crash or cannot learn."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _MOST_THREADS = 256
 
 
 def check_limits(model: Any, *, max_depth: int) -> None:
-    """Raise an error for a parameter of ``model`` whose value is absurd.
+    """Raise an error if a parameter of ``model`` is out of range.
 
     Parameters
     ----------
     model : object
-        With the parameters of `SurvivalBoost`, whose types are checked already.
+        An object with the parameters of `SurvivalBoost`, whose types are already checked.
     max_depth : int
-        What the engine can grow.
+        Maximum depth that the engine supports.
     """
     for name, (low, high) in {**_LIMITS, "max_depth": (1, max_depth)}.items():
         value = getattr(model, name)
-        if isinstance(value, numbers.Real) and not low <= value <= high:
+        if isinstance(value, numbers.Real) and not low <= float(value) <= high:
             msg = f"`{name}` must be from {low:g} to {high:g}; got {value!r}."
             raise ValueError(msg)
     _check_threads(model.n_jobs)
@@ -49,7 +49,7 @@ def check_limits(model: Any, *, max_depth: int) -> None:
 
 def _check_threads(n_jobs: Any) -> None:
     most = max(_MOST_THREADS, os.cpu_count() or 1)
-    wanted = f"a number of threads up to {most}, -1 for all, or None for a choice by size"
+    wanted = f"a number of threads up to {most}, -1 for all, or None to choose by data size"
     if isinstance(n_jobs, bool):
         msg = f"`n_jobs` must be {wanted}; got {n_jobs!r}."
         raise TypeError(msg)

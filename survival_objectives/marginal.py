@@ -1,7 +1,7 @@
 r"""Marginal curves of a population: Kaplan-Meier and Aalen-Johansen, with ties and weights.
 
-With d_k(t) people (or their total weight) leaving by cause k at t, c(t) censored at t, and n(t)
-seen until t or later:
+With d_k(t) people (or their total weight) having an event of cause k at t, c(t) censored at t, and
+n(t) observed until t or later:
 
     event-free   S(t) = prod_{u <= t} (1 - sum_k d_k(u) / n(u))                                  (6)
     incidence    F_k(t) = sum_{u <= t} S(u-) d_k(u) / n(u)                                       (7)
@@ -50,7 +50,7 @@ class StepFunction:
         return padded[position]
 
     def to_plain(self) -> dict[str, Any]:
-        """The function as JSON can hold it."""
+        """The function as data that JSON can hold."""
         return {
             "times": self.times.tolist(),
             "values": self.values.tolist(),
@@ -84,8 +84,8 @@ def _risk_table(target: SurvivalTarget, weight: npt.NDArray[np.float64] | None) 
 def _product_limit(
     leaving: npt.NDArray[np.float64], at_risk: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    # Where nobody is at risk nobody leaves: 0/0 is a factor of 1. Weighted counts may exceed the
-    # risk set by rounding, and a probability may not fall below 0.
+    # With an empty risk set, 0/0 is a factor of 1. Weighted counts may exceed the risk set by
+    # rounding, and a probability must not fall below 0.
     hazard = np.divide(leaving, at_risk, out=np.zeros_like(leaving), where=leaving > 0)
     survival: npt.NDArray[np.float64] = np.cumprod(1 - np.minimum(hazard, 1))
     return survival
@@ -106,8 +106,8 @@ def kaplan_meier_censoring(
     """Probability of being uncensored after each time, equation (8)."""
     table = _risk_table(target, weight)
     censored = table.leaving[:, 0]
-    # n(u) - d(u) as those seen after u plus the censored at u: subtracting weights would round,
-    # and the last censoring would not bring the curve to exactly 0.
+    # n(u) - d(u) as people observed after u plus people censored at u: subtracting weights would
+    # round, and the last censoring would not bring the curve to exactly 0.
     at_risk = np.append(table.at_risk[1:], 0.0) + censored
     return StepFunction(table.times, _product_limit(censored, at_risk), np.array(1.0))
 

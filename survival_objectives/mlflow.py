@@ -101,10 +101,25 @@ class _Curves:
         self, model_input: Any, params: Mapping[str, Any] | None = None
     ) -> npt.NDArray[np.float64]:
         """Probabilities of all states, (n_samples, K + 1, n_times)."""
+        if isinstance(model_input, pd.DataFrame):
+            model_input = self._with_types(model_input)
         curves: npt.NDArray[np.float64] = self._estimator.predict_cumulative_incidence(
             model_input, (params or {}).get("times")
         )
         return curves
+
+    def _with_types(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame with types for columns of nothing but nulls, which JSON leaves open."""
+        schema = self._estimator.fitted_model.schema
+        empty = {name for name in frame if frame[name].isna().all()}
+        types = {
+            name: pd.CategoricalDtype(schema.categories[column])
+            if column in schema.categories
+            else np.float64
+            for column, name in enumerate(schema.names or ())
+            if name in empty
+        }
+        return frame.astype(types)
 
 
 def _load_pyfunc(path: str) -> _Curves:
@@ -169,19 +184,14 @@ def _signature(model: Any) -> Any:
     """Columns of training as inputs, ``times`` as a parameter, and curves as the output."""
     models = importlib.import_module("mlflow.models")
     types = importlib.import_module("mlflow.types")
-    categories = model.fitted_model.schema.categories
-    # MLflow turns no column of a frame with a categorical dtype into text.
-    level = importlib.import_module("mlflow.types.schema").AnyType()
+    # MLflow turns no whole numbers into others, and no categorical dtype into text. The model does.
+    anything = importlib.import_module("mlflow.types.schema").AnyType()
     if model.fitted_model.schema.names is None:
         shape = (-1, model.n_features_in_)
         inputs = types.Schema([types.TensorSpec(np.dtype(np.float64), shape)])
     else:
-        inputs = types.Schema(
-            [
-                types.ColSpec(level if column in categories else "double", name, required=False)
-                for column, name in enumerate(model.fitted_model.schema.names)
-            ]
-        )
+        names = model.fitted_model.schema.names
+        inputs = types.Schema([types.ColSpec(anything, name) for name in names])
     curves = types.TensorSpec(np.dtype(np.float64), (-1, len(model.event_ids_), -1))
     times = types.ParamSpec("times", "double", model.times_.tolist(), shape=(-1,))
     return models.ModelSignature(inputs, types.Schema([curves]), types.ParamSchema([times]))

@@ -1,11 +1,10 @@
 r"""One training problem, free of any engine: the face of the plugin.
 
 `TrainingProblem` is what the adapters build on. It holds the stacked rows of the event model, their
-targets and weights (`survival_objectives._fit.row_schemes`), and the margins from which boosting
-starts; `survival_objectives._fit.alternation.Alternation` refreshes the weights during a training.
-What an adapter adds is what only its engine can do: to hold the rows, to ask for derivatives, to
-train a binary booster for a few rounds (`CensoringTrainer`), and to evaluate a trained model on
-rows (`TrainingProblem._raw_margin`).
+targets and weights (`survival_objectives._plugin.schemes`), and the margins from which boosting
+starts; `survival_objectives._plugin.alternation` refreshes the weights during a training. An
+adapter adds what only its engine can do: hold the rows, ask for derivatives, train a binary booster
+for a few rounds (`CensoringTrainer`), and evaluate a trained model on rows.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import GroupKFold
 
-from survival_objectives._fit.alternation import (
+from survival_objectives._plugin.alternation import (
     Alternation,
     AlternationSettings,
     RefreshRecord,
@@ -27,17 +26,17 @@ from survival_objectives._fit.alternation import (
     WeightSlot,
     log_floor,
 )
-from survival_objectives._fit.buffers import DerivativeBuffers
-from survival_objectives._fit.parameters import PARAMETERS
-from survival_objectives._fit.plugin_curves import CurveCalibration
-from survival_objectives._fit.problem_rows import (
+from survival_objectives._plugin.buffers import DerivativeBuffers
+from survival_objectives._plugin.curves import CurveCalibration
+from survival_objectives._plugin.parameters import PARAMETERS
+from survival_objectives._plugin.problem_rows import (
     CensoringSettings,
     HeldOutRows,
     HorizonSettings,
     ProblemRows,
 )
-from survival_objectives._fit.reader import CurveReader, MarginalTail, check_falling, start_curve
-from survival_objectives._fit.row_schemes import DoublyRobustRows
+from survival_objectives._plugin.reader import CurveReader, MarginalTail, check_falling, start_curve
+from survival_objectives._plugin.schemes import DoublyRobustRows
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.losses import Target, gradient_hessian, log_loss
 from survival_objectives.predictor import IncidencePredictor
@@ -141,15 +140,13 @@ class TrainingProblem(ABC):
             data.axis,
             tail,
         )
-        longest = float(data.rounded.duration.max())
         self._calibration = CurveCalibration(
             data.features,
             data.target,
             data.weight,
             self._reader,
             self._monotone,
-            data.last,
-            longest if horizon_max is None else min(data.last, longest),
+            *data.curve_ends(horizon_max),
         )
 
     def _is_monotone(self, monotone: bool | None) -> bool:
@@ -187,14 +184,14 @@ class TrainingProblem(ABC):
     def target(self) -> Target:
         """State of each training row at its horizon: 0 = event-free, 1..K = cause.
 
-        With ``completion`` or ``doubly_robust``, a distribution over the states, (n_rows, K + 1),
-        the latter before any refresh.
+        With ``completion`` or ``doubly_robust``, a distribution over the states, (n_rows, K + 1);
+        the latter before any refresh, when rows of people who were censored have weight 0.
         """
         return self._data.scheme.initial.target
 
     @property
     def initial_weight(self) -> Float32Array:
-        """Weight of each training row before any refresh; with distributions, of its person."""
+        """Weight of each training row before any refresh: 1/G or, with ``completion``, 1."""
         return self._data.scheme.initial.weight
 
     @property
@@ -271,10 +268,10 @@ class TrainingProblem(ABC):
         times : array of shape (n_times,)
             Times >= 0, in any order.
         calibrated : bool, default=True
-            Whether curves are calibrated in time as those of `SurvivalBoost` are (equations (17)
-            and (18) of `survival_objectives._model.curves`): on the training people, expected and observed
-            numbers of events agree. They then never fall, and the training people are asked once
-            per model. With False, probabilities are those of the model's margins.
+            Whether curves are calibrated in time (equations (17) and (18)): on the training people,
+            expected and observed numbers of events agree. They then never fall, and the training
+            people are asked once per model. With False, probabilities are those of the model's
+            margins.
 
         Returns
         -------
@@ -291,7 +288,8 @@ class TrainingProblem(ABC):
         """
         times = check_times(times)
         if calibrated:
-            return self.predictor(model).predict_cumulative_incidence(X, times)
+            predictor: IncidencePredictor = self.predictor(model)
+            return predictor.predict_cumulative_incidence(X, times)
         self._check_model(model)
         features = check_features(X, like=self._reader.schema)
         curves = self._reader.cumulative_incidence(
@@ -400,20 +398,20 @@ class TrainingProblem(ABC):
         """Whether targets are distributions over the states, not labels."""
         return self.target.ndim == 2
 
-    def _new_alternation(self, doubly_robust: bool | None = None) -> Alternation:
-        """The feedback loop of one training, which starts from the initial weights.
-
-        ``doubly_robust`` is what the user asked `refresh` for; None is what the rows are for.
-        """
+    def _check_refresh(self, doubly_robust: bool | None) -> None:
+        """Refuse a `refresh` that the rows are not for; None is what they are for."""
         is_doubly_robust = isinstance(self._data.scheme, DoublyRobustRows)
-        if doubly_robust is not None and doubly_robust != is_doubly_robust:
+        if doubly_robust is not None and bool(doubly_robust) != is_doubly_robust:
             msg = (
                 f"`refresh(doubly_robust={doubly_robust})` needs an objective that was constructed "
-                f"with `doubly_robust={doubly_robust}`: its training rows "
-                f"{'leave out' if doubly_robust else 'include'} people who were censored before "
+                f"with `doubly_robust={doubly_robust}`: the training rows of this one "
+                f"{'include' if is_doubly_robust else 'leave out'} people who were censored before "
                 "the horizon."
             )
             raise ValueError(msg)
+
+    def _new_alternation(self) -> Alternation:
+        """The feedback loop of one training, which starts from the initial weights."""
         data = self._data
         alternation = Alternation(
             data.scheme,

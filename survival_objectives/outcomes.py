@@ -1,7 +1,7 @@
-"""Outcomes with names: from columns of a frame, or causes as text, to what models train on.
+"""Named outcomes: from columns of a frame, or causes as text, to the codes that models train on.
 
-Models count causes from 1 and call 0 censored. Here text becomes these numbers, and the names are
-kept: in ``attrs["event_names"]`` of the outcomes, and in ``event_names_`` of a fitted model.
+Models code censored as 0 and causes from 1. Text is converted to these codes, and the names are
+kept in ``attrs["event_names"]`` of the outcomes and in ``event_names_`` of a fitted model.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ __all__ = ["EVENT_FREE", "named_outcomes", "survival_outcomes"]
 
 EVENT_FREE = "event-free"
 _ATTRIBUTE = "event_names"
-# Labels that can only mean that nothing was seen to happen.
+# Labels that always mean censored.
 _CENSORED = frozenset({"censored", "censor", "censoring", "right censored", "right-censored"})
 
 
 def survival_outcomes(
     frame: Any, *, duration: Any, event: Any, censored: str | Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Outcomes from two columns of a frame, with the names of causes kept.
+    """Outcomes from two columns of a frame, keeping the names of causes.
 
     Parameters
     ----------
     frame : DataFrame
-        A row per person.
+        One row per person.
     duration : column name
-        Time to the event, or to the last time seen.
+        Time to the event or to censoring.
     event : column name
-        What happened then: 0 for censored and 1..K for causes, booleans, or text.
+        Outcome at that time: 0 for censored and 1..K for causes, booleans, or text.
     censored : str or sequence of str, optional
         Labels of a text column that mean censored. Default: the label "censored". An empty
-        sequence says that everybody had an event.
+        sequence means that all people had an event.
 
     Returns
     -------
     DataFrame
-        ``event`` and ``duration`` with the index of the frame. ``attrs["event_names"]`` has the
-        names of the states where the events are text, :data:`EVENT_FREE` first and the causes in
-        alphabetical order.
+        ``event`` and ``duration`` with the index of the frame. If the events are text,
+        ``attrs["event_names"]`` has the names of the states, :data:`EVENT_FREE` first and then the
+        causes in alphabetical order.
 
     Examples
     --------
@@ -56,10 +56,10 @@ def survival_outcomes(
     columns = list(getattr(frame, "columns", ()))
     for name, column in (("duration", duration), ("event", event)):
         if column not in columns:
-            msg = f"`{name}` is {column!r}, which is no column of the frame; it has {columns}."
+            msg = f"`{name}` is {column!r}, which is not a column of the frame; it has {columns}."
             raise ValueError(msg)
     if duration == event:
-        msg = f"`duration` and `event` are both {event!r}; they are two columns."
+        msg = f"`duration` and `event` are both {event!r}; name two different columns."
         raise ValueError(msg)
     pair = pd.DataFrame(
         {"event": _series(frame[event]), "duration": _series(frame[duration])},
@@ -78,14 +78,14 @@ def named_outcomes(
     names: tuple[str, ...] | None = None,
     censored: str | Sequence[str] | None = None,
 ) -> tuple[Any, tuple[str, ...] | None]:
-    """``y`` with text events as numbers, and the names of the states where they are known.
+    """``y`` with text events as codes, and the names of the states where they are known.
 
     Parameters
     ----------
     y : outcomes
-        As models take them, or with events as text.
+        In any form that models accept, or with events as text.
     names : tuple of str, optional
-        Names of the states as a fitted model knows them; text is then coded by them.
+        Names of the states of a fitted model, which then determine the codes.
     censored : str or sequence of str, optional
         As in `survival_outcomes`.
     """
@@ -95,18 +95,18 @@ def named_outcomes(
     try:
         event, duration = split_target(y)
     except ValueError:
-        return y, None  # The check of the outcomes says what is wrong, after that of the features.
+        return y, None  # Outcomes are checked, and the error raised, after the features.
     labels = _labels(event)
     if labels is None:
         if censored is not None:
             msg = (
-                "`censored` names labels of text events, but the events are numbers; 0 = censored."
+                "`censored` names labels of text events, but the events are numbers: 0 is censored."
             )
             raise ValueError(msg)
         return y, None
     if labels.isna().any():
         row = int(np.flatnonzero(labels.isna())[0])
-        msg = f"`event` is missing at row {row}. Say {'censored'!r} where nothing was seen."
+        msg = f"`event` is missing at row {row}. Use {'censored'!r} where no event was observed."
         raise ValueError(msg)
     found = sorted(labels.unique())
     meaning_censored = _censored_labels(found, censored)
@@ -131,9 +131,9 @@ def _censored_labels(found: list[str], censored: str | Sequence[str] | None) -> 
         meant = {label for label in found if label.strip().lower() in _CENSORED}
         if not meant:
             msg = (
-                f"`event` has the labels {found[:8]}, none of which says censored. Name the labels "
-                "of people to whom nothing was seen to happen, as in `censored='alive'`; "
-                "`censored=[]` says that there are none."
+                f"`event` has the labels {found[:8]}, none of which means censored. Name the "
+                "labels of people without an observed event, as in `censored='alive'`; use "
+                "`censored=[]` if there are none."
             )
             raise ValueError(msg)
         return meant

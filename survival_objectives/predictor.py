@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from survival_objectives._fit.reader import CalibratedCurves
 from survival_objectives._model.curves import KnotCurves
+from survival_objectives._plugin.reader import CalibratedCurves
 from survival_objectives._version import __version__
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features
@@ -188,7 +188,8 @@ def _plain_curves(curves: CalibratedCurves) -> dict[str, Any]:
         "hazard": shape.hazard.tolist(),
         "block": shape.block.tolist(),
         "factor": shape.factor.tolist(),
-        "trained_until": shape.trained_until,
+        # The knot that training reached: the latest horizon itself may be a person's own time.
+        "trained_until": float(shape.knots[shape.knots <= shape.trained_until].max(initial=-1.0)),
     }
 
 

@@ -1,12 +1,12 @@
-r"""Whether float32, which all engines compute in, still tells apart the values that were given.
+r"""Whether distinct values stay distinct in float32, which all engines compute in.
 
-float32 keeps 24 bits. Near 10^9, where unix seconds are, two values must be 64 or 128 apart to stay
-different, so that the times of one day become a few hundred. The check counts distinct values
-before and after rounding. Ordinary continuous data of many people loses values as well, but
-hundreds of thousands remain, far more than trees can use: a loss matters where more than
-`LOST_SHARE` of the values are lost and fewer than `ENOUGH` remain.
+float32 keeps 24 bits. Near 10^9, the size of Unix seconds, two values must be 64 or 128 apart to
+stay distinct, so that all times of one day collapse to a few hundred. The check counts distinct
+values before and after rounding. Ordinary continuous data of many people loses values as well, but
+hundreds of thousands remain, far more than trees can use: a loss matters if more than `LOST_SHARE`
+of the values are lost and fewer than `ENOUGH` remain.
 
-Values that differ by no more than float64 arithmetic leaves behind (0.1 + 0.2 and 0.3) count once.
+Values that differ only by float64 rounding errors (0.1 + 0.2 and 0.3) count once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ENOUGH", "LOST_SHARE", "Resolution"]
 
 #: The share of distinct values that may be lost.
 LOST_SHARE = 0.01
-#: Distinct float32 values of which no further ones are needed; engines make 256 bins or fewer.
+#: Sufficient number of distinct float32 values; engines use 256 bins or fewer.
 ENOUGH = 4096
 # Relative differences up to here are rounding errors of float64, not different values.
 _SAME = 1e-13
@@ -32,16 +32,16 @@ _SAMPLE = 4 * ENOUGH
 class Resolution:
     """Distinct values of a column before and after rounding to float32.
 
-    They are not counted, but 0, where float32 holds all values as they are.
+    The counts are 0 where float32 represents all values exactly.
 
     Attributes
     ----------
     n_given : int
-        Distinct values that were given; where `merged`, summed over parts of the column.
+        Number of distinct values given; after `merged`, summed over parts of the column.
     n_lost : int
-        How many fewer remain.
+        Number of distinct values lost.
     kept : float32 array
-        The values that remain, sorted; no more than `ENOUGH` of them are listed.
+        The remaining values, sorted; at most `ENOUGH` of them are listed.
     """
 
     n_given: int
@@ -50,7 +50,7 @@ class Resolution:
 
     @classmethod
     def of(cls, values: npt.NDArray[Any]) -> Resolution:
-        """The resolution of one column; NaN is left out.
+        """The resolution of one column, ignoring NaN.
 
         >>> Resolution.of(1e9 + np.arange(100.0)).n_lost
         97
@@ -58,12 +58,12 @@ class Resolution:
         0
         """
         values = values[np.isfinite(values)].astype(np.float64, copy=False)
-        with np.errstate(over="ignore"):  # What overflows is infinite, and refused as such.
+        with np.errstate(over="ignore"):  # Overflows become infinite, and are refused later.
             is_exact = bool((values.astype(np.float32) == values).all())
-        if is_exact:  # Most columns of whole numbers; counting would mean to sort them.
+        if is_exact:  # Most integer columns; counting would require sorting.
             return cls(0, 0, np.empty(0, np.float32))
         if len(values) > _SAMPLE:
-            # A sample with enough different values says that the column has enough.
+            # A sample with enough distinct values shows that the column has enough.
             with np.errstate(over="ignore"):
                 kept = np.unique(values[:: len(values) // _SAMPLE].astype(np.float32))
             if len(kept) >= ENOUGH:
@@ -82,7 +82,7 @@ class Resolution:
         return len(self.kept) < ENOUGH and self.n_lost > LOST_SHARE * self.n_given
 
     def merged(self, other: Resolution) -> Resolution:
-        """The resolution of a column of which these are two parts."""
+        """The resolution of a column that consists of two parts."""
         return Resolution(
             self.n_given + other.n_given,
             self.n_lost + other.n_lost,
@@ -90,7 +90,7 @@ class Resolution:
         )
 
     def check(self, name: str, remedy: str) -> None:
-        """Raise an error with the number of lost values where they matter."""
+        """Raise an error with the number of lost values if the loss matters."""
         if not self.is_too_coarse:
             return
         msg = (

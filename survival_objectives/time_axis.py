@@ -1,20 +1,19 @@
 r"""The time axis of a training: whole units such as days, the order of ties, and knots.
 
-**Units.** Where events are recorded in whole units (days, months, visits once a year), the state of
-a unit lasts until the next one begins. Let d be the number of the unit. An event in unit d happens
-at its beginning, horizons fall into its first three quarters, and a censoring in unit d happens
-when these are over:
+**Units.** If events are recorded in whole units (days, months, annual visits), a state holds
+throughout its unit. Let d be the number of the unit. An event in unit d is placed at its beginning,
+horizons fall into its first three quarters, and a censoring in unit d is placed after them:
 
     event    d,        horizon    d + 3/4 U(0, 1),        censoring    d + 3/4.               (16)
 
-No two of them are then equal, and all rules for ties follow: somebody who is censored in unit d is
-known to be event-free in it, P(C >= d) weighs both the events and the horizons of unit d, and a
-common last unit has people who stay. In continuous time a censoring comes just after an event at
-the same time.
+No two of them are then equal, and all rules for ties follow: a person censored in unit d is known
+to be event-free in it, P(C >= d) weights both the events and the horizons of unit d, and people
+censored in a common last unit are event-free at its horizons. In continuous time a censoring comes
+just after an event at the same time.
 
-**Knots.** Curves are described by their values at a few times, between which they are linear. Knots
-are quantiles of the event times, so that they are close together where events are frequent. They
-are rounded to three digits, as a fitted model must not contain the outcomes of single people.
+**Knots.** Curves are given by their values at a few knots, and are linear in between. Knots are
+quantiles of the event times, so that they are dense where events are frequent. They are rounded to
+three digits, because a fitted model must not contain the outcomes of single people.
 """
 
 from __future__ import annotations
@@ -30,24 +29,24 @@ __all__ = ["UNIT_ROUNDING", "TimeAxis", "event_unit", "rounded_up", "time_unit"]
 
 FloatArray = npt.NDArray[np.float64]
 
-#: What may be missing from a whole number of units by rounding.
+#: Rounding error of a whole number of units.
 UNIT_ROUNDING = 2e-3
-#: The share of a unit in which horizons fall; a censoring follows them.
+#: Share of a unit that horizons fall into; censoring is placed at its end.
 HORIZON_SHARE = 0.75
-#: The place within a unit at which a model answers for it.
+#: Position within a unit at which predictions for the unit are made.
 ANSWER_SHARE = HORIZON_SHARE / 2
 
-# Times on a lattice finer than this are as good as continuous.
+# Times with more units than this are treated as continuous.
 _MOST_UNITS = 4096
 _UNIT_TOLERANCE = 1e-3
-# A lattice that only events share needs evidence: so many events, at half as many times at most.
+# A unit of the events alone needs evidence: at least this many events, at most half as many times.
 _MIN_EVENTS_FOR_UNIT = 20
 _DIGITS = 3
 
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """Units of time and their conventions (16).
+    """Time units with the conventions (16).
 
     Attributes
     ----------
@@ -58,7 +57,7 @@ class TimeAxis:
     unit: float
 
     def number(self, times: npt.ArrayLike) -> FloatArray:
-        """Number of the unit of each time; in continuous time the time itself.
+        """Number of the unit that contains each time; in continuous time the time itself.
 
         >>> TimeAxis(7.0).number([0.0, 6.9, 7.0, 15.0])
         array([0., 0., 1., 2.])
@@ -70,11 +69,11 @@ class TimeAxis:
         return numbers
 
     def units(self, last: float) -> FloatArray:
-        """Beginnings of all units up to the one of ``last``."""
+        """Start times of all units up to the one that contains ``last``."""
         return np.arange(float(self.number(last)) + 1) * self.unit
 
     def answering(self, times: npt.ArrayLike) -> FloatArray:
-        """The time at which a model is asked about each time.
+        """The time at which the model is evaluated to predict for each time.
 
         >>> TimeAxis(1.0).answering([0.0, 2.0])
         array([0.375, 2.375])
@@ -88,13 +87,16 @@ class TimeAxis:
     def within_units(
         self, horizon: FloatArray, last: float, generator: np.random.Generator
     ) -> FloatArray:
-        """Horizons drawn evenly within the first part of their units, none later than ``last``."""
+        """Horizons drawn uniformly in the first part of their units, in none later than ``last``.
+
+        Equation (16).
+        """
         number = np.minimum(self.number(horizon), self.number(last))
         inside: FloatArray = (number + HORIZON_SHARE * generator.random(horizon.shape)) * self.unit
         return inside
 
     def aligned(self, target: SurvivalTarget) -> SurvivalTarget:
-        """Outcomes with durations at the places of (16), rounded to float32 values.
+        """Outcomes with durations placed as in (16), rounded to float32 values.
 
         In continuous time a censoring moves to the next float32 number, so that an event at the
         same time comes before it.
@@ -114,15 +116,15 @@ class TimeAxis:
 
 
 def time_unit(times: FloatArray, t_max: float) -> float:
-    """The unit that all times are whole multiples of, such as a day; 0 where there is none.
+    """The unit that all times are whole multiples of, such as a day; 0 if there is none.
 
-    A unit that fits into ``t_max`` thousands of times is as good as none.
+    A unit of which ``t_max`` has thousands is treated as none.
     """
     distinct = np.unique(np.append(times, 0.0))
     unit = float(np.diff(distinct).min()) if len(distinct) > 1 else 0.0
     if unit <= 0 or t_max / unit > _MOST_UNITS:
         return 0.0
-    # Times are float32: the longest one tells the unit more exactly than the smallest difference.
+    # Times are float32: the longest gives the unit more precisely than the smallest difference.
     unit = float(distinct[-1] / np.rint(distinct[-1] / unit))
     multiples = distinct / unit
     is_whole = np.abs(multiples - np.rint(multiples)).max() < _UNIT_TOLERANCE
@@ -130,10 +132,10 @@ def time_unit(times: FloatArray, t_max: float) -> float:
 
 
 def event_unit(target: SurvivalTarget, count: FloatArray | None = None) -> float:
-    """The unit in which events are recorded; 0 where they happen at any time.
+    """The unit in which events are recorded; 0 in continuous time.
 
-    Where many events share few times, the unit of the events alone: visits once a year find events
-    in whole years, while people are lost to follow-up on any day. Else the unit of all durations.
+    If many events share few times, the unit of the events alone: annual visits record events in
+    whole years, while people are lost to follow-up on any day. Otherwise the unit of all durations.
 
     >>> years = np.repeat([1.0, 2.0, 3.0], 10)
     >>> duration = np.append(years, np.linspace(0.1, 2.9, 17))
@@ -152,12 +154,12 @@ def event_unit(target: SurvivalTarget, count: FloatArray | None = None) -> float
 
 
 def rounded_down(times: npt.ArrayLike, span: float = np.inf) -> FloatArray:
-    """Times cut to three significant digits, of themselves or of ``span`` if that is smaller."""
+    """Times rounded down to three significant digits, of each or of ``span`` if smaller."""
     return _rounded(times, np.floor, span)
 
 
 def rounded_up(times: npt.ArrayLike, span: float = np.inf) -> FloatArray:
-    """Times raised to three significant digits, of themselves or of ``span`` if that is smaller.
+    """Times rounded up to three significant digits, of each or of ``span`` if smaller.
 
     >>> rounded_up([0.0, 12.341, 2029.0])
     array([   0. ,   12.4, 2030. ])
@@ -168,10 +170,10 @@ def rounded_up(times: npt.ArrayLike, span: float = np.inf) -> FloatArray:
 def _rounded(times: npt.ArrayLike, rounding: np.ufunc, span: float) -> FloatArray:
     times = np.asarray(times, dtype=np.float64)
     positive = np.where(times > 0, times, 1.0)
-    # A power of ten that is no float would turn 0.3 into 0.30000000000000004.
+    # Powers below 1, which are inexact in floats, would turn 0.3 into 0.30000000000000004.
     power = _DIGITS - 1 - np.floor(np.log10(np.minimum(positive, span if span > 0 else np.inf)))
     up, down = 10.0 ** np.maximum(power, 0), 10.0 ** np.maximum(-power, 0)
-    # float32 noise around a round number must not raise it to the next one.
+    # float32 noise around a round number must not round it up to the next one.
     scaled = np.round(positive * up / down, 4)
     rounded: FloatArray = np.where(times > 0, rounding(scaled) / up * down, 0.0)
     return rounded

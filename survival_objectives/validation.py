@@ -1,7 +1,7 @@
-"""Checked user input: the only code that inspects what a user passes in.
+"""Validation of user input, the only code that inspects what a user passes in.
 
-Everything below this border works on plain float32/float64/int32 arrays and may assume that they
-are well formed. Errors name the offending value and the way out.
+All other code works on plain float32/float64/int32 arrays and may assume that they are well formed.
+Errors name the offending value and the way out.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ IntArray = npt.NDArray[np.integer[Any]]
 
 _EVENT_NAMES = ("event",)
 _DURATION_NAMES = ("duration", "time")
-# More different texts than this are categories only if people share them.
+# More distinct texts than this are categories only if several people share them.
 _MOST_TEXT_LEVELS = 20
 _ENTRY_NAMES = ("entry", "entry_time", "start", "start_time", "tstart", "truncation")
-# More labels than any study tells apart: a sign that the columns are swapped.
+# More labels than any study distinguishes: a sign that the columns are swapped.
 _MAX_CAUSES = 50
-# More causes than most studies have: worth a warning that says what was understood.
+# More causes than most studies have: worth a warning about the interpretation.
 _MANY_CAUSES = 10
-# From this rank correlation with the duration on, three or more labels look like a time.
+# Above this rank correlation with the duration, three or more labels look like a time.
 _TIME_LIKE = 0.9
-# float64, through which labels pass, counts exactly up to here.
+# Labels pass through float64, which represents integers exactly up to here.
 _MAX_LABEL = 2**53
 _COMPLEX = "Complex data not supported: pass real and imaginary parts as two features."
 
@@ -62,7 +62,7 @@ _COMPLEX = "Complex data not supported: pass real and imaginary parts as two fea
 # ---------------------------------------------------------------------------------------- targets
 @dataclass(frozen=True)
 class SurvivalTarget:
-    """A checked outcome: who had which event, and when.
+    """Checked outcomes: event and duration per person.
 
     Attributes
     ----------
@@ -126,14 +126,14 @@ def check_survival_target(
         msg = f"`event` has {len(event)} values but `duration` has {len(duration)}."
         raise ValueError(msg)
     if len(event) == 0:
-        msg = "`y` is empty: there is nobody to learn from."
+        msg = "`y` is empty: there are no people to train on."
         raise ValueError(msg)
 
     if event_ids is None:
         known = np.concatenate([[0], np.unique(event[event > 0])]).astype(np.int64)
         if require_event and len(known) == 1:
             msg = (
-                f"All {len(event)} people are censored (event = 0), so no cause can be learnt. "
+                f"All {len(event)} people are censored (event = 0), so there is no cause to learn. "
                 "Check which column marks the event: 0 = censored, 1..K = causes."
             )
             raise ValueError(msg)
@@ -157,7 +157,7 @@ def check_survival_target(
 
 
 def split_target(y: Any) -> tuple[Any, Any]:
-    """Events and durations of outcomes in any form, not checked yet."""
+    """Events and durations of outcomes in any form, not yet checked."""
     if isinstance(y, SurvivalTarget):
         return y.event_ids[y.event], y.duration
     if isinstance(y, tuple):
@@ -173,7 +173,7 @@ def split_target(y: Any) -> tuple[Any, Any]:
             msg = f"`y` has the column {duplicate!r} more than once."
             raise ValueError(msg)
         return _fields(y, list(y.columns))
-    # A masked array stays one, so that what it masks is refused by name.
+    # A masked array stays masked, so that the error can name its masked values.
     array = y if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
     if array.dtype.names is not None:
         names = list(array.dtype.names)
@@ -209,9 +209,9 @@ def _fields(y: Any, names: list[Any]) -> tuple[Any, Any]:
     entries = [name for name in names if str(name).lower() in _ENTRY_NAMES]
     if entries:
         msg = (
-            f"`y` has the field {entries[0]!r}, but people who enter later than time 0 (left "
-            "truncation) are not supported, and to ignore it would bias the curves. Drop the field "
-            "if everybody was followed from time 0."
+            f"`y` has the field {entries[0]!r}, but entry later than time 0 (left truncation) is "
+            "not supported, and ignoring it would bias the curves. Drop the field if all people "
+            "were followed from time 0."
         )
         raise ValueError(msg)
     return find(_EVENT_NAMES), find(_DURATION_NAMES)
@@ -229,8 +229,8 @@ def _as_float(values: Any, name: str) -> npt.NDArray[np.float64]:
         masked = np.flatnonzero(np.ma.getmaskarray(values))
         if len(masked):
             msg = (
-                f"`{name}` is masked at row {masked[0]} ({len(masked)} such values), so it is not "
-                "known there. Drop these rows, or fill in values."
+                f"`{name}` is masked at row {masked[0]} ({len(masked)} such values), so its value "
+                "is unknown. Drop these rows, or fill in values."
             )
             raise ValueError(msg)
     array = np.asarray(values)
@@ -288,7 +288,7 @@ def _check_duration(duration: Any) -> npt.NDArray[np.float64]:
     if len(bad):
         msg = (
             f"`duration` is {array[bad[0]]} at row {bad[0]} ({len(bad)} such rows). "
-            "Drop these people or give the last time they were seen, with event = 0."
+            "Drop these people, or give the last time they were observed, with event = 0."
         )
         raise ValueError(msg)
     bad = np.flatnonzero(array < 0)
@@ -314,11 +314,11 @@ class Features:
     values : float32 array of shape (n_samples, n_features), C-contiguous
         Missing is NaN; a categorical column holds the codes of its ``categories``.
     names : tuple of str, or None
-        Column names, where the user gave a frame.
+        Column names, if the input was a frame.
     categories : dict of int to pandas.Index
         Levels of each categorical column, by position.
     resolutions : dict of int to Resolution
-        What rounding to float32 left of each numeric column, where it was counted.
+        Distinct values of each numeric column before and after rounding to float32, if counted.
     """
 
     values: npt.NDArray[np.float32]
@@ -338,7 +338,7 @@ class Features:
 
     @property
     def schema(self) -> Features:
-        """The same columns without any person, for checking later input against."""
+        """The same columns with no rows, to check later input against."""
         return replace(self, values=np.empty((0, self.n_features), np.float32), resolutions={})
 
 
@@ -353,12 +353,12 @@ def check_features(
         Numbers, with NaN for missing; pandas or polars frames may have boolean and categorical
         columns.
     like : Features, optional
-        What training saw. Given, names, order and categories must match it; a category that
-        training never saw becomes missing, with a warning that names it.
+        Features of the training. If given, names, order and categories must match; a category
+        unseen in training becomes missing, with a warning that names it.
     resolution : {"check", "count", "ignore"}, optional
-        Whether a column is refused that float32 cannot hold, or whether only
-        `Features.resolutions` are counted, for people who come in parts. Default: "check" without
-        ``like``, as in training, else "ignore".
+        "check" refuses a column that loses too many values in float32; "count" only fills
+        `Features.resolutions`, for data that arrives in parts. Default: "check" without ``like``,
+        as in training, else "ignore".
 
     Returns
     -------
@@ -397,8 +397,8 @@ def check_features(
         if features.names is None and like.categories:
             columns = [_label(like, column) for column in like.categories]
             msg = (
-                f"Training had the categorical columns {', '.join(columns)}, which an array cannot "
-                "tell apart. Pass a DataFrame."
+                f"Training had the categorical columns {', '.join(columns)}, which an array does "
+                "not have. Pass a DataFrame."
             )
             raise TypeError(msg)
         if features.names is None and like.names is not None:
@@ -409,7 +409,7 @@ def check_features(
 
 
 def check_column_resolutions(schema: Features, resolutions: Mapping[int, Resolution]) -> None:
-    """Refuse a column of which float32 leaves too little."""
+    """Refuse a column that loses too many distinct values in float32."""
     for column, resolution in resolutions.items():
         resolution.check(
             f"Column {_label(schema, column)}",
@@ -424,7 +424,7 @@ def _label(features: Features, column: int) -> str:
 
 def _from_array(X: Any, *, resolutions: bool) -> Features:
     masked = np.ma.getmaskarray(X) if isinstance(X, np.ma.MaskedArray) else None
-    # The engines' trees are grown on dense rows; a sparse matrix comes from one-hot encoding.
+    # Engines are trained on dense rows; a sparse matrix comes from one-hot encoding.
     array = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     if array.ndim != 2:
         msg = (
@@ -453,7 +453,7 @@ def _from_array(X: Any, *, resolutions: bool) -> Features:
 
 
 def _numbers_of_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Numbers stored as objects; None is missing. Text stays as it is, also where it spells one."""
+    """Numbers stored as objects, None as NaN. Text is kept, even if it spells a number."""
     if any(isinstance(value, str | bytes) for value in array.flat):
         return array
     if any(isinstance(value, complex | np.complexfloating) for value in array.flat):
@@ -466,7 +466,7 @@ def _numbers_of_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _to_float32(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    with np.errstate(over="ignore"):  # An overflow shows as inf and is refused by name.
+    with np.errstate(over="ignore"):  # An overflow becomes inf, and the error names it.
         return np.ascontiguousarray(array, dtype=np.float32)
 
 
@@ -495,7 +495,7 @@ def _from_frame(X: Any, like: Features | None, *, resolutions: bool) -> Features
 def _to_pandas(series: Any) -> pd.Series[Any]:
     if isinstance(series, pd.Series):
         return series
-    # A polars column. Going through Python objects only for categories keeps pyarrow optional.
+    # A polars column. Only categories go through Python objects, so that pyarrow stays optional.
     if type(series.dtype).__name__ in {"Categorical", "Enum"} or "Categorical" in str(series.dtype):
         values = series.to_list()
         if type(series.dtype).__name__ == "Enum":
@@ -519,7 +519,7 @@ def _text_as_category(series: pd.Series[Any], name: str, known: pd.Index | None)
         msg = (
             f"Column {name!r} has {n_levels} different texts for {len(series)} people, such as "
             f"{values.iloc[0]!r}: identifiers or free text, not categories. Drop it, or use "
-            f"`X[{name!r}].astype('category')` if it is meant."
+            f"`X[{name!r}].astype('category')` if it is a category."
         )
         raise TypeError(msg)
     return series.astype("category")
@@ -587,12 +587,12 @@ def _check_same_columns(features: Features, like: Features) -> None:
     if features.names is not None and set(features.categories) != set(like.categories):
         column = min(set(features.categories) ^ set(like.categories))
         was = "a category" if column in like.categories else "a number"
-        msg = f"Column {_label(features, column)} was {was} in training and is not any more."
+        msg = f"Column {_label(features, column)} was {was} in training and no longer is."
         raise ValueError(msg)
 
 
 def take_rows(X: Any, rows: IntArray) -> Any:
-    """The given rows of ``X`` in the user's own type: pandas, polars, array or list."""
+    """The given rows of ``X``, in its own type: pandas, polars or array; a list as an array."""
     if isinstance(X, pd.DataFrame):
         return X.iloc[rows]
     return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
@@ -600,7 +600,7 @@ def take_rows(X: Any, rows: IntArray) -> Any:
 
 # ----------------------------------------------------------------------------------------- training
 def check_time_resolution(resolution: Resolution | FloatArray) -> None:
-    """Refuse durations of which rounding to float32, as trees see time, leaves too few."""
+    """Refuse durations that lose too many distinct values in float32, in which trees see time."""
     if not isinstance(resolution, Resolution):
         resolution = Resolution.of(resolution)
     resolution.check(
@@ -610,31 +610,31 @@ def check_time_resolution(resolution: Resolution | FloatArray) -> None:
 
 
 class KeptValues:
-    """What float32 leaves of durations and columns of people who come in parts."""
+    """Resolution in float32 of durations and columns that arrive in parts."""
 
     def __init__(self) -> None:
         self._duration: Resolution | None = None
         self._columns: dict[int, Resolution] = {}
 
     def add(self, columns: Mapping[int, Resolution], duration: Resolution) -> None:
-        """Take in one more part."""
+        """Add one part."""
         self._duration = duration if self._duration is None else self._duration.merged(duration)
         for column, counted in columns.items():
             known = self._columns.get(column)
             self._columns[column] = counted if known is None else known.merged(counted)
 
     def check(self, schema: Features) -> None:
-        """Refuse what is refused of people who come at once."""
+        """Apply the checks that apply to data in one part."""
         if self._duration is not None:
             check_time_resolution(self._duration)
         check_column_resolutions(schema, self._columns)
 
 
 def check_paired(X: Any, y: Any, sample_weight: Any = None) -> None:
-    """Refuse outcomes or weights whose pandas index says that they are of other people than ``X``.
+    """Refuse outcomes or weights whose pandas index belongs to other people than that of ``X``.
 
-    The same labels in another order are refused, and other labels unless they are whole numbers,
-    which may be positions in a table that was split. What has no index is taken as it comes.
+    The same labels in another order are refused, and other labels unless they are integers, which
+    may be positions in a table that was split. Data without an index is paired by position.
 
     >>> X = pd.DataFrame({"x": [1.0, 2.0]}, index=["anna", "bert"])
     >>> check_paired(X, pd.DataFrame({"event": [1, 0], "duration": [1.0, 2.0]}, index=X.index))
@@ -674,20 +674,20 @@ def _refuse_other_index(
     how = " in another order" if reordered else ""
     msg = (
         f"`{other_name}` {what} `{name}`{how}: row {row} is {other[row]!r} there and "
-        f"{index[row]!r} in `{name}`. Rows are paired by position, so these would be other "
-        f"people's. Use `.loc[{name}.index]` to bring them into one order, or "
-        "`.reset_index(drop=True)` on both if they are."
+        f"{index[row]!r} in `{name}`. Rows are paired by position, so people would be mixed up. "
+        f"Use `.loc[{name}.index]` to bring them into one order, or `.reset_index(drop=True)` on "
+        "both if they already are."
     )
     raise ValueError(msg)
 
 
 def _is_numbered(index: pd.Index) -> bool:
-    # Whole numbers may be positions, also those that a split left of the default index.
+    # Integers may be positions, including what a split leaves of the default index.
     return pd.api.types.is_integer_dtype(index.dtype)
 
 
 def warn_about_outcomes(target: SurvivalTarget, *, stacklevel: int = 3) -> None:
-    """Warn with what was understood where outcomes of training look miscoded."""
+    """Warn with the interpretation if training outcomes look miscoded."""
     event, duration = target.event, target.duration
     has_censored = bool((event == 0).any())
     warn_about_labels(target.event_ids, has_censored=has_censored, stacklevel=stacklevel + 1)
@@ -717,11 +717,11 @@ def warn_about_outcomes(target: SurvivalTarget, *, stacklevel: int = 3) -> None:
 def warn_about_labels(
     event_ids: npt.NDArray[np.int64], *, has_censored: bool, stacklevel: int = 3
 ) -> None:
-    """The part of `warn_about_outcomes` that needs the set of labels only."""
+    """The part of `warn_about_outcomes` that needs only the set of labels."""
     causes = event_ids[1:].tolist()
     if not has_censored:
         understood = "cause" if len(causes) == 1 else "competing causes"
-        hint = "If everybody was followed to the event, that is right."
+        hint = "If all people were followed to the event, that is right."
         if len(causes) > 1:
             hint = (
                 f"If {causes[0]} marks censored people, as where 1 = censored and 2 = dead, make "
@@ -743,19 +743,19 @@ def relative_weights(
     weight: npt.NDArray[np.float64] | None,
     total: Callable[[npt.ArrayLike], npt.NDArray[np.float64]] = np.asarray,
 ) -> npt.NDArray[np.float64] | None:
-    """Weights with a mean of 1 over the people of positive weight, so that leaves count people.
+    """Weights with a mean of 1 over people of positive weight, so that leaf sizes count people.
 
     Parameters
     ----------
     weight : float64 array, or None
-        Checked weights of people.
+        Checked sample weights.
     total : callable, optional
-        Sums each of several numbers over all parts of the people, where this is one part.
+        Sums each of several numbers over all processes, where each holds a part of the people.
 
     Returns
     -------
     float64 array, or None
-        With 24 significant bits: weights in another unit (percent, say) give the same numbers.
+        Rounded to 24 significant bits: weights in another unit (percent, say) give the same values.
 
     Examples
     --------
@@ -775,7 +775,7 @@ def relative_weights(
 
 # ------------------------------------------------------------------------------------ small things
 def check_sample_weight(sample_weight: Any, n_samples: int) -> npt.NDArray[np.float64] | None:
-    """Weights of people as float64, or None where every person counts once."""
+    """Sample weights as float64, or None for equal weights."""
     if sample_weight is None:
         return None
     weight = _as_float(sample_weight, "sample_weight")
@@ -787,13 +787,13 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> npt.NDArray[np.fl
         msg = f"`sample_weight` is {weight[bad[0]]} at row {bad[0]}; weights are finite and >= 0."
         raise ValueError(msg)
     if not weight.any():
-        msg = f"All {n_samples} values of `sample_weight` are zero, so that nobody counts."
+        msg = f"All {n_samples} values of `sample_weight` are zero: there are no people left."
         raise ValueError(msg)
     return weight
 
 
 def check_times(times: Any) -> npt.NDArray[np.float64]:
-    """Times of prediction as a one-dimensional float64 array; a single number is one time."""
+    """Prediction times as a one-dimensional float64 array; a single number is one time."""
     given = times if isinstance(times, np.ma.MaskedArray) else np.asarray(times)
     array = _as_float(np.atleast_1d(given), "times")
     if len(array) == 0:
@@ -835,7 +835,7 @@ def check_positive_int(value: Any, name: str) -> int:
 
 
 def check_fraction(value: Any, name: str, *, zero: bool = True, one: bool = True) -> float:
-    """``value`` as a float in [0, 1], the ends as ``zero`` and ``one`` allow."""
+    """``value`` as a float in [0, 1], with 0 and 1 allowed by ``zero`` and ``one``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         msg = f"`{name}` must be a number between 0 and 1; got {value!r}."
         raise TypeError(msg)

@@ -326,7 +326,7 @@ def test_arrays_and_lists_give_the_same_as_frames(people):
         ({"n_splits": 400}, ValueError, r"use 2 to 250, or `test_size`"),
         ({"n_splits": 2.5}, TypeError, r"`n_splits` must be an integer"),
         ({"test_size": 1.5}, ValueError, r"`test_size` must be in \(0, 1\)"),
-        ({"times": [0.0, 1.0]}, ValueError, r"`times` has a time of 0"),
+        ({"times": [0.0, 1.0]}, ValueError, r"`times` contains 0"),
         ({"times": [1000.0]}, ValueError, r"Follow-up of some fold ends before 1000"),
         ({"name": "Cox"}, ValueError, r"Two models are called 'Cox'"),
         ({"name": ""}, TypeError, r"Names of models are text"),
@@ -349,7 +349,7 @@ def test_data_that_cannot_be_split_is_refused(people):
         assess(FAST, people.X, y)
     y.loc[[1, 2, 3], "event"] = 1
     y.loc[9, "event"] = 4
-    with pytest.raises(ValueError, match=r"Cause 4 was seen once"):
+    with pytest.raises(ValueError, match=r"Cause 4 was observed once"):
         assess(FAST, people.X, y)
     with pytest.raises(ValueError, match=r"`X` has 499 rows but `y` has 500"):
         assess(FAST, people.X.iloc[1:], people.y)

@@ -69,13 +69,26 @@ def test_commands_of_the_command_line_page_run() -> None:
     run_block(before, page, namespace)
     commands = "".join(re.findall(r"^```bash\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL))
     lines = commands.replace("\\\n", " ").splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 7
     for line in lines:
         program, *arguments = shlex.split(line)
         assert program == "survival-objectives"
         assert main([*arguments, "--quiet"]) == 0, line
     run_block(after, page, namespace)
     assert Path("curves.csv").exists()
+    assert ";" in Path("rounded.csv").read_text().splitlines()[0]
+
+
+def test_every_command_and_option_is_on_the_command_line_page() -> None:
+    from survival_objectives.cli._main import _parser
+
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    (commands,) = (action for action in _parser()._actions if action.dest == "command")
+    for name, command in commands.choices.items():
+        assert f"`{name}`" in text, name
+        for action in command._actions:
+            if action.option_strings and action.dest != "help":
+                assert f"`{action.option_strings[0]}" in text, (name, action.option_strings)
 
 
 def test_blocks_are_found_with_their_outputs(tmp_path: Path) -> None:

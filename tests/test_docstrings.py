@@ -32,7 +32,7 @@ def test_examples_print_what_they_say(name, tmp_path, monkeypatch):
 
 
 def test_modules_with_formulas_have_examples():
-    for name in ("validation", "losses", "censoring", "stacking", "training"):
+    for name in ("validation", "losses", "censoring", "stacking", "completion", "doubly_robust"):
         module = importlib.import_module(f"survival_objectives.{name}")
         examples = [test for test in doctest.DocTestFinder().find(module) if test.examples]
         assert examples, name

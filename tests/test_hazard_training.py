@@ -14,17 +14,18 @@ import numpy.typing as npt
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import _hazard_people, _hazard_problem
-from survival_objectives._fit.population import Population
-from survival_objectives._hazard_people import (
+from survival_objectives._fit import hazard_people, hazard_problem
+from survival_objectives._fit.engine import TreeSettings, engine
+from survival_objectives._fit.hazard_mixture import HazardSettings, HazardTraining
+from survival_objectives._fit.hazard_people import (
     HazardPeople,
     InMemory,
     RowBudget,
     one_held_out_part,
     stratified_folds,
 )
-from survival_objectives._hazard_state import HazardState
-from survival_objectives._hazard_training import HazardSettings, HazardTraining
+from survival_objectives._fit.hazard_state import HazardState
+from survival_objectives._fit.population import Population
 from survival_objectives._model.mixture import LINEAR, ON_LINEAR, TREES, Mixture
 from survival_objectives.hazards import (
     interval_start,
@@ -143,6 +144,7 @@ class Workers:
 
     def reduction(self, rank: int) -> Any:
         return SimpleNamespace(
+            is_shared=True,
             sum=partial(self._sum, rank),
             population=Population,
             stream=lambda generator: generator if rank == 0 else generator.spawn(rank)[-1],
@@ -185,16 +187,13 @@ def trained(
     return training.mixture(), training
 
 
-def xgboost_booster(people: HazardPeople) -> Any:
+def xgboost_booster(people: HazardPeople, **engine_params: Any) -> Any:
     pytest.importorskip("xgboost")
-    from survival_objectives.adapters._boosting import TreeSettings
-
-    from survival_objectives.adapters._boosting_xgboost import Booster
-
     schema = next(iter(people.batches))[1]
+    params = {"max_bin": 64, **engine_params}
     return partial(
-        Booster,
-        TreeSettings(schema, 2, 0.15, 3, 5.0, 1.0, 1.0, 1, False, 0, 1, {"max_bin": 64}),
+        engine("xgboost").new_booster,
+        TreeSettings(schema, 2, 0.15, 3, 5.0, 1.0, 1.0, 1, False, 0, 1, params),
     )
 
 
@@ -289,7 +288,7 @@ def test_two_processes_train_the_mixture_of_one(monkeypatch: pytest.MonkeyPatch)
     def alternating(event: Any, *_: Any) -> Any:
         return np.arange(len(event)) % 2
 
-    monkeypatch.setattr(_hazard_problem, "stratified_folds", alternating)
+    monkeypatch.setattr(hazard_problem, "stratified_folds", alternating)
     people = simulated(600, weighted=True)
     values = next(iter(people.batches))[1].values
     alone, _ = trained(people)
@@ -312,7 +311,7 @@ def test_two_processes_train_the_mixture_of_one(monkeypatch: pytest.MonkeyPatch)
 def test_processes_agree_though_one_has_no_events(
     n_cross_fitted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (_hazard_people, _hazard_problem):
+    for module in (hazard_people, hazard_problem):
         monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", n_cross_fitted)
     people = simulated(700)
     censored = np.flatnonzero(people.event == 0)[:20]
@@ -381,10 +380,10 @@ def test_many_people_have_one_held_out_part(monkeypatch: pytest.MonkeyPatch) -> 
     values = next(iter(test.batches))[1].values
     booster = xgboost_booster(people)
     folds, _ = trained(people, replace(SETTINGS, rows_per_person=None), booster)
-    for module in (_hazard_people, _hazard_problem):
+    for module in (hazard_people, hazard_problem):
         monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", 500)
-    monkeypatch.setattr(_hazard_problem, "_LINEAR_PEOPLE", 1500)
-    monkeypatch.setattr(_hazard_problem, "_CALIBRATION_ROWS", 3000)
+    monkeypatch.setattr(hazard_problem, "_LINEAR_PEOPLE", 1500)
+    monkeypatch.setattr(hazard_problem, "_CALIBRATION_ROWS", 3000)
     once, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
     # 3.18 rows per person: two, besides the last one.
     assert len(training.problem.rows.person) <= 4000 * 3
@@ -447,7 +446,7 @@ def test_history_progress_and_patience() -> None:
 def test_resumed_mixtures_are_the_same(
     n_cross_fitted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (_hazard_people, _hazard_problem):
+    for module in (hazard_people, hazard_problem):
         monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", n_cross_fitted)
     people = simulated(500)
     values = next(iter(people.batches))[1].values
@@ -467,6 +466,18 @@ def test_resumed_mixtures_are_the_same(
             assert_array_equal(one, other)
         assert training.history == whole.history
         assert len(later) == len(states) - number - 1
+
+
+def test_resumed_mixtures_are_the_same_though_trees_see_drawn_columns() -> None:
+    people = simulated(400)
+    values = next(iter(people.batches))[1].values
+    booster = xgboost_booster(people, colsample_bytree=0.5, subsample=0.7)
+    states: list[HazardState] = []
+    options: dict[str, Any] = {"booster": booster, "checkpoint_every": 20}
+    whole, _ = trained(people, on_checkpoint=states.append, **options)
+    for state in (states[0], states[-2]):
+        resumed, _ = trained(people, state=state, on_checkpoint=lambda _: None, **options)
+        assert_array_equal(resumed.incidence(values), whole.incidence(values))
 
 
 def test_warm_start_keeps_trees_and_adds_rounds() -> None:

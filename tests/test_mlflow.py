@@ -49,6 +49,10 @@ def test_pyfunc_predicts_the_curves(model, people, tmp_path):
     text = X.assign(site=X["site"].astype(object))
     np.testing.assert_array_equal(loaded.predict(text, params={"times": TIMES}), expected)
     np.testing.assert_array_equal(loaded.predict(X), model.predict_cumulative_incidence(X))
+    whole = X.assign(x1=np.arange(len(X)), x2=None, site=None)
+    unknown = pd.Categorical([np.nan] * len(X), ["a", "b", "c"])
+    expected = model.predict_cumulative_incidence(whole.assign(x2=np.nan, site=unknown), TIMES)
+    np.testing.assert_array_equal(loaded.predict(whole, params={"times": TIMES}), expected)
     assert not files(tmp_path / "saved") & {".pkl", ".pickle", ".joblib"}
 
 

@@ -21,7 +21,7 @@ from survival_objectives import SurvivalBoost
 from survival_objectives.assessment import Assessment, assess
 from survival_objectives.baselines import AalenJohansen
 from survival_objectives.datasets import make_competing_risks
-from survival_objectives.report import in_short, write_report
+from survival_objectives.report import _facts, in_short, write_report
 from survival_objectives.report._format import (
     distinct_names,
     number,
@@ -422,7 +422,8 @@ def test_a_score_too_good_to_be_true_is_pointed_out(study, tmp_path):
 
 def test_a_better_baseline_is_pointed_out(tmp_path):
     data = make_competing_risks(400, n_causes=1, censoring_rate=0.2, random_state=0)
-    model = SurvivalBoost(n_estimators=60, random_state=0, n_jobs=1)
+    settings = {"n_estimators": 60, "random_state": 0, "n_jobs": 1}
+    model = SurvivalBoost(censoring="boosted", **settings)
     text = report_text(tmp_path, data, model=model).text
     assert "Cox predicts better than SurvivalBoost: the Brier score of the latter is" in text
     assert "Kaplan-Meier predicts better" not in text
@@ -713,3 +714,14 @@ def test_axis_of_time_says_its_unit_once(study, name, unit, axis):
         study["model"], study["X"], study["y"], study["assessment"], None, name, unit
     )
     assert checked.axis == (axis or name)
+
+
+def test_limits_of_many_people_are_those_of_some_narrowed(monkeypatch):
+    data = make_competing_risks(8000, n_causes=2, censoring_rate=0.3, random_state=0)
+    target = check_survival_target(data.y)
+    times = np.quantile(target.duration, [0.2, 0.5, 0.8])
+    whole = _facts.incidence(target, times, times)
+    monkeypatch.setattr(_facts, "_N_BANDED", 2000)
+    quick = _facts.incidence(target, times, times)
+    np.testing.assert_array_equal(quick.values, whole.values)
+    np.testing.assert_allclose(quick.high - quick.low, whole.high - whole.low, rtol=0.1)

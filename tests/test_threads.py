@@ -1,6 +1,7 @@
 """Default threads, and how they wait."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -21,6 +22,7 @@ def clean_environment(monkeypatch):
 @pytest.fixture
 def many_cores(monkeypatch):
     monkeypatch.setattr(joblib, "cpu_count", lambda: 32)
+    monkeypatch.setattr(_threads, "_IS_PASSIVE", True)
 
 
 @pytest.mark.parametrize(
@@ -73,18 +75,43 @@ def test_the_environment_of_the_user_stays(monkeypatch, name):
     assert dict(os.environ) == before
 
 
+def spin_counts(program, **environment):
+    """How often each copy of OpenMP looks before it sleeps, which it prints when it is loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_DISPLAY_ENV": "VERBOSE", **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"GOMP_SPINCOUNT = '(\d+)'", done.stderr)
+    if not found:
+        pytest.skip("this OpenMP does not print its settings")
+    return set(found), done.stdout.split()
+
+
+FIT = """
+import survival_objectives.adapters._boosting_{engine}
+from survival_objectives._threads import default_threads
+print(default_threads(2**19, 1))
+"""
+
+
 @pytest.mark.parametrize("engine", ["xgboost", "lightgbm"])
 def test_engines_are_loaded_with_a_passive_wait(engine):
-    # OpenMP prints its settings when it is loaded.
-    program = f"import survival_objectives.adapters._boosting_{engine}"
-    environment = {**os.environ, "OMP_DISPLAY_ENV": "true"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment
-    )
-    policies = [line for line in done.stderr.splitlines() if "OMP_WAIT_POLICY" in line]
-    if not policies:
-        pytest.skip("this OpenMP does not print its settings")
-    assert "PASSIVE" in policies[-1]
+    counts, _ = spin_counts(FIT.format(engine=engine))
+    assert counts == {"0"}
+
+
+def test_a_wait_of_the_user_stays():
+    counts, _ = spin_counts(FIT.format(engine="xgboost"), OMP_WAIT_POLICY="ACTIVE")
+    assert counts.isdisjoint({"0", "300000"})
+
+
+def test_small_work_has_one_thread_where_threads_spin():
+    counts, printed = spin_counts("import sklearn.utils\n" + FIT.format(engine="xgboost"))
+    assert counts == {"300000"}
+    assert printed == ["1"]
 
 
 @pytest.mark.parametrize("engine", ["xgboost", "lightgbm", "catboost"])

@@ -1,4 +1,4 @@
-"""Curves of a stacked model that are calibrated in time to people of the training."""
+"""Calibration in time of the curves of a stacked model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["calibrated_curves"]
 
 FloatArray = npt.NDArray[np.float64]
 
-# People on whose hazards the calibration in time is estimated.
+# Number of training people on whom the calibration is estimated.
 _CALIBRATION_PEOPLE = 20_000
 
 
@@ -27,9 +27,9 @@ def calibrated_curves(
     reduction: Reduction,
     seed: int,
 ) -> KnotCurves:
-    """Curves by knots that are calibrated in time on people of the training.
+    """Curves between knots, calibrated in time on training people.
 
-    Outcomes are at their places on the time axis.
+    Outcomes are aligned to the time axis.
     """
     axis, t_max = model.frame.axis, model.frame.t_max
     n_intervals = round(1 / model.frame.parameters["time_smoothing"])
@@ -43,8 +43,8 @@ def calibrated_curves(
     for some in batches.sample(_CALIBRATION_PEOPLE, np.random.default_rng([seed, 1])):
         for part in model.parts(some.n_samples):
             rows = some.take(np.arange(part.start, part.stop))
-            # Each worker of a cluster has its own number of people: none may ask the engine, whose
-            # matrices are made by all workers together.
+            # Cluster workers hold different numbers of people, so none may call the engine, whose
+            # matrices are built by all workers together.
             steps = model.step_probabilities(rows.features.values, engine_rows=0)[1:]
             added = shape.crossed(shape.cells(steps, breaks), rows.target, rows.weight)
             crossed += added[0]

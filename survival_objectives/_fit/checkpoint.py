@@ -9,27 +9,32 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+from survival_objectives._fit.hazard_state import HazardState
 
 __all__ = [
     "Checkpoint",
     "Checkpoints",
     "LoopState",
     "RoundRecord",
+    "TrainingState",
     "plain_parameters",
     "read_checkpoint",
     "write_checkpoint",
 ]
 
 _METADATA = "checkpoint.json"
-_TREES = {"events": "events.ubj", "censoring": "censoring.ubj"}
+_FILE_NAME = re.compile(r"[a-z0-9-]+")
+_State = TypeVar("_State")
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,39 @@ class LoopState:
     history: tuple[RoundRecord, ...]
     refreshed_rounds: tuple[int, ...]
 
+    @property
+    def n_steps(self) -> int:
+        """Chunks that are done, which only grow."""
+        return self.n_chunks
+
+    def to_plain(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """What JSON can hold, and trees by name."""
+        described = {
+            "n_chunks": self.n_chunks,
+            "history": [[record.round, record.loss] for record in self.history],
+            "refreshed_rounds": list(self.refreshed_rounds),
+        }
+        return described, {"events": self.events, "censoring": self.censoring}
+
+    @classmethod
+    def from_plain(cls, content: Mapping[str, Any], trees: Mapping[str, bytes]) -> LoopState:
+        """The state that `to_plain` described."""
+        return cls(
+            content["n_chunks"],
+            trees["events"],
+            trees["censoring"],
+            tuple(RoundRecord(number, loss) for number, loss in content["history"]),
+            tuple(content["refreshed_rounds"]),
+        )
+
+
+#: The state of a training by any method.
+TrainingState = LoopState | HazardState
+_STATES: dict[str, type[LoopState] | type[HazardState]] = {
+    "stacked": LoopState,
+    "hazards": HazardState,
+}
+
 
 @dataclass(frozen=True)
 class Checkpoints:
@@ -67,7 +105,7 @@ class Checkpoints:
 
     Attributes
     ----------
-    state : LoopState, optional
+    state : LoopState or HazardState, optional
         Where to continue.
     every : int, optional
         Rounds between two checkpoints. Default: none are made.
@@ -75,9 +113,26 @@ class Checkpoints:
         Takes each state. On a cluster one worker writes, and all make checkpoints.
     """
 
-    state: LoopState | None = None
+    state: TrainingState | None = None
     every: int | None = None
-    write: Callable[[LoopState], None] | None = None
+    write: Callable[[TrainingState], None] | None = None
+
+    def loop_state(self) -> LoopState | None:
+        """Where a training on stacked rows continues."""
+        return self._state_of(LoopState)
+
+    def hazard_state(self) -> HazardState | None:
+        """Where a training of hazards continues."""
+        return self._state_of(HazardState)
+
+    def _state_of(self, kind: type[_State]) -> _State | None:
+        if self.state is None or isinstance(self.state, kind):
+            return self.state
+        msg = (
+            "The checkpoint was written by a training with another method for censored people. "
+            "Set `censoring` back, or fit with `resume=False`."
+        )
+        raise ValueError(msg)
 
 
 @dataclass(frozen=True)
@@ -164,24 +219,23 @@ def _plain_number(value: Any) -> Any:
     raise TypeError(msg)
 
 
-def write_checkpoint(folder: str, checkpoint: Checkpoint, state: LoopState) -> None:
+def write_checkpoint(folder: str, checkpoint: Checkpoint, state: TrainingState) -> None:
     """Write the state, whole or not at all, and remove older ones."""
     parent = Path(folder)
     parent.mkdir(parents=True, exist_ok=True)
     older = _checkpoints(parent)
-    trees = {"events": state.events, "censoring": state.censoring}
+    described, trees = state.to_plain()
     content = {
         **asdict(checkpoint),
-        "n_chunks": state.n_chunks,
-        "history": [[record.round, record.loss] for record in state.history],
-        "refreshed_rounds": list(state.refreshed_rounds),
+        **described,
+        "method": next(name for name, kind in _STATES.items() if isinstance(state, kind)),
         "files": {name: hashlib.sha256(tree).hexdigest() for name, tree in trees.items()},
     }
     draft = Path(tempfile.mkdtemp(dir=parent, prefix=".draft-"))
     for name, tree in trees.items():
-        (draft / _TREES[name]).write_bytes(tree)
+        (draft / f"{name}.ubj").write_bytes(tree)
     (draft / _METADATA).write_text(json.dumps(content, indent=1))
-    destination = parent / f"chunk-{state.n_chunks:06d}"
+    destination = parent / f"chunk-{state.n_steps:06d}"
     if destination.exists():  # Of an earlier training in this folder.
         shutil.rmtree(destination)
     draft.rename(destination)
@@ -190,7 +244,7 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint, state: LoopState) -> N
             shutil.rmtree(path, ignore_errors=True)
 
 
-def read_checkpoint(folder: str) -> tuple[Checkpoint, LoopState] | None:
+def read_checkpoint(folder: str) -> tuple[Checkpoint, TrainingState] | None:
     """The latest checkpoint in a folder, or None."""
     found = _checkpoints(Path(folder))
     if not found:
@@ -198,10 +252,14 @@ def read_checkpoint(folder: str) -> tuple[Checkpoint, LoopState] | None:
     path = found[-1]
     try:
         content = json.loads((path / _METADATA).read_text())
-        trees = {name: (path / file).read_bytes() for name, file in _TREES.items()}
-        for name, tree in trees.items():
-            if hashlib.sha256(tree).hexdigest() != content["files"][name]:
-                msg = f"{_TREES[name]} is not the file that was written"
+        trees = {}
+        for name, digest in content["files"].items():
+            if not _FILE_NAME.fullmatch(name):
+                msg = f"{name!r} is no name of a file"
+                raise ValueError(msg)
+            trees[name] = (path / f"{name}.ubj").read_bytes()
+            if hashlib.sha256(trees[name]).hexdigest() != digest:
+                msg = f"{name}.ubj is not the file that was written"
                 raise ValueError(msg)
         checkpoint = Checkpoint(
             content["parameters"],
@@ -210,13 +268,7 @@ def read_checkpoint(folder: str) -> tuple[Checkpoint, LoopState] | None:
             content["n_samples"],
             content["digests"],
         )
-        return checkpoint, LoopState(
-            content["n_chunks"],
-            trees["events"],
-            trees["censoring"],
-            tuple(RoundRecord(number, loss) for number, loss in content["history"]),
-            tuple(content["refreshed_rounds"]),
-        )
+        return checkpoint, _STATES[content["method"]].from_plain(content, trees)
     except KeyError as error:
         msg = (
             f"The checkpoint {str(path)!r} lacks {error}: it is damaged, or of an earlier version. "

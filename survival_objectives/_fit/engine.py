@@ -122,8 +122,9 @@ class TreeSettings:
     @property
     def most_threads(self) -> int:
         """Threads for any number of rows."""
-        is_given = self.n_jobs is not None and self.n_jobs > 0
-        return int(self.n_jobs) if is_given else available_threads()
+        if self.n_jobs is None or self.n_jobs < 1:
+            return available_threads()
+        return self.n_jobs
 
     @property
     def column_share(self) -> float:
@@ -235,6 +236,10 @@ class Engine:
         Default number of rounds between two refreshes of targets and weights.
     save, load : callable
         Write the engine's own model to a path, and read it.
+    rounds_per_call : int
+        Fewest rounds per call of `Booster.boost` where there are many rows and calls cost much.
+    most_rows : float
+        Most rows of hazards that are drawn from a large population, where rows cost much.
     coarse_bins : mapping
         Settings for about 64 bins per column, which is enough for rows of hazards.
     """
@@ -247,6 +252,8 @@ class Engine:
     refresh_every: int
     save: Callable[[Any, str], None]
     load: Callable[[str], Any]
+    rounds_per_call: int = 1
+    most_rows: float = np.inf
     coarse_bins: Mapping[str, Any] = field(default_factory=dict)
 
     def new_booster(self, settings: TreeSettings, model: Any = None) -> Booster:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -12,10 +13,11 @@ from survival_objectives._fit.boosters import tree_settings
 from survival_objectives._fit.checkpoint import Checkpoints, RoundRecord
 from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, Outcomes
 from survival_objectives._fit.engine import Engine
+from survival_objectives._fit.hazard_mixture import HazardSettings, HazardTraining
+from survival_objectives._fit.hazard_people import HazardPeople, InMemory, most_rounds
+from survival_objectives._fit.hazard_state import HazardState
 from survival_objectives._fit.population import LocalReduction, Population, Reduction
 from survival_objectives._fit.progress import Progress
-from survival_objectives._hazard_people import HazardPeople, InMemory
-from survival_objectives._hazard_training import HazardSettings, HazardTraining
 from survival_objectives._model.curves import KnotCurves, marginal_hazard, time_knots
 from survival_objectives._model.fitted import ModelFrame, TrainingRecord
 from survival_objectives._model.mixture import HazardMixture
@@ -23,14 +25,17 @@ from survival_objectives._parameters import HAZARDS, by_method
 from survival_objectives._progress import progress_hook
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = ["HazardsTraining"]
+__all__ = ["BEYOND_FOLLOW_UP", "HazardsTraining"]
 
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 
-# Intervals of time with about equally many events.
+#: Share of the follow-up by which the hazards of the last interval are extended: other people may
+#: be followed, and have events, a little later than the training data.
+BEYOND_FOLLOW_UP = 0.1
+# Time intervals with about equally many events.
 _N_INTERVALS = 31
-# People of the training on whom importances of features are taken.
+# Training people on whom feature importances are computed.
 _IMPORTANCE_PEOPLE = 256
 
 
@@ -43,11 +48,11 @@ class HazardsTraining:
     frame : ModelFrame
         Columns, labels, time axis and the parameters of the estimator.
     reason : str
-        Why hazards are trained, in a sentence.
+        Why hazards are trained, as a sentence.
     engine : Engine
         Makes the boosters.
     generator : Generator
-        Random numbers; the same in all processes that train together.
+        Random numbers, the same in all processes that train together.
     reduction : Reduction
         Sums over these processes.
     previous : HazardMixture, optional
@@ -75,29 +80,32 @@ class HazardsTraining:
         population : Population
             Outcomes of all people, in the user's time.
         judges : Cohort, optional
-            People who choose rounds and weights in place of folds.
+            Held-out people on whom rounds and weights are chosen, in place of folds.
         """
         frame, previous = self.frame, self.previous
         given = by_method(frame.parameters, HAZARDS, frame.engine)
-        ended = replace(population, target=_ended(population.target, frame))
+        truncated = replace(population, target=_truncated(population.target, frame))
         if judges is None:
-            _check_folds(ended, given["n_folds"])
-        curves = _curves(frame, ended) if previous is None else previous.curves
+            _check_folds(truncated, given["n_folds"])
+        curves = _curves(frame, truncated) if previous is None else previous.curves
         seed = int(self.generator.integers(2**30))
         trees = tree_settings(
             self.engine, frame.schema, frame.n_causes, HAZARDS, frame.parameters, seed
         )
-        # Two kinds of trees are boosted, each until the held-out people gain nothing more.
-        n_rounds = (1 + bool(given["linear"])) * given["n_estimators"]
+        # Two kinds of trees are boosted, each until the held-out likelihood stops rising.
+        most = frame.parameters["n_estimators"] or most_rounds(population.n_samples)
+        n_rounds = (1 + bool(given["linear"])) * most
         with Progress(n_rounds, "held-out loss") as progress:
             training = HazardTraining(
                 _on_axis(frame, batches, batches.outcomes(), curves.knots),
                 HazardSettings(
-                    given["n_estimators"],
+                    most,
                     given["n_folds"],
                     given["rows_per_person"],
                     bool(given["linear"]),
                     given["early_stopping_rounds"],
+                    self.engine.rounds_per_call,
+                    self.engine.most_rows,
                 ),
                 self.generator,
                 partial(self.engine.new_booster, trees),
@@ -106,13 +114,14 @@ class HazardsTraining:
                 if judges is None
                 else _on_axis(frame, MemoryBatches([judges]), judges.outcomes, curves.knots),
                 previous=None if previous is None else previous.mixture,
+                state=self.checkpoints.hazard_state(),
+                on_checkpoint=self._checkpoint_writer(),
+                checkpoint_every=self.checkpoints.every or 1,
                 progress=progress.advance if given["verbose"] else progress_hook(n_rounds),
             )
             mixture = training.mixture()
         kind = mixture.heaviest_kind()
-        history = [
-            RoundRecord(look.round, look.loss) for look in training.history if look.kind == kind
-        ]
+        history = [RoundRecord(one.round, one.loss) for one in training.history if one.kind == kind]
         model = HazardMixture(
             frame,
             TrainingRecord(HAZARDS, self.reason, history=history),
@@ -122,13 +131,21 @@ class HazardsTraining:
         )
         model = model.with_importances(self._some_values(batches))
         weights = ", ".join(f"{kind} {weight:.2f}" for kind, weight in model.member_weights.items())
-        return model.with_record(
-            reason=f"{self.reason} Held-out people gave these weights: {weights}."
-        )
+        return model.with_record(reason=f"{self.reason} Weights by held-out likelihood: {weights}.")
+
+    def _checkpoint_writer(self) -> Callable[[HazardState], None] | None:
+        """Callback for checkpoints; on a cluster all processes compute states, and one writes."""
+        if self.checkpoints.every is None:
+            return None
+
+        def nothing(_: HazardState) -> None:
+            pass
+
+        return self.checkpoints.write or nothing
 
     @staticmethod
     def _some_values(batches: Batches) -> Float32Array:
-        """Features of a few people, spread over the first batch that has any."""
+        """Features of a few people, spread over the first non-empty batch."""
         for _, features in batches:
             if features.n_samples:
                 values = features.values
@@ -137,8 +154,8 @@ class HazardsTraining:
         return np.empty((0, batches.schema.n_features), np.float32)
 
 
-def _ended(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
-    """Outcomes up to the end of the curves: later events are not seen."""
+def _truncated(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
+    """Outcomes censored at the end of the curves."""
     late = frame.axis.number(target.duration) > frame.axis.number(frame.t_max)
     if not late.any():
         return target
@@ -155,7 +172,7 @@ def _check_folds(population: Population, n_folds: int) -> None:
     most = int(people[1:].max())
     if most < n_folds:
         msg = (
-            f"No cause happens to more than {most} people (n_samples = {population.n_samples}), "
+            f"No cause occurs in more than {most} people (n_samples = {population.n_samples}), "
             f"too few for `n_folds={n_folds}`: each fold needs one. Give more people, or lower "
             '`n_folds` (2 at least), or use `censoring="boosted"`, which has no folds.'
         )
@@ -163,12 +180,12 @@ def _check_folds(population: Population, n_folds: int) -> None:
 
 
 def _curves(frame: ModelFrame, population: Population) -> KnotCurves:
-    """Knots, with the hazards of the population between them."""
+    """Knots, with the marginal hazards between them."""
     axis, t_max = frame.axis, frame.t_max
     aligned = population.aligned(axis)
     knots = time_knots(axis, aligned.event_times(t_max), t_max, _N_INTERVALS)
     if knots[0] > 0:
-        # Others may have events before the first of training.
+        # Other people may have events before the first training event.
         knots = np.concatenate([[0.0], knots])
     marginal = marginal_hazard(axis, knots, aligned.target, aligned.weight)
     return KnotCurves.uncalibrated(axis, knots, marginal, t_max)
@@ -177,8 +194,8 @@ def _curves(frame: ModelFrame, population: Population) -> KnotCurves:
 def _on_axis(
     frame: ModelFrame, batches: Batches, outcomes: Outcomes, knots: FloatArray
 ) -> HazardPeople:
-    """People with their outcomes at their places between knots."""
-    target = frame.axis.aligned(_ended(outcomes.target, frame))
+    """People with their outcomes on the axis of the knots."""
+    target = frame.axis.aligned(_truncated(outcomes.target, frame))
     is_one_batch = isinstance(batches, MemoryBatches) and len(batches.cohorts) == 1
     return HazardPeople(
         InMemory(batches.resident) if is_one_batch else batches,

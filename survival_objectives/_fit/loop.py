@@ -167,8 +167,9 @@ class BoostingLoop:
             if first_round:  # The model of a warm start may stay the best.
                 self._record(held_out, held_margin, first_round)
         first_chunk = 0
-        if self.checkpoints.state is not None:
-            first_chunk = self._restore(self.checkpoints.state)
+        state = self.checkpoints.loop_state()
+        if state is not None:
+            first_chunk = self._restore(state)
             if held_out is not None and held_margin is not None:
                 rounds = range(first_round, self.events.n_rounds)
                 held_margin = self._margin_after(held_out, held_margin, rounds)

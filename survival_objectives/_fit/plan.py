@@ -1,4 +1,4 @@
-"""What is settled before the first tree: the time axis, the latest horizons and random streams."""
+"""Decisions before the first tree: the time axis, the latest horizons and random streams."""
 
 from __future__ import annotations
 
@@ -35,20 +35,25 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.float64]
 
-#: The share of people whose follow-up ends before nearly all horizons that are even in time.
+#: Quantile of the durations at which the default prediction times end.
 BULK_QUANTILE = 0.99
 
-# Steps of the marginal censoring curve that is kept with the model, which must not show when the
-# people of training left: even ones, and ones that double for times that crowd at the start.
+# Steps of the marginal censoring curve that is stored with the model, which must not reveal when
+# single people were censored: evenly spaced, and geometric for times concentrated near 0.
 _EVEN_STEPS, _DOUBLING_STEPS = 64, 96
 
 
 def planned_frame(
-    population: Population, engine: str, schema: Features, parameters: Mapping[str, Any]
+    population: Population,
+    engine: str,
+    schema: Features,
+    parameters: Mapping[str, Any],
+    *,
+    beyond: float = 0.0,
 ) -> ModelFrame:
-    """What is known of a model before it is trained.
+    """The frame of a model before it is trained.
 
-    Times are rounded so that they show no outcome of a single person.
+    Times are rounded so that they do not reveal the outcome of a single person.
 
     Parameters
     ----------
@@ -58,13 +63,16 @@ def planned_frame(
     schema : Features
         Columns, without people.
     parameters : mapping
-        Those of the estimator.
+        Parameters of the estimator.
+    beyond : float, default=0.0
+        Share of the follow-up by which curves extend beyond it, unless follow-up ends at the same
+        time for many people.
     """
     horizon_max = parameters["horizon_max"]
     t_max = _latest_horizon(population.target, horizon_max)
     if horizon_max is None:
-        t_max = rounded_horizon(t_max, population)
-    # Hardly anybody is followed for longer than this.
+        t_max = rounded_horizon(t_max, population, beyond=beyond)
+    # Very few people are followed for longer than this.
     last = float(rounded_up(population.quantile(BULK_QUANTILE)))
     is_given = horizon_max is not None or last == 0
     return ModelFrame(
@@ -83,9 +91,9 @@ def planned_frame(
 def weighted_until(
     frame: ModelFrame, population: Population, kaplan_meier: KaplanMeierCensoring, floor: float
 ) -> float:
-    """The latest horizon that weights 1/G can support: later ones would rest on few people.
+    """The latest horizon that weights 1/G support: later, few people would carry most weight.
 
-    Outcomes of the population are at their places on the time axis.
+    Outcomes of the population are aligned to the time axis.
     """
     last = latest_weighted_horizon(population.target, kaplan_meier.curve_, frame.axis, floor)
     return min(float(rounded_up(last)), frame.t_max)
@@ -97,21 +105,21 @@ def _latest_horizon(target: SurvivalTarget, horizon_max: float | None) -> float:
         return float(horizon_max)
     t_max = float(target.duration.max())
     if t_max == 0:
-        msg = "All durations are 0, so there is no horizon to look at."
+        msg = "All durations are 0, so there is no horizon to predict at."
         raise ValueError(msg)
     return t_max
 
 
 @dataclass(frozen=True)
 class RandomStreams:
-    """Random numbers of one training, by what they are for.
+    """Random numbers of one training, by purpose.
 
     Attributes
     ----------
     train, held_out : Generator
-        Horizons of training and of held-out people: adding held-out people changes no training row.
+        Horizons of training and held-out people: adding held-out people changes no training row.
     seed : int
-        Of the engine.
+        Seed of the engine.
     """
 
     train: np.random.Generator
@@ -124,7 +132,7 @@ class RandomStreams:
         train, held_out = generator.spawn(2)
         seed = int(generator.integers(2**30))
         if n_rounds_before is not None:
-            # Later rounds are at other horizons, also where the seed is the same.
+            # Later rounds draw other horizons, even with the same seed.
             train = np.random.default_rng([seed, n_rounds_before])
         return cls(train, held_out, seed)
 
@@ -138,13 +146,13 @@ def best_constant(
     n_samples: int,
     reference: bool,
 ) -> FloatArray:
-    """Margins of the constant with the lowest loss, from a draw of its own."""
-    everybody = batches.outcomes()
-    total = np.zeros(everybody.target.n_causes + 1)
+    """Margins of the constant prediction with the lowest loss, from a separate draw."""
+    outcomes = batches.outcomes()
+    total = np.zeros(outcomes.target.n_causes + 1)
     for rows in batches.slices:
-        total += scheme.state_weights(everybody.take(rows), stacker)
+        total += scheme.state_weights(outcomes.take(rows), stacker)
     share = reduction.sum(total)
-    # Half a person is the smallest probability that the data could tell from 0.
+    # The weight of half a person is the smallest probability distinguishable from 0.
     log_share = np.log(np.maximum(share / share.sum(), 0.5 / n_samples))
     margins: FloatArray = log_share[1:] - log_share[0] if reference else log_share
     return margins
@@ -153,7 +161,7 @@ def best_constant(
 def coarse_censoring_curve(
     target: SurvivalTarget, sample_weight: FloatArray | None, t_max: float
 ) -> StepFunction:
-    """Kaplan-Meier of censoring on a fixed grid of times, which shows no person's own time."""
+    """Kaplan-Meier of censoring on a fixed time grid, which reveals no individual time."""
     curve = KaplanMeierCensoring().fit(target, sample_weight=sample_weight).curve_
     even = np.linspace(0, t_max, _EVEN_STEPS + 1)
     times = np.union1d(even, np.geomspace(t_max * 2.0**-14, t_max, _DOUBLING_STEPS))

@@ -117,6 +117,15 @@ class Reduction(Protocol):
     Every process must make the same calls in the same order.
     """
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether there are other processes.
+
+        They make matrices of their engine together, so that none may ask its engine to predict for
+        people of its own.
+        """
+        ...
+
     def sum(self, values: npt.ArrayLike) -> FloatArray:
         """The sum of each value over all parts."""
         ...
@@ -132,6 +141,8 @@ class Reduction(Protocol):
 
 class LocalReduction:
     """The reduction of a process that holds all people."""
+
+    is_shared = False
 
     def sum(self, values: npt.ArrayLike) -> FloatArray:
         """The values themselves."""

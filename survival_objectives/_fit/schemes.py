@@ -5,6 +5,8 @@ r"""How people count who were censored before a horizon: one scheme per way.
   event model, whose survival weights it in return (Algorithms 1-3);
 - `ImputedScheme`: states are drawn for the rows of censored people, from the marginal curves at
   first, then from the event model itself. No weight grows as 1/G;
+- `CompletedScheme`: the rows of censored people have distributions over the states as targets,
+  from a model of the incidences;
 - `GivenScheme`: weights from a censoring model of the user's own.
 
 A scheme gives targets and weights for the next rounds of the event model. What it asks of that
@@ -37,6 +39,7 @@ from survival_objectives._fit.weights import (
     survival_before_events,
 )
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
+from survival_objectives.completion import Incidence, completed_targets, lost_states
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import (
@@ -56,6 +59,7 @@ __all__ = [
     "AlternatingScheme",
     "CensoringScheme",
     "Chunk",
+    "CompletedScheme",
     "EventMargins",
     "GivenScheme",
     "ImputedScheme",
@@ -377,8 +381,81 @@ class GivenScheme(KaplanMeierScheme):
         return given_survival(self._model, cohort.given, role, self._axis)
 
 
-# -------------------------------------------------------------------------------------- imputation
-class ImputedScheme(CensoringScheme):
+# -------------------------------------------------------------------------------------- completion
+class _AllRowsScheme(CensoringScheme):
+    """A scheme with targets for the rows of censored people, so that no row needs a weight 1/G.
+
+    Parameters
+    ----------
+    settings : WeightSettings
+    marginal : StepFunction
+        Aalen-Johansen curves of the population, (n_steps, K + 1).
+    """
+
+    def __init__(self, settings: WeightSettings, marginal: StepFunction) -> None:
+        super().__init__(settings)
+        self._marginal = marginal
+
+    def event_rows(self, target: SurvivalTarget, stack: Stack) -> Role:
+        """All rows, also those of censored people."""
+        return complete_role(target, stack)
+
+    def _weight(self, rows: BatchRows) -> FloatArray:
+        weight = np.full(rows.events.n_rows, 1 / self._settings.n_horizons)
+        if rows.weight is not None:
+            weight *= rows.weight[rows.events.person]
+        return weight
+
+    def state_weights(self, outcomes: Outcomes, stacker: TimeStacker) -> FloatArray:
+        """Total weight of each state on newly drawn rows, by the marginal curves."""
+        stack = stacker.draw(outcomes.target)
+        states = self._marginal(stack.horizon)
+        weight = np.ones(outcomes.n_samples) if outcomes.weight is None else outcomes.weight
+        total: FloatArray = weight[stack.person] @ states
+        return total
+
+    def held_out_until(self, last: float) -> float:
+        """Where hardly anybody is seen any more, a weighted loss would say little."""
+        curve = self._settings.kaplan_meier.curve_
+        unseen = curve.times[(curve.values < self._settings.floor) & (curve.times > 0)]
+        return min(last, float(unseen[0])) if len(unseen) else last
+
+
+class CompletedScheme(_AllRowsScheme):
+    """Distributions (46) of a completion model as targets; it is asked once per draw.
+
+    Parameters
+    ----------
+    settings, marginal
+        As in the other schemes of all rows.
+    incidence : callable
+        ``incidence(people, times)`` gives curves of training people by their positions.
+    axis : TimeAxis
+    """
+
+    def __init__(
+        self,
+        settings: WeightSettings,
+        marginal: StepFunction,
+        incidence: Incidence,
+        axis: TimeAxis,
+    ) -> None:
+        super().__init__(settings, marginal)
+        self._incidence, self._axis = incidence, axis
+        self._known: dict[int, npt.NDArray[np.float32]] = {}
+
+    def targets_and_weights(self, chunk: Chunk) -> TargetsAndWeights:
+        """Distributions over the states, and weights without a censoring adjustment."""
+        number, weights = chunk.draw.number, []
+        for rows in chunk.rows():
+            if number not in self._known:
+                states = lost_states(self._incidence, rows.target, rows.events, self._axis)
+                self._known[number] = completed_targets(rows.target, rows.events, *states)
+            weights.append(self._weight(rows))
+        return self._known[number], joined(weights, np.float32)
+
+
+class ImputedScheme(_AllRowsScheme):
     """States that are drawn for the rows of censored people, equation (15).
 
     Draws are new for every chunk.
@@ -399,14 +476,10 @@ class ImputedScheme(CensoringScheme):
     def __init__(
         self, settings: WeightSettings, marginal: StepFunction, n_marginal_rounds: int, seed: int
     ) -> None:
-        super().__init__(settings)
-        self._marginal, self._seed = marginal, seed
+        super().__init__(settings, marginal)
+        self._seed = seed
         # A model of marginal draws learns that all people are alike, which it has to unlearn.
         self.n_warm_up_rounds = n_marginal_rounds
-
-    def event_rows(self, target: SurvivalTarget, stack: Stack) -> Role:
-        """All rows, also those of censored people."""
-        return complete_role(target, stack)
 
     def targets_and_weights(self, chunk: Chunk) -> TargetsAndWeights:
         """States, some of them drawn, and weights without a censoring adjustment."""
@@ -436,23 +509,3 @@ class ImputedScheme(CensoringScheme):
             targets.append(target)
             weights.append(self._weight(rows))
         return joined(targets, np.int8), joined(weights, np.float32)
-
-    def _weight(self, rows: BatchRows) -> FloatArray:
-        weight = np.full(rows.events.n_rows, 1 / self._settings.n_horizons)
-        if rows.weight is not None:
-            weight *= rows.weight[rows.events.person]
-        return weight
-
-    def state_weights(self, outcomes: Outcomes, stacker: TimeStacker) -> FloatArray:
-        """Total weight of each state on newly drawn rows, by the marginal curves."""
-        stack = stacker.draw(outcomes.target)
-        states = self._marginal(stack.horizon)
-        weight = np.ones(outcomes.n_samples) if outcomes.weight is None else outcomes.weight
-        total: FloatArray = weight[stack.person] @ states
-        return total
-
-    def held_out_until(self, last: float) -> float:
-        """Where hardly anybody is seen any more, a weighted loss would say little."""
-        curve = self._settings.kaplan_meier.curve_
-        unseen = curve.times[(curve.values < self._settings.floor) & (curve.times > 0)]
-        return min(last, float(unseen[0])) if len(unseen) else last

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from survival_objectives._fit.boosters import censoring_settings, tree_settings
 from survival_objectives._fit.calibration import calibrated_curves
 from survival_objectives._fit.checkpoint import Checkpoints
-from survival_objectives._fit.cohort import Batches, Cohort, GivenPeople
+from survival_objectives._fit.cohort import Batches, Cohort
 from survival_objectives._fit.engine import Booster, Engine, TreeSettings
 from survival_objectives._fit.loop import (
     BoostingLoop,
@@ -35,6 +35,7 @@ from survival_objectives._fit.progress import Progress
 from survival_objectives._fit.schemes import (
     AlternatingScheme,
     CensoringScheme,
+    CompletedScheme,
     GivenScheme,
     ImputedScheme,
     KaplanMeierScheme,
@@ -44,12 +45,19 @@ from survival_objectives._model.checks import check_prediction_paths
 from survival_objectives._model.curves import StepCurves
 from survival_objectives._model.fitted import ModelFrame, StackedModel, TrainingRecord
 from survival_objectives._model.forest import EngineTrees
-from survival_objectives._parameters import by_method
+from survival_objectives._parameters import COMPLETED, by_method
 from survival_objectives._progress import progress_hook
 from survival_objectives.censoring import (
     CensoringModel,
     KaplanMeierCensoring,
     censoring_log_odds,
+)
+from survival_objectives.completion import (
+    CompletionModel,
+    Incidence,
+    check_completion_model,
+    completing_incidence,
+    cross_fitted_hazards,
 )
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.stacking import HorizonSampler, TimeStacker
@@ -77,6 +85,7 @@ class StackedSettings:
     horizon_sampler: str | HorizonSampler
     refresh_every: int | None
     censoring: str | CensoringModel
+    completion: str | CompletionModel | None
     monotone: bool
     time_smoothing: float
     early_stopping_rounds: int | None
@@ -168,7 +177,7 @@ class StackedTraining:
         prepared = self._prepared(population)
         axis = self.frame.axis
         batches = batches.with_outcomes(batches.outcomes().aligned(axis))
-        scheme = self._scheme(prepared, batches.given)
+        scheme = self._scheme(prepared, batches)
         previous = self.previous
         model = None if previous is None else previous.booster
         events = self.engine.new_booster(prepared.trees, model)
@@ -199,7 +208,7 @@ class StackedTraining:
         streams = RandomStreams.of(self.generator, None if previous is None else previous.n_rounds)
         kaplan_meier = KaplanMeierCensoring().fit(target, sample_weight=weight)
         trained_until = frame.t_max
-        if settings.horizon_max is None and self.method != "imputed":
+        if settings.horizon_max is None and self.method not in ("imputed", COMPLETED):
             trained_until = weighted_until(
                 frame, population, kaplan_meier, settings.min_censoring_survival
             )
@@ -224,8 +233,24 @@ class StackedTraining:
             population, streams, kaplan_meier, trained_until, stacker, censoring_start, trees
         )
 
-    def _scheme(self, prepared: _Prepared, given: GivenPeople | None) -> CensoringScheme:
-        settings, population = self.settings, prepared.population
+    def _completing(self, batches: Batches) -> Incidence:
+        """Curves of the training people by their positions, from the completion model."""
+        model, given, outcomes = self.settings.completion, batches.given, batches.outcomes()
+        assert given is not None
+        if isinstance(model, str):
+            model = cross_fitted_hazards(
+                self.engine.name,
+                given.X,
+                replace(outcomes.target, duration=given.duration),
+                outcomes.weight,
+                seed=int(self.generator.integers(2**31)),
+            )
+        else:
+            check_completion_model(model, self.frame.event_ids)
+        return completing_incidence(model, given.X, in_training=True)
+
+    def _scheme(self, prepared: _Prepared, batches: Batches) -> CensoringScheme:
+        settings, population, given = self.settings, prepared.population, batches.given
         weights = WeightSettings(
             prepared.kaplan_meier,
             settings.min_censoring_survival,
@@ -235,6 +260,14 @@ class StackedTraining:
         if settings.censoring_model is not None:
             assert given is not None
             return GivenScheme(weights, settings.censoring_model, given, self.frame.axis)
+        if self.method == COMPLETED and population.has_censored:
+            assert given is not None
+            return CompletedScheme(
+                weights,
+                aalen_johansen(population.target, population.weight),
+                self._completing(batches),
+                self.frame.axis,
+            )
         if self.method == "imputed" and population.has_censored:
             return ImputedScheme(
                 weights,

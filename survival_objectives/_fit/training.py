@@ -1,4 +1,4 @@
-"""One training, whichever way censored people count and wherever the people are."""
+"""One training of an estimator, for any censoring method, from memory, disk or a cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from survival_objectives._fit.checkpoint import Checkpoints
 from survival_objectives._fit.cohort import Batches, Cohort
 from survival_objectives._fit.engine import Engine
-from survival_objectives._fit.hazards import HazardsTraining
+from survival_objectives._fit.hazards import BEYOND_FOLLOW_UP, HazardsTraining
 from survival_objectives._fit.plan import planned_frame
 from survival_objectives._fit.population import LocalReduction, Population, Reduction
 from survival_objectives._fit.stacked import StackedTraining
@@ -22,7 +22,7 @@ from survival_objectives._parameters import HAZARDS, chosen_method
 
 __all__ = ["Split", "Training"]
 
-#: Divides people into those who are trained on and those who are held out.
+#: Splits people into a training part and a held-out part.
 Split = Callable[[Batches], tuple[Batches, Cohort]]
 
 
@@ -33,7 +33,7 @@ class Training:
     Parameters
     ----------
     parameters : mapping
-        Those of the estimator.
+        Parameters of the estimator.
     engine : Engine
         Makes the boosters.
     generator : Generator
@@ -43,8 +43,8 @@ class Training:
     previous : FittedModel, optional
         The model that a warm start continues.
     n_turns : int, optional
-        Turns in which people of several batches are boosted on. Default: all people are one batch
-        in memory.
+        Number of turns in which several batches of people are boosted on. Default: all people are
+        one batch in memory.
     checkpoints : Checkpoints
     """
 
@@ -71,12 +71,12 @@ class Training:
         batches : Batches
             People with relative weights.
         held_out : Cohort, optional
-            People who judge the rounds, and decide when to stop early.
+            People on whom rounds are evaluated, and early stopping is decided.
         split : callable, optional
-            Holds people out for early stopping, where the method has no folds and nobody is held
-            out.
+            Holds people out for early stopping, where the method has no folds and ``held_out`` is
+            not given.
         population : Population, optional
-            Outcomes of all people, where they were counted already.
+            Outcomes of all people, where they are already known.
         """
         if population is None:
             population = self._population(batches)
@@ -90,7 +90,7 @@ class Training:
         if method == HAZARDS:
             assert previous is None or isinstance(previous, HazardMixture)
             return HazardsTraining(
-                self._frame(population, batches),
+                self._frame(population, batches, beyond=BEYOND_FOLLOW_UP),
                 reason,
                 self.engine,
                 self.generator,
@@ -118,9 +118,11 @@ class Training:
         outcomes = batches.outcomes()
         return self.reduction.population(outcomes.target, outcomes.weight)
 
-    def _frame(self, population: Population, batches: Batches) -> ModelFrame:
+    def _frame(self, population: Population, batches: Batches, beyond: float = 0.0) -> ModelFrame:
         if self.previous is None:
-            return planned_frame(population, self.engine.name, batches.schema, self.parameters)
+            return planned_frame(
+                population, self.engine.name, batches.schema, self.parameters, beyond=beyond
+            )
         frame = self.previous.frame
         check_same_time_unit(population, frame.median_duration)
         return replace(frame, parameters=snapshot(self.parameters))

@@ -1,1 +1,1 @@
-"""Fitted models: how they predict, how they are explained, and how they are saved."""
+"""Fitted models: prediction, explanation and persistence."""

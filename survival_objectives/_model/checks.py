@@ -1,7 +1,7 @@
-"""Checks of a model that has just been trained: that it predicts what it learnt, and something.
+"""Checks after training: all prediction paths agree, and predictions depend on the features.
 
 Curves are computed in two ways, by the engine for a few people and by `Forest` for many. Both must
-agree whatever the settings of the engine were.
+agree for all settings of the engine.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _FLOORED_SHARE = 0.1
 def check_prediction_paths(
     trained: Any, fitted: StackedModel, values: Float32Array, engine_params: Mapping[str, Any]
 ) -> None:
-    """Raise a RuntimeError where ways of predicting the same probability differ by over 1e-5.
+    """Raise a RuntimeError if ways of predicting the same probability differ by over 1e-5.
 
     Parameters
     ----------
     trained : Booster
-        The booster that was trained.
+        The trained booster.
     fitted : StackedModel
-        The model that predicts: the engine's single model, and its trees.
+        The model used for prediction: the engine's single model, and its trees.
     values : array of shape (n_samples, n_features)
-        Features of people, of whom a few are looked at.
+        Features; a few rows are checked.
     engine_params : mapping
-        The user's settings, to be named in the error.
+        The user's settings, named in the error.
     """
     forest, n_rounds = fitted.trees.forest(), fitted.n_rounds
     people = _few(values)
@@ -77,7 +77,7 @@ def check_prediction_paths(
         if not difference <= _TOLERANCE:
             msg = (
                 f"The trained model and {other} differ by up to {difference:.2g} in their "
-                f"probabilities, so that predictions cannot be relied on. {_way_out(engine_params)}"
+                f"probabilities, so predictions are not reliable. {_way_out(engine_params)}"
             )
             raise RuntimeError(msg)
 
@@ -85,12 +85,12 @@ def check_prediction_paths(
 def _way_out(engine_params: Mapping[str, Any]) -> str:
     if engine_params:
         names = ", ".join(map(repr, engine_params))
-        return f"Leave out settings from `engine_params` ({names}) to find the one to blame."
+        return f"Remove settings from `engine_params` ({names}) to find the cause."
     return "Please report it, with the version of the engine."
 
 
 def _few(values: Float32Array) -> Float32Array:
-    """Some of the people, of whom half have missing values if any have, and one of missing only."""
+    """A few rows: up to half with missing values, and one with missing values only."""
     incomplete = np.flatnonzero(np.isnan(values).any(axis=1))[: _MOST_PEOPLE // 2]
     n_others = min(len(values), _MOST_PEOPLE - 1 - len(incomplete))
     others = np.linspace(0, len(values) - 1, n_others).astype(np.int64)
@@ -106,22 +106,23 @@ def _stacked(people: Float32Array, times: Float32Array) -> Float32Array:
 
 
 def warn_if_constant(gains: FloatArray, values: Float32Array, stacklevel: int) -> None:
-    """Warn where no tree splits on a feature, so that everybody has the same curve.
+    """Warn if no tree splits on a feature, so that all people have the same curve.
 
     Parameters
     ----------
     gains : array of shape (n_features,)
-        What splits on each feature gained.
+        Total gain of the splits on each feature.
     values : array of shape (n_samples, n_features)
-        Features in training; where they do not vary, nothing could be learnt from them.
+        Training features; there is no warning if all are constant.
     stacklevel : int
-        As in `warnings.warn`, seen from the caller.
+        As in `warnings.warn`, relative to the caller.
     """
     if gains.any() or not _vary(values):
         return
     msg = (
-        "No feature was worth a split, so everybody gets the same curve. If the features should "
-        "matter, lower `min_leaf_people` or `min_split_gain`, or raise `n_estimators`."
+        "No split on a feature was worth its gain, so all people get the same curve. If the "
+        "features should matter, lower `min_leaf_people` or `min_split_gain`, or raise "
+        "`n_estimators`."
     )
     warnings.warn(msg, UserWarning, stacklevel=stacklevel + 1)
 
@@ -132,12 +133,12 @@ def _vary(values: Float32Array) -> bool:
 
 
 def warn_if_floored(n_floored: int, n_rows: int, floor: float, stacklevel: int) -> bool:
-    """Warn, and say so, where the floor of G limits the weight of over a tenth of the rows."""
+    """Warn if the floor of G limits the weight of over a tenth of the rows; return whether."""
     if n_floored <= _FLOORED_SHARE * n_rows:
         return False
     msg = (
         f"min_censoring_survival={floor:g} limits the weight of {n_floored} of {n_rows} rows "
-        f"({n_floored / n_rows:.0%}): so few people are still seen at late horizons that "
+        f"({n_floored / n_rows:.0%}): too few people are still followed at late horizons, and "
         'probabilities there are biased. Set `censoring="imputed"`, or lower `horizon_max`.'
     )
     warnings.warn(msg, UserWarning, stacklevel=stacklevel + 1)

@@ -1,26 +1,26 @@
-r"""From the steps of a forest to curves in time: knots, calibration in time, and what lies between.
+r"""From the steps of a forest to curves in time: knots, calibration in time and interpolation.
 
-Trees leave open where between two of their thresholds on time something happens, and regularised
+Trees do not determine when events happen between two of their thresholds on time, and regularised
 trees follow the time axis only roughly. So the steps F~_k of a person are averaged in a cell around
-each knot e_0 < e_1 < ... < e_M of time, and read as hazards of the intervals between knots,
+each knot e_0 < e_1 < ... < e_M of time, and converted to hazards of the intervals between knots,
 
     h_kj = (F_k(e_j) - F_k(e_{j-1})) / S(e_{j-1}).                                             (17)
 
-These are calibrated in blocks of neighbouring intervals, with enough events in each, and long
-enough that the steps of the trees let about as much happen in them as did happen. Let O_kj be
-the observed events of cause k in interval j, X_j the people at risk in it (somebody censored inside
-counts for the part of it), and g_kj the share of interval j in the marginal hazard of its block.
-Within a block all people share its course in time; how much happens is their own:
+These are calibrated in blocks of neighbouring intervals, each with enough events, and long enough
+that the trees expect about as many events as were observed. Let O_kj be the observed events of
+cause k in interval j, X_j the people at risk in it (a person censored inside counts by the share of
+the interval before), and g_kj the share of interval j in the marginal hazard of its block. Within a
+block all people have the same shape of the hazard in time, with individual totals:
 
     h'_kj = r_kb ((1 - m) g_kj sum_{i in b} h_ki + m O_kj / X_j),    r_kb = O_kb / E_kb,       (18)
 
-where E_kb is the sum over the people at risk of what r multiplies, and m is a small share of the
-marginal hazard, for blocks in which the trees let nothing happen. Calibrated curves follow from the
-product of (1 - h'). Where features have no effect they are Kaplan-Meier's and Aalen-Johansen's at
-the knots, whoever was censored; the calibration uses no censoring weights. Later than the latest
-horizon of training, hazards are the marginal ones.
+where E_kb is the sum over the risk set of the term that r multiplies, and m is a small share of the
+marginal hazard, for blocks in which the trees expect no events. Calibrated curves follow from the
+product of (1 - h'). If features have no effect, they equal Kaplan-Meier and Aalen-Johansen at the
+knots for any censoring; the calibration uses no censoring weights. After the latest training
+horizon, hazards are the marginal ones.
 
-Between knots curves are linear or, where time has units, constant within each unit.
+Between knots curves are linear or, if time has units, constant within each unit.
 """
 
 from __future__ import annotations
@@ -54,37 +54,37 @@ __all__ = [
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-#: Share of the marginal hazard in everybody's, m in (18).
+#: Share of the marginal hazard in individual hazards, m in (18).
 MARGINAL_SHARE = 0.002
-# The smallest number of events of a cause in a block of (18), and their smallest share of all.
+# Minimum number of events of a cause in a block of (18), and their minimum share of all.
 _EVENTS_PER_BLOCK, _SHARE_PER_BLOCK = 10.0, 1 / 16
 # A block grows until expected and observed events differ by no more than this factor.
 _MOST_OFF = 1.5
-# Share of an even course in time within blocks.
+# Share of a constant hazard in the shape within blocks.
 _EVEN_SHARE = 0.01
-# Made-up events, and people at risk of them, in intervals in which none was seen.
+# Pseudo-counts of events, and of people at risk, in intervals without events.
 _FEW_EVENTS, _FEW_PEOPLE = 0.1, 10.0
 # No interval is longer than this part of the time between the first and the last event.
 _LONGEST_INTERVAL = 1 / 16
 
 
 class CurveShape(Protocol):
-    """How curves in time follow from a person's probabilities on the steps of a forest."""
+    """Conversion of a person's probabilities on the steps of a forest to curves in time."""
 
     def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
         """Incidences at times, (K, n_times, n_samples), from (K, n_steps, n_samples) on steps."""
         ...
 
     def edges(self, forest: Forest, horizon: float) -> FloatArray:
-        """Times from 0 to a horizon between which curves are simple; `inside` knows how."""
+        """Times from 0 to a horizon between which curves have a simple form; see `inside`."""
         ...
 
     def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:
-        """Times and weights with which values of a curve add up to its integral to a horizon."""
+        """Times and weights of a quadrature that integrates a curve up to a horizon."""
         ...
 
     def inside(self, edges: FloatArray, first: IntArray, share: FloatArray) -> FloatArray:
-        """Times before the edges ``first`` by which a share of the rise to them has happened."""
+        """Times at which a share of the rise up to the edges ``first`` is reached."""
         ...
 
 
@@ -107,7 +107,7 @@ class StepCurves:
     def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:
         """See `CurveShape`."""
         edges = self.edges(forest, horizon)
-        # Within a unit its beginning answers; a step of the trees is asked in its middle.
+        # A unit is evaluated at its beginning, a step of the trees in its middle.
         times = edges[:-1] if self.axis.unit else (edges[:-1] + edges[1:]) / 2
         return times, np.diff(edges)
 
@@ -143,9 +143,9 @@ class MarginalHazard:
 
     @property
     def hazard(self) -> FloatArray:
-        """O_kj / X_j; in intervals without events a small one, in the proportions of the causes.
+        """O_kj / X_j; in intervals without events a small hazard, in the proportions of the causes.
 
-        Nobody was seen to have an event there, but others may.
+        Other people may have events there.
         """
         hazard = np.divide(
             self.events,
@@ -170,24 +170,24 @@ def time_knots(
     event_times : array
         Sorted times of all events up to ``t_max``.
     t_max : float
-        Where curves end: the last knot.
+        End of the curves: the last knot.
     n_intervals : int
-        Intervals with about equally many events.
+        Number of intervals with about equally many events.
     """
     numbers = axis.number(event_times)
     first, last = numbers[0], numbers[-1]
     shares = np.linspace(0, 1, n_intervals + 1)
     wanted = np.quantile(numbers, shares, method="inverted_cdf")
-    # Linear curves would be a poor guess of long intervals, as after most people have left.
+    # Linear curves would be inaccurate in long intervals, as at the end of follow-up.
     wanted = np.append(wanted, _long_intervals(wanted, (last - first) * _LONGEST_INTERVAL))
     end = float(axis.number(t_max))
     if axis.unit:
-        # In the unit before the first event nobody has had one. Few units are all knots.
+        # Incidences are 0 before the unit of the first event. Few units are all knots.
         begin, inner = first - 1, np.ceil(rounded_up(wanted, last - first))
         if last - first < 2 * n_intervals:
             inner = np.arange(first, last + 1)
     else:
-        # Counted from afar, as from birth, times differ in later digits.
+        # Times counted from a distant origin, such as birth, differ in later digits.
         span = float(last - first)
         begin = float(rounded_down(first - 1e-4 * min(first, span), span))
         inner = rounded_up(wanted, span)
@@ -196,7 +196,7 @@ def time_knots(
 
 
 def _long_intervals(knots: FloatArray, longest: float) -> FloatArray:
-    """Times that divide the intervals longer than ``longest`` into equal parts.
+    """Times that divide intervals longer than ``longest`` into equal parts.
 
     >>> _long_intervals(np.array([0.0, 1.0, 4.0]), 1.5)
     array([2.5])
@@ -210,9 +210,9 @@ def _long_intervals(knots: FloatArray, longest: float) -> FloatArray:
 
 
 def exposures(axis: TimeAxis, knots: FloatArray, target: SurvivalTarget) -> FloatArray:
-    """The part of each interval for which people are at risk, (n_samples, M).
+    """Share of each interval in which each person is at risk, (n_samples, M).
 
-    Censored people leave in the course of an interval; whoever has an event in it counts whole.
+    A person censored inside an interval counts in part, a person with an event in it fully.
 
     >>> target = SurvivalTarget(np.array([0, 1], np.int32), np.array([1.5, 1.5]), np.arange(2))
     >>> exposures(TimeAxis(0.0), np.array([0.0, 1.0, 2.0, 3.0]), target)
@@ -228,7 +228,7 @@ def exposures(axis: TimeAxis, knots: FloatArray, target: SurvivalTarget) -> Floa
 def marginal_hazard(
     axis: TimeAxis, knots: FloatArray, target: SurvivalTarget, weight: FloatArray | None
 ) -> MarginalHazard:
-    """Events and people at risk in every interval between knots."""
+    """Observed events and people at risk in every interval between knots."""
     n_intervals = len(knots) - 1
     weights = np.ones(target.n_samples) if weight is None else weight
     at_risk = np.zeros(n_intervals)
@@ -249,7 +249,7 @@ def marginal_hazard(
 
 @dataclass(frozen=True)
 class KnotCurves:
-    """Curves by their values at knots.
+    """Curves given by their values at knots.
 
     Attributes
     ----------
@@ -263,7 +263,7 @@ class KnotCurves:
     factor : float64 array of shape (K, M)
         r of equation (18).
     trained_until : float
-        Latest horizon of training that an event follows, in numbers of units. Later, hazards are
+        Latest training horizon that is followed by an event, in numbers of units. Later hazards are
         the marginal ones.
     """
 
@@ -275,7 +275,7 @@ class KnotCurves:
     trained_until: float
 
     def to_plain(self) -> dict[str, Any]:
-        """The curves as JSON can hold them, without the axis."""
+        """The curves as data that JSON can hold, without the axis."""
         return {
             "knots": self.knots.tolist(),
             "hazard": self.hazard.tolist(),
@@ -315,13 +315,13 @@ class KnotCurves:
         Parameters
         ----------
         marginal : MarginalHazard
-            Of all people.
+            Marginal hazards of all people.
         crossed : array of shape (K, M, M)
-            Sums over some of the people of exposure in one interval times hazard (17) in another.
+            Sums over a sample of people of exposure in one interval times hazard (17) in another.
         at_risk : array of shape (M,)
-            Sum of the exposures of these people.
+            Sum of the exposures of the sample.
         """
-        # As if everybody had been asked.
+        # Scale the sample to all people.
         scale = np.divide(marginal.at_risk, at_risk, out=np.zeros_like(at_risk), where=at_risk > 0)
         crossed = crossed * scale[None, :, None]
         n_trained = len(self.trained_knots)
@@ -349,7 +349,7 @@ class KnotCurves:
 
     # -------------------------------------------------------------------------------- evaluation
     def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
-        """Incidences of people at times, from those on the steps of a forest."""
+        """Incidences at times, from those on the steps of a forest."""
         return self.values(self.at_knots(self.cells(steps, forest.breaks)), times)
 
     def edges(self, forest: Forest, horizon: float) -> FloatArray:  # noqa: ARG002
@@ -359,7 +359,7 @@ class KnotCurves:
         return _with_ends(times, horizon)
 
     def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:
-        """Times and weights with which values of a curve add up to its integral to a horizon."""
+        """Times and weights of a quadrature that integrates a curve up to a horizon."""
         edges = self.edges(forest, horizon)
         width = np.diff(edges)
         if self.axis.unit:
@@ -367,7 +367,7 @@ class KnotCurves:
         return edges, (np.append(width, 0.0) + np.append(0.0, width)) / 2
 
     def inside(self, edges: FloatArray, first: IntArray, share: FloatArray) -> FloatArray:
-        """Times at which a share of the rise up to the edges ``first`` has happened."""
+        """Times at which a share of the rise up to the edges ``first`` is reached."""
         if self.axis.unit:
             return edges[first]
         last = np.maximum(first - 1, 0)
@@ -376,7 +376,7 @@ class KnotCurves:
 
     @property
     def trained_knots(self) -> FloatArray:
-        """Times of the knots that training reached, the first knot left out."""
+        """Times of the knots up to the latest training horizon, without the first knot."""
         knots = self.knots[1:]
         return knots[knots <= self.trained_until] * (self.axis.unit or 1.0)
 
@@ -398,9 +398,9 @@ class KnotCurves:
         return cells
 
     def last_stretch(self) -> float:
-        """How much further the last rise goes, to the knot instead of the centre of its cell.
+        """Factor that extends the last rise from the centre of its cell to the knot.
 
-        The last cell lies before its knot: curves go on as steeply from its centre to the knot.
+        The last cell lies before its knot: curves are extrapolated linearly to the knot.
         """
         centre, _ = self.cell_windows()
         ends = self._feature(self.knots[1:])
@@ -411,7 +411,7 @@ class KnotCurves:
         return float((ends[n_trained - 1] - before) / (centre[-1] - before))
 
     def at_knots(self, cells: FloatArray) -> FloatArray:
-        """Calibrated incidences at all knots, (K, M + 1, n_samples), from those at trained ones."""
+        """Calibrated incidences at all knots, (K, M + 1, n_samples), from averages in cells."""
         hazard = self.mixed(self._hazards(cells)) * self.factor[:, :, None]
         total = hazard.sum(axis=0)
         hazard /= np.maximum(total, 1.0)
@@ -422,14 +422,14 @@ class KnotCurves:
         return curves
 
     def values(self, at_knots: FloatArray, times: FloatArray) -> FloatArray:
-        """Incidences at any times, (K, n_times, n_samples)."""
+        """Incidences at times, (K, n_times, n_samples), interpolated between knots."""
         place = self.axis.number(times)
         right = np.clip(np.searchsorted(self.knots, place), 1, len(self.knots) - 1)
         left = right - 1
         share = (place - self.knots[left]) / (self.knots[right] - self.knots[left])
         share = np.clip(share, 0.0, 1.0)[None, :, None]
         low, high = at_knots[:, left], at_knots[:, right]
-        # Both ends exactly, and never outside of them.
+        # Exact at both ends, and never outside of them.
         between: FloatArray = np.where(share == 1, high, low + share * (high - low))
         return between
 
@@ -440,7 +440,7 @@ class KnotCurves:
         survival = np.maximum(1 - padded[:, :-1].sum(axis=0), 0.0)
         risen = np.maximum(np.diff(padded, axis=1), 0.0)
         hazard = np.zeros((n_causes, len(self.knots) - 1, n_samples))
-        # Where nobody is left, whatever is still to rise has a hazard of 1.
+        # If survival is 0, any further rise has a hazard of 1.
         trained = hazard[:, :n_trained]
         trained[risen > 0] = 1.0
         np.divide(risen, survival, out=trained, where=survival > risen)
@@ -449,13 +449,13 @@ class KnotCurves:
     def _course(self, cause: int, block: IntArray) -> FloatArray:
         """G of (18): the share of each trained interval in the marginal hazard of its block."""
         marginal = self.hazard[cause, : len(block)]
-        # A little everywhere: in an interval without events of its own a cause may happen too.
+        # Never 0: a cause may also happen in an interval without observed events.
         course = marginal + _EVEN_SHARE * marginal.mean()
         share: FloatArray = course / np.bincount(block, weights=course)[block]
         return share
 
     def mixed(self, hazard: FloatArray) -> FloatArray:
-        """What r multiplies in (18), and in untrained intervals the marginal hazard."""
+        """The term that r multiplies in (18); in untrained intervals the marginal hazard."""
         mixed = np.repeat(self.hazard[:, :, None], hazard.shape[2], axis=2)
         n_trained = len(self.trained_knots)
         for cause, block in enumerate(self.block[:, :n_trained]):
@@ -472,7 +472,7 @@ class KnotCurves:
         return self.axis.answering(numbers * self.axis.unit) if self.axis.unit else numbers
 
     def cell_windows(self) -> tuple[FloatArray, FloatArray]:
-        """Centres and radii of the cells around the knots that training reached."""
+        """Centres and radii of the cells around the trained knots."""
         knots = self.knots
         middle = (knots[:-1] + knots[1:]) / 2
         if self.axis.unit:
@@ -490,7 +490,7 @@ class KnotCurves:
 
 
 def _blocks(events: FloatArray, expected: FloatArray, n_trained: int) -> IntArray:
-    """Numbers of blocks of neighbouring intervals with enough events, observed and expected.
+    """Block number of each interval, such that blocks have enough observed and expected events.
 
     Intervals after the trained ones belong to the last block.
 

@@ -1,9 +1,10 @@
 """Saved models: a folder with the engine's own files and JSON, and nothing else.
 
-No pickle, so that loading runs no code of the files, and no outcomes of people: the JSON holds
-parameters, columns, labels, a few rounded numbers and coarse curves (docs/howto/serving.md lists
-them). A digest covers the JSON, and the JSON has digests of the engine's files, so that damage is
-noticed. Digests do not show who wrote a file: model files are trusted input.
+There is no pickle, so that loading runs no code from the files, and there are no outcomes of
+people: the JSON holds parameters, columns, labels, a few rounded numbers and coarse curves
+(docs/howto/serving.md lists them). A digest covers the JSON, and the JSON has digests of the
+engine's files, so that damage is detected. Digests do not prove who wrote a file: model files are
+trusted input.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from survival_objectives._model.curves import CurveShape, KnotCurves, StepCurves
 from survival_objectives._model.fitted import FittedModel, ModelFrame, StackedModel, TrainingRecord
 from survival_objectives._model.mixture import HazardMixture
 from survival_objectives._model.windows import WindowCurves
-from survival_objectives._parameters import GIVEN, HAZARDS, METHODS
+from survival_objectives._parameters import COMPLETED, GIVEN, HAZARDS, METHODS
 from survival_objectives._version import __version__
 from survival_objectives.marginal import StepFunction
 from survival_objectives.time_axis import TimeAxis
@@ -38,18 +39,18 @@ from survival_objectives.validation import Features, check_choice
 
 __all__ = ["FORMAT", "is_plain", "load", "save"]
 
-#: Raised when an older version could not read what this one writes, or must not. Format 1, of
+#: Increased when older versions cannot, or must not, read what this one writes. Format 1, of
 #: version 0.1.0, had no digest; formats 1 and 2 had no mixtures of hazards.
 FORMAT = 3
 
 _METADATA = "survival_boost.json"
 _STACKED_FILES = ("events", "censoring")
-# Seconds in which a process of its own must have loaded a model and predicted with it.
+# Seconds in which a separate process must have loaded a model and predicted with it.
 _TRIAL_TIME = 600
 
 
 def save(model: FittedModel, path: Any) -> None:
-    """Write ``model`` to the folder ``path``, which must not exist; whole or not at all."""
+    """Write ``model`` to the folder ``path``, which must not exist, atomically."""
     path = Path(path)
     if path.exists():
         msg = f"{str(path)!r} exists already. Choose another folder, or remove it first."
@@ -84,9 +85,9 @@ def load(
     ----------
     path : path
     checked : callable
-        All parameters of an estimator from those that were saved, or an error.
+        Returns all parameters of an estimator from the saved ones, or raises an error.
     isolated : bool, default=False
-        Whether another process loads it and predicts first; it may crash.
+        Whether a separate process, which may crash, loads the model and predicts first.
     """
     path = Path(path)
     try:
@@ -140,7 +141,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _content_digest(content: Mapping[str, Any]) -> str:
-    """Of everything but the digest itself, whatever the order of names and the white space."""
+    """Digest of all content but the digest itself, independent of order and white space."""
     covered = {name: value for name, value in content.items() if name != "digest"}
     text = json.dumps(covered, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -148,7 +149,7 @@ def _content_digest(content: Mapping[str, Any]) -> str:
 
 def _check_content(content: dict[str, Any]) -> None:
     """Refuse a description that `save` cannot have written."""
-    # A model of format 1 has no digest; one that was removed from a later model is missed.
+    # A model of format 1 has no digest; in later formats a missing digest is an error.
     if content["format"] > 1 or "digest" in content:
         if content["digest"] != _content_digest(content):
             msg = f"{_METADATA} is not as it was saved"
@@ -156,7 +157,7 @@ def _check_content(content: dict[str, Any]) -> None:
         if content["median_duration"] is not None:
             _finite(content["median_duration"], "median_duration", 0.0)
     check_choice(content["engine"], "engine", tuple(ENGINES))
-    check_choice(content["censoring_method"], "censoring_method", (*METHODS, GIVEN))
+    check_choice(content["censoring_method"], "censoring_method", (*METHODS, COMPLETED, GIVEN))
     event_ids = _list(content["event_ids"], "event_ids", lambda value: _whole(value, "a label", 0))
     if event_ids[:1] != [0] or len(event_ids) < 2 or not _is_increasing(event_ids):
         msg = f"event_ids are {event_ids}, not 0 and increasing labels"
@@ -235,7 +236,7 @@ def _check_columns(names: Any, categories: Any, n_features: int) -> None:
 
 
 def _check_knots(content: dict[str, Any]) -> None:
-    """Refuse times of prediction, or knots of the curves, that are not those of a trained model."""
+    """Refuse prediction times, or knots of the curves, that no trained model can have."""
     _finite(content["last_time"], "last_time", 0.0, content["t_max"])
     curves = content["curves"]
     if curves is None:
@@ -281,7 +282,7 @@ def _list(values: Any, name: str, check: Callable[[Any], Any]) -> list[Any]:
 
 def _whole(value: Any, name: str, low: int) -> int:
     if type(value) is not int or not low <= value <= 2**53:
-        msg = f"{name} is {value!r}, not a whole number from {low} on"
+        msg = f"{name} is {value!r}, not an integer from {low} on"
         raise ValueError(msg)
     return value
 
@@ -317,9 +318,9 @@ def _is_increasing(values: list[Any], *, ties: bool = False) -> bool:
 
 
 def _check_files(path: Path, content: dict[str, Any]) -> None:
-    """Refuse engine files that are not those that were saved, before the engine reads them."""
+    """Refuse engine files that differ from the saved ones, before the engine reads them."""
     files = content["files"]
-    # Names of files come from this list, never from the description: none is outside the folder.
+    # File names come from this list, never from the description: none is outside the folder.
     needed, possible = {"events"}, set(_STACKED_FILES)
     if content["censoring_method"] == HAZARDS:
         needed, possible = set(), set(HazardMixture.file_names(content))
@@ -331,14 +332,14 @@ def _check_files(path: Path, content: dict[str, Any]) -> None:
         if not file.exists():
             msg = f"the file {file.name} is missing"
             raise ValueError(msg)
-        # The engines read on in some broken files, and go down with the process in others.
+        # Engines read some broken files without an error, and crash the process on others.
         if _digest(file) != digest:
             msg = f"the file {file.name} is not the one that was saved"
             raise ValueError(msg)
 
 
 def _try_elsewhere(path: Path) -> None:
-    """Load the model in a process of its own and predict with it."""
+    """Load the model in a separate process and predict with it."""
     found = [folder or os.getcwd() for folder in sys.path]
     try:
         trial = subprocess.run(
@@ -351,7 +352,7 @@ def _try_elsewhere(path: Path) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        msg = f"a process of its own did not load it within {_TRIAL_TIME} seconds"
+        msg = f"a separate process did not load it within {_TRIAL_TIME} seconds"
         raise ValueError(msg) from None
     if trial.returncode == 0:
         return
@@ -360,7 +361,7 @@ def _try_elsewhere(path: Path) -> None:
     else:
         words = trial.stderr.strip().splitlines()
         how = f"failed with: {words[-1]}" if words else f"ended with code {trial.returncode}"
-    msg = f"a process of its own that loaded it {how}"
+    msg = f"a separate process that loaded it {how}"
     raise ValueError(msg)
 
 
@@ -373,14 +374,14 @@ def _digest(file: Path) -> str:
 
 
 def _frame_content(model: FittedModel) -> dict[str, Any]:
-    """What models of both kinds say about themselves."""
+    """Description of the frame, the record and the curves of a model of any kind."""
     frame, record, curves = model.frame, model.record, model.curves
     schema = frame.schema
     return {
         "format": FORMAT,
         "version": __version__,
         "engine": frame.engine,
-        # A sampler function or a random generator has done its work; the default replaces it.
+        # Values that JSON cannot hold, such as a sampler function, are replaced by the default.
         "parameters": {
             name: _plain(value) for name, value in frame.parameters.items() if is_plain(value)
         },
@@ -406,7 +407,7 @@ def _frame_content(model: FittedModel) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """The value with numpy scalars, which JSON does not know, as Python's."""
+    """The value with numpy scalars, which JSON cannot hold, as Python scalars."""
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     return value.item() if isinstance(value, np.generic) else value
@@ -460,7 +461,7 @@ def _restore(path: Path, content: dict[str, Any], parameters: dict[str, Any]) ->
             {int(k): pd.Index(levels) for k, levels in content["categories"].items()},
         ),
         event_ids=np.array(content["event_ids"], dtype=np.int64),
-        # Models of format 1 have their unit in the windows of their curves, and only there.
+        # In models of format 1 only the windows of the curves use the time unit.
         axis=TimeAxis(float(content["time_unit"]) if "curves" in content else 0.0),
         t_max=t_max,
         last_time=float(content.get("last_time", t_max)),

@@ -1,8 +1,8 @@
 """Fitted models: curves, quantiles, restricted means and contributions of features.
 
-`FittedModel` holds what the two kinds of models share. Both give incidences at times; whatever
-follows from these is written once, here. A fitted model answers from what it holds, never from the
-parameters of an estimator, which may change later. It holds no outcomes of people.
+`FittedModel` is the base class of both kinds of models. Both predict incidences at times; all
+predictions derived from these are implemented here. A fitted model never reads the parameters of an
+estimator, which may change later. It contains no outcomes of people.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
 
-#: Up to here the engine's own prediction of every step costs less than walking all trees ourselves.
+#: Up to this many rows, the engine's prediction of every step is faster than `Forest`.
 ENGINE_ROWS = 2**15
-# Numbers of curve values held at a time in prediction: 2^24 doubles are 128 MB.
+# Number of curve values in memory during prediction: 2^24 doubles are 128 MB.
 _PREDICTION_SIZE = 2**24
 _N_TIMES = 101
 
 
 class BoosterMaker(Protocol):
-    """Makes the booster that evaluates a finished model of an engine."""
+    """Factory of boosters that evaluate a finished model of an engine."""
 
     def __call__(self, model: Any, *, censoring: bool = False) -> Any:
         """The booster of a model of the events or, with ``censoring``, of the censoring."""
@@ -56,35 +56,35 @@ class BoosterMaker(Protocol):
 
 
 def snapshot(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Constructor parameters that later changes of the estimator do not reach."""
+    """A copy of constructor parameters that later changes of the estimator do not affect."""
     return {**parameters, "engine_params": copy.deepcopy(parameters["engine_params"])}
 
 
 @dataclass(frozen=True)
 class ModelFrame:
-    """What is known before any model is fitted: columns, labels and the time axis.
+    """Columns, labels, time axis and parameters, which are known before training.
 
     Attributes
     ----------
     engine : str
-        The engine that trains.
+        Name of the engine.
     schema : Features
         Columns, without people.
     event_ids : int64 array of shape (K + 1,)
         Labels of the states; 0 is event-free.
     axis : TimeAxis
     t_max : float
-        Where curves end.
+        End of the curves.
     last_time : float
-        The end of the grid of times that predictions use where none are asked for.
+        End of the default grid of prediction times.
     median_duration : float or None
-        Two digits of it; None in a model that was saved without it.
+        Rounded to two digits; None in a model that was saved without it.
     censoring_curve : StepFunction
         Kaplan-Meier curve of censoring on a coarse grid.
     parameters : dict
-        Constructor parameters as they were when the model was fitted.
+        Constructor parameters at the time of fitting.
     event_names : tuple of str, or None
-        Names of the states, where training had names.
+        Names of the states, if training had names.
     """
 
     engine: str
@@ -105,28 +105,28 @@ class ModelFrame:
 
     @property
     def times(self) -> FloatArray:
-        """An even grid of times: quantiles of the durations would be outcomes of people."""
+        """An even grid of times: quantiles of the durations would reveal outcomes of people."""
         return np.linspace(0, self.last_time, _N_TIMES)
 
 
 @dataclass(frozen=True)
 class TrainingRecord:
-    """What happened in training.
+    """Record of a training.
 
     Attributes
     ----------
     method : str
-        How censored people counted.
+        The censoring method.
     reason : str
-        Why, in a sentence.
+        Why this method was used, as a sentence.
     n_events : int64 array of shape (K + 1,), or None
-        People who were censored, and who had each cause.
+        Number of people who were censored, and who had each cause.
     history : list of RoundRecord
         Held-out losses.
     refreshed_rounds : list of int
         Rounds after which weights or targets were refreshed.
     n_floored, n_weighted_rows : int
-        Rows whose weight the floor of G limits, and rows with weights.
+        Number of rows whose weight is limited by the floor of G, and of rows with weights.
     """
 
     method: str
@@ -158,18 +158,18 @@ class FittedModel(ABC):
     frame : ModelFrame
     record : TrainingRecord
     curves : CurveShape
-        How curves in time follow from what the model predicts.
+        Conversion of the model's predictions to curves in time.
     """
 
     frame: ModelFrame
     record: TrainingRecord
     curves: CurveShape
 
-    # ------------------------------------------------------------------------ what each kind has
+    # --------------------------------------------------------------------------- abstract members
     @property
     @abstractmethod
     def booster(self) -> Any:
-        """The engine's own model, or None where no trees are used."""
+        """The engine's own model, or None without trees."""
 
     @property
     @abstractmethod
@@ -184,7 +184,7 @@ class FittedModel(ABC):
     @property
     @abstractmethod
     def n_walked(self) -> int:
-        """The number of people from which on trees are walked instead of asking the engine."""
+        """Number of people from which on `Forest` evaluates trees instead of the engine."""
 
     @abstractmethod
     def parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
@@ -200,11 +200,11 @@ class FittedModel(ABC):
 
     @abstractmethod
     def wrapped(self, new_booster: BoosterMaker) -> Self:
-        """The model, evaluated by boosters with other settings, such as numbers of threads."""
+        """The model with boosters of other settings, such as the number of threads."""
 
     @abstractmethod
     def to_plain(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What JSON can hold, besides the frame and the record, and the engine's models by name."""
+        """Data that JSON can hold, without frame and record, and the engine's models by name."""
 
     @abstractmethod
     def _steps(self) -> Forest:
@@ -255,13 +255,13 @@ class FittedModel(ABC):
         """Probabilities given survival to ``known``, (n_samples, K + 1, n_times)."""
         if not self.is_monotone:
             msg = (
-                "`conditional_after` needs `monotone=True`: where an incidence falls, what is "
-                "to come after a time would be negative."
+                "`conditional_after` needs `monotone=True`: where an incidence falls, conditional "
+                "probabilities would be negative."
             )
             raise ValueError(msg)
         curves = self.incidence(features, np.append(times, known))
         at_known, curves = curves[:, :, -1:], curves[:, :, :-1]
-        # A survival of 0 leaves nothing to condition on, and no incidence to come.
+        # If survival is 0, all later increments are 0 as well.
         survival = np.maximum(at_known[:, :1], np.finfo(np.float64).tiny)
         given = (curves - at_known) / survival
         given[:, 1:, times <= known] = 0.0
@@ -269,12 +269,9 @@ class FittedModel(ABC):
         return given
 
     def quantiles(self, features: Features, quantiles: list[float]) -> FloatArray:
-        """Times by which an event has happened with each probability; inf where never.
-
-        (n_samples, n_quantiles).
-        """
+        """Quantiles of the time to any event, (n_samples, n_quantiles); inf if not reached."""
         edges = self.curves.edges(self._steps(), self.frame.t_max)
-        # At time 0 itself everybody is event-free.
+        # At time 0 itself all people are event-free.
         at: FloatArray = np.concatenate([[np.finfo(np.float32).tiny], edges[1:]])
         found = np.empty((features.n_samples, len(quantiles)))
         for people in self.parts(features.n_samples, len(edges)):
@@ -309,9 +306,9 @@ class StackedModel(FittedModel):
     Attributes
     ----------
     trees : EngineTrees
-        Of the events.
+        Trees of the events.
     censoring_trees : EngineTrees, or None
-        Of the boosted model of censoring.
+        Trees of the boosted model of censoring.
     start : float64 array of shape (n_margins,)
         Margins at which boosting started.
     censoring_start : StepFunction
@@ -340,7 +337,7 @@ class StackedModel(FittedModel):
 
     @property
     def censoring(self) -> CensoringModel:
-        """The user's own, else the boosted one or, where there is none, the marginal curve."""
+        """The model that the user passed, else the boosted model, else the marginal curve."""
         given = self.frame.parameters["censoring"]
         if not isinstance(given, str):
             own: CensoringModel = given
@@ -352,7 +349,7 @@ class StackedModel(FittedModel):
         )
 
     def wrapped(self, new_booster: BoosterMaker) -> StackedModel:
-        """The model, evaluated by other boosters."""
+        """The model with other boosters."""
         censoring = None
         if self.censoring_trees is not None:
             model = self.censoring_trees.model
@@ -394,7 +391,7 @@ class StackedModel(FittedModel):
     ) -> FloatArray:
         """Probabilities of all states on every step, (K + 1, n_steps, n_samples).
 
-        Up to ``engine_rows`` rows the engine evaluates the trees, if these can be read at all.
+        The engine evaluates up to ``engine_rows`` rows, or all rows if the trees cannot be read.
         """
         forest, n_people = self.trees.forest(), len(values)
         limit = ENGINE_ROWS if engine_rows is None else engine_rows
@@ -412,7 +409,7 @@ class StackedModel(FittedModel):
         proba = np.ascontiguousarray(proba).reshape(-1, forest.n_steps, n_people)
         if self.is_monotone:
             proba[1:] = monotone_incidence(proba[1:])
-            # Rounding may take the sum of all causes just above 1.
+            # Rounding may push the sum of all causes just above 1.
             proba[0] = np.maximum(1 - proba[1:].sum(axis=0), 0)
         return proba
 
@@ -426,7 +423,7 @@ class StackedModel(FittedModel):
         return values
 
     def importances(self) -> FloatArray:
-        """What splits on each feature gained."""
+        """Total gain of the splits on each feature."""
         return self.trees.importances()[:-1]
 
     # -------------------------------------------------------------------------------- persistence

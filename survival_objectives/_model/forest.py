@@ -1,14 +1,14 @@
-r"""Curves of a forest that splits on time, without a pass per time.
+r"""Curves of a forest that splits on time, computed in one pass for all times.
 
-The path to a leaf says between which times it holds: two thresholds of the time feature, the same
-for everybody. So a person's margin is a step function whose breaks are the forest's thresholds on
-time,
+The path to a leaf determines the time interval of the leaf: two thresholds of the time feature, the
+same for all people. So a person's margin is a step function whose breaks are the forest's
+thresholds on time,
 
     f(t | x) = sum over leaves l of value_l [x reaches l] [lower_l <= t < upper_l],             (12)
 
-where x reaches l if it passes all splits on the way that are not on time. `Forest.step_margins`
-adds each leaf's value where its interval starts and takes it away where it ends, for all people
-that reach it at once; a running sum over the breaks then gives every curve at every time.
+where x reaches l if it satisfies all splits on the path that are not on time. `Forest.step_margins`
+adds each leaf's value where its interval starts and subtracts it where it ends, for all people that
+reach it at once; a cumulative sum over the breaks then gives every curve at every time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Tree:
     feature : sequence of int
         Column that a node splits on; -1 at leaves.
     threshold : sequence of float
-        A row goes left if its value is below it (at most it, where the forest says so).
+        A row goes left if its value is below it (or equal to it, with `Forest.at_most`).
     left, right : sequences of int
         Children.
     nan_left : sequence of bool
@@ -43,10 +43,10 @@ class Tree:
     categories : dict of int to frozenset of int
         For a node that splits on a category: the codes that go left.
     value : sequence of float or of tuples
-        At leaves: what they add, to the margins ``first_margin`` and on.
+        Values of leaves, added to the margins from ``first_margin`` on.
     first_margin : int
     zero_is_missing : sequence of bool, optional
-        Whether a node takes 0 for a missing value.
+        Whether a node treats 0 as missing.
     """
 
     feature: Sequence[int]
@@ -72,7 +72,7 @@ class Forest:
         Whether a row goes left when its value equals the threshold (LightGBM, CatBoost) or only
         when it is below (XGBoost).
     breaks : array, optional
-        Thresholds on time, for a model whose trees only its engine can evaluate.
+        Thresholds on time, for a model whose trees only the engine can evaluate.
     """
 
     def __init__(
@@ -104,31 +104,31 @@ class Forest:
         return len(self.breaks) + 1
 
     def interval(self, times: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Which of the len(breaks) + 1 steps each time falls into."""
+        """Index of the step, out of len(breaks) + 1, that contains each time."""
         feature = np.asarray(times, dtype=np.float32).astype(np.float64)
         return np.searchsorted(self.breaks, feature, side="left" if self.at_most else "right")
 
     def representatives(self) -> Float32Array:
-        """A float32 time inside each step: the first one, except in the step before all breaks."""
+        """A float32 time in each step: the first one, except in the step before all breaks."""
         if len(self.breaks) == 0:
             return np.zeros(1, np.float32)
         breaks = self.breaks.astype(np.float32)
         before = np.nextafter(breaks, np.float32(-np.inf))
         begins = breaks
         if self.at_most:
-            # A step begins just above its break, which need not be a float32 number.
+            # A step begins just above its break, which may not be a float32 number.
             is_above = breaks.astype(np.float64) > self.breaks
             begins = np.where(is_above, breaks, np.nextafter(breaks, np.float32(np.inf)))
             before = np.where(is_above, before, breaks)
         return np.concatenate([before[:1], begins])
 
     def step_margins(self, values: Float32Array) -> FloatArray:
-        """Margins of people on every step, (n_margins, n_steps, n_samples).
+        """Margins on every step, (n_margins, n_steps, n_samples).
 
         Parameters
         ----------
         values : float32 array of shape (n_samples, n_features)
-            Without the time.
+            Features, without the time.
         """
         columns = np.ascontiguousarray(values.T)
         missing = np.isnan(columns)
@@ -147,9 +147,8 @@ class Forest:
         sums: FloatArray,
     ) -> None:
         n_steps = len(self.breaks) + 1
-        everybody = np.ones(columns.shape[1], bool)
-        # (node, who reaches it, first step, step after the last)
-        waiting = [(0, everybody, 0, n_steps)]
+        # (node, mask of the people who reach it, first step, step after the last)
+        waiting = [(0, np.ones(columns.shape[1], bool), 0, n_steps)]
         while waiting:
             node, reached, first, last = waiting.pop()
             feature = tree.feature[node]
@@ -195,7 +194,7 @@ class EngineTrees:
     Parameters
     ----------
     booster : Booster
-        That of an adapter, which holds ``model``.
+        The adapter's booster, which holds ``model``.
     model : object, optional
         The engine's own model.
     """
@@ -211,11 +210,11 @@ class EngineTrees:
 
     @property
     def reference(self) -> bool:
-        """Whether margins are log-odds against the event-free state, which then has none."""
+        """Whether margins are log-odds against the event-free state, without its own margin."""
         return bool(self.booster.reference)
 
     def forest(self) -> Forest:
-        """The trees, read when first asked for."""
+        """The trees, read at the first call."""
         if self._read is None:
             self._read = self.booster.forest()
         return self._read
@@ -229,7 +228,7 @@ class EngineTrees:
         return np.asarray(self.booster.shap_values(rows), np.float64)
 
     def importances(self) -> FloatArray:
-        """What splits on each column gained, the time last."""
+        """Total gain of the splits on each column, the time last."""
         return np.asarray(self.booster.importances(), np.float64)
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, Any]]:
@@ -240,12 +239,12 @@ class EngineTrees:
 def monotone_incidence(incidence: FloatArray) -> FloatArray:
     r"""Incidences on consecutive steps, made non-decreasing.
 
-    Each cause gets the mean of two monotone curves that enclose it and equal it where it is
-    monotone already, the running maximum from the start and the running minimum from the end:
+    Each cause gets the mean of two monotone curves that enclose it, and equal it if it is already
+    monotone: the running maximum from the start and the running minimum from the end:
 
         F~_k(t) = (max_{u <= t} F_k(u) + min_{u >= t} F_k(u)) / 2.                             (13)
 
-    Where the causes of a person would then sum to more than 1 at the end, they are scaled to 1.
+    If the causes of a person then sum to more than 1 at the end, they are scaled to 1.
 
     Parameters
     ----------
@@ -266,12 +265,12 @@ def monotone_incidence(incidence: FloatArray) -> FloatArray:
 def averaged_incidence(
     incidence: FloatArray, breaks: FloatArray, times: FloatArray, radius: FloatArray
 ) -> FloatArray:
-    r"""Incidences averaged over a window of times, (n_causes, n_times, n_samples).
+    r"""Incidences averaged over time windows, (n_causes, n_times, n_samples).
 
         F^_k(t) = 1/(2r) int_{t-r}^{t+r} F~_k(u) du                                            (14)
 
-    Trees know little about where between two thresholds something happens: a step is an average
-    over the horizons in it. The window spreads its jumps. Where r is 0 it is the step itself.
+    Trees do not determine when events happen between two thresholds: a step is an average over its
+    horizons. The window smooths the jumps. With r = 0 the result is the step itself.
 
     Parameters
     ----------
@@ -279,11 +278,11 @@ def averaged_incidence(
         Values between breaks, non-decreasing.
     breaks : array of shape (n_steps - 1,)
     times, radius : arrays of shape (n_times,)
-        t and r of each window. Where neither end of the window falls in time, no incidence does.
+        t and r of each window. If both ends of the windows are non-decreasing, so are the results.
     """
     low = np.searchsorted(breaks, times - radius, side="right")
     high = np.searchsorted(breaks, times + radius, side="right")
-    # Jumps are added up rather than areas: where nothing happens, the result is exactly constant.
+    # Sum jumps rather than areas: where there is no jump, the result is exactly constant.
     moments = np.zeros_like(incidence)
     np.cumsum(np.diff(incidence, axis=1) * breaks[None, :, None], axis=1, out=moments[:, 1:])
     before, after = incidence[:, low], incidence[:, high]

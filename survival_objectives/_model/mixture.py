@@ -1,13 +1,12 @@
-r"""Fitted hazard models, and the mixture of them that predicts.
+r"""Fitted hazard models and their mixture.
 
-Contributions of features explain a mean log-odds per cause and horizon t, over the intervals up to
-it, where omega_km(t) is the share of the population's events of cause k by t in interval m:
+Contributions of features explain the mean log-odds of each cause over the intervals up to a horizon
+t, where omega_km(t) is the marginal share of interval m in the events of cause k by t:
 
     f_k(x; t) = sum_m omega_km(t) f_km(x),                                                     (81)
 
 averaged over the models of the mixture with their shares. The weights omega are the same for all
-people, so that (81) is a sum of trees, a linear part and constants, and contributions of these add
-up exactly.
+people, so that (81) is a sum of trees, a linear part and constants, and contributions sum exactly.
 """
 
 from __future__ import annotations
@@ -52,14 +51,16 @@ Float32Array = npt.NDArray[np.float32]
 
 #: Names of the members.
 LINEAR, TREES, ON_LINEAR = "linear", "trees", "trees on linear"
-# The same in the names of files.
+# Names of the members in file names.
 _FILE_NAMES = {LINEAR: "linear", TREES: "trees", ON_LINEAR: "on_linear"}
 
-# Numbers of curve values held at a time: 2^22 doubles are 32 MB.
+# Number of curve values in memory: 2^22 doubles are 32 MB.
 _PREDICTION_SIZE = 2**22
-# Intervals at which the importances of features are taken.
+# Number of rows for which `Forest` evaluates trees at a time.
+_WALKED_ROWS = 2**14
+# Number of intervals at which feature importances are computed.
 _IMPORTANCE_INTERVALS = 4
-# Curves by knots do not ask for the steps of any forest.
+# Curves by knots do not use the steps of a forest.
 _NO_STEPS = Forest([], 1, 0, at_most=True)
 
 
@@ -72,18 +73,24 @@ def stacked_rows(values: Float32Array, interval: npt.ArrayLike) -> Float32Array:
 
 
 def against_event_free(margin: FloatArray, *, reference: bool) -> FloatArray:
-    """Margins of the causes against the event-free state, which is first where it has its own."""
+    """Margins of the causes against the event-free state, which is first without ``reference``."""
     return margin if reference else margin[1:] - margin[:1]
 
 
 class HazardTrees(EngineTrees):
     """Trees of an engine that split on features and on the number of the interval."""
 
-    def margin(self, values: Float32Array, n_intervals: int) -> FloatArray:
-        """What the trees add to the margins of all causes, (K, M, n_samples)."""
+    def margin(
+        self, values: Float32Array, n_intervals: int, *, engine_rows: int = ENGINE_ROWS
+    ) -> FloatArray:
+        """Sum of the trees for all causes and intervals, (K, M, n_samples).
+
+        The engine evaluates up to ``engine_rows`` rows, or all rows if the trees cannot be read.
+        """
         n_people, intervals = len(values), np.arange(n_intervals)
         forest = self.forest()
-        if forest.is_readable and n_people * n_intervals > ENGINE_ROWS:
+        is_walked = engine_rows == 0 or n_people * n_intervals > engine_rows
+        if forest.is_readable and is_walked:
             margin = forest.step_margins(values)[:, forest.interval(intervals)]
         else:
             rows = stacked_rows(
@@ -92,9 +99,22 @@ class HazardTrees(EngineTrees):
             margin = self.contribution(rows).reshape(n_people, n_intervals, -1).transpose(2, 1, 0)
         return against_event_free(margin, reference=self.reference)
 
-    def row_margin(self, values: Float32Array, interval: npt.ArrayLike) -> FloatArray:
-        """What the trees add to the margins of people in one interval each, (K, n_rows)."""
-        margin = self.contribution(stacked_rows(values, interval)).T
+    def row_margin(
+        self, values: Float32Array, interval: npt.NDArray[np.int64], *, ask_engine: bool = True
+    ) -> FloatArray:
+        """Sum of the trees for all causes, with one interval per row, (K, n_rows)."""
+        if ask_engine or not self.forest().is_readable:
+            margin = self.contribution(stacked_rows(values, interval)).T
+        else:
+            step, n_rows = self.forest().interval(interval), np.arange(_WALKED_ROWS)
+            parts = []
+            for first in range(0, len(values), _WALKED_ROWS):
+                part = slice(first, first + _WALKED_ROWS)
+                steps = self.forest().step_margins(values[part])
+                parts.append(steps[:, step[part], n_rows[: len(values[part])]])
+            margin = (
+                np.concatenate(parts, axis=1) if parts else np.zeros((self.forest().n_margins, 0))
+            )
         return against_event_free(margin, reference=self.reference)
 
     def contributions(self, values: Float32Array, omega: FloatArray) -> FloatArray:
@@ -116,7 +136,8 @@ class HazardTrees(EngineTrees):
         margins = self.shap_values(rows).swapaxes(0, 1)
         found = against_event_free(margins, reference=self.reference)
         by_step = found.reshape(len(omega), n_people, len(first), -1)
-        return np.einsum("knsc,ks->nkc", by_step, weight)
+        total: FloatArray = np.einsum("knsc,ks->nkc", by_step, weight)
+        return total
 
 
 @dataclass(frozen=True)
@@ -127,7 +148,7 @@ class HazardModel:
     ----------
     level : float64 array of shape (K, M)
     coefficients : float64 array of shape (K, n_columns), or None
-        Of the standardised columns.
+        Coefficients of the standardised columns.
     trees : HazardTrees, or None
     model : object, or None
         The engine's own model of the trees.
@@ -138,13 +159,19 @@ class HazardModel:
     trees: HazardTrees | None
     model: Any
 
-    def margin(self, values: Float32Array, design: FloatArray | None) -> FloatArray:
-        """Margins of people, (K, M, n_samples)."""
+    def margin(
+        self,
+        values: Float32Array,
+        design: FloatArray | None,
+        *,
+        engine_rows: int = ENGINE_ROWS,
+    ) -> FloatArray:
+        """Margins, (K, M, n_samples); ``engine_rows`` as in `HazardTrees.margin`."""
         margin = np.repeat(self.level[:, :, None], len(values), axis=2)
         if self.coefficients is not None and design is not None:
             margin += (self.coefficients @ design.T)[:, None]
         if self.trees is not None:
-            margin += self.trees.margin(values, self.level.shape[1])
+            margin += self.trees.margin(values, self.level.shape[1], engine_rows=engine_rows)
         return margin
 
     def contributions(
@@ -155,7 +182,7 @@ class HazardModel:
         if self.trees is not None:
             found += self.trees.contributions(values, omega)
         if self.coefficients is not None and linear is not None:
-            # Columns are 0 at their mean, which is the base.
+            # Columns are 0 at their mean, which is the base value.
             parts = linear.matrix[:, None, :] * self.coefficients
             for column, feature in enumerate(linear.feature):
                 found[:, :, feature] += parts[:, :, column]
@@ -165,7 +192,7 @@ class HazardModel:
 
 @dataclass(frozen=True)
 class _LinearColumns:
-    """Standardised columns of people, (n_samples, n_columns), and the feature of each."""
+    """Standardised columns, (n_samples, n_columns), and the feature of each."""
 
     matrix: FloatArray
     feature: tuple[int, ...]
@@ -173,16 +200,16 @@ class _LinearColumns:
 
 @dataclass(frozen=True)
 class Member:
-    """One kind of model in a mixture, fitted without each fold and to everybody.
+    """One kind of model in a mixture, fitted without each fold and to all people.
 
     Attributes
     ----------
     weight : float
-        In the mixture.
+        Mixture weight.
     folds : tuple of HazardModel
-        Each fitted to everybody but the people of one fold; none where one part was held out once.
+        Models fitted without one fold each; empty if a single part was held out.
     refit : HazardModel
-        Fitted to everybody, or to everybody but the part that was held out.
+        Fitted to all people, or to all but the single held-out part.
     """
 
     weight: float
@@ -190,7 +217,7 @@ class Member:
     refit: HazardModel
 
     def shares(self) -> Iterator[tuple[float, HazardModel]]:
-        """Models with their shares: half for everybody's, the other half for those of the folds."""
+        """Models with their shares: half for the refit, the other half for the folds."""
         if not self.folds:
             yield self.weight, self.refit
             return
@@ -232,7 +259,7 @@ class Mixture:
             yield slice(first, min(first + n_people, n_samples))
 
     def models(self) -> dict[str, HazardModel]:
-        """All models, by names that files can have."""
+        """All models, by their names in files."""
         named = {}
         for kind, member in self.members.items():
             named[f"{_FILE_NAMES[kind]}_all"] = member.refit
@@ -248,7 +275,7 @@ class Mixture:
         return max(with_trees, key=lambda kind: self.members[kind].weight, default=None)
 
     def heaviest_trees(self) -> HazardTrees | None:
-        """Trees of that member, fitted to all people; None without trees."""
+        """Trees of `heaviest_kind`, fitted to all people; None without trees."""
         kind = self.heaviest_kind()
         return None if kind is None else self.members[kind].refit.trees
 
@@ -301,7 +328,7 @@ class HazardMixture(FittedModel):
 
     @property
     def member_weights(self) -> dict[str, float]:
-        """How much each kind of model counts."""
+        """Mixture weight of each kind of model."""
         return {kind: member.weight for kind, member in self.mixture.members.items()}
 
     @property
@@ -310,7 +337,7 @@ class HazardMixture(FittedModel):
         return MarginalCensoring(self.frame.censoring_curve)
 
     def wrapped(self, new_booster: BoosterMaker) -> HazardMixture:
-        """The model, evaluated by other boosters."""
+        """The model with other boosters."""
 
         def other(model: HazardModel) -> HazardModel:
             if model.trees is None:
@@ -351,10 +378,10 @@ class HazardMixture(FittedModel):
 
     # -------------------------------------------------------------------------------- explanation
     def interval_shares(self, time: float) -> FloatArray:
-        """Shares omega of (81), (K, M): where the population's events of each cause by a time fall.
+        """Shares omega of (81), (K, M): marginal shares of the intervals in the events by a time.
 
-        A cause without events by then has the shares of all events; without any, the first
-        interval stands for all.
+        A cause without events by that time gets the shares of all events; if there are none at
+        all, the first interval has the whole share.
         """
         events = self._marginal_events()
         knots = self.curves.knots
@@ -362,14 +389,14 @@ class HazardMixture(FittedModel):
         events = events * np.clip(passed, 0.0, 1.0)
         first = np.zeros(events.shape[1])
         first[0] = 1.0
-        everything = events.sum(axis=0) if events.any() else first
+        all_causes = events.sum(axis=0) if events.any() else first
         has_none = ~events.any(axis=1)
-        events[has_none] = everything
+        events[has_none] = all_causes
         shares: FloatArray = events / events.sum(axis=1, keepdims=True)
         return shares
 
     def _marginal_events(self) -> FloatArray:
-        """Probabilities of each cause in each interval, of the whole population, (K, M)."""
+        """Marginal probability of each cause in each interval, (K, M)."""
         hazard = self.curves.hazard
         stay = np.cumprod(1 - np.minimum(hazard.sum(axis=0), 1.0))
         events: FloatArray = hazard * np.append(1.0, stay[:-1])
@@ -402,11 +429,10 @@ class HazardMixture(FittedModel):
         return total
 
     def with_importances(self, values: Float32Array) -> HazardMixture:
-        """The model with the importances of features for these people.
+        """The model with feature importances computed on ``values``.
 
-        A feature's importance is the mean of its absolute contributions to the log-odds of each
-        cause at a few intervals, by the models that were fitted to all people; causes count by
-        how often they happen.
+        The importance is the mean absolute contribution to the log-odds of each cause at a few
+        intervals, by the models fitted to all people; causes are weighted by their frequency.
         """
         events = self._marginal_events()
         at = np.cumsum(events.sum(axis=0))
@@ -423,7 +449,7 @@ class HazardMixture(FittedModel):
         return replace(self, importance=importance)
 
     def importances(self) -> FloatArray:
-        """Mean absolute contribution of each feature, of people of the training."""
+        """Mean absolute contribution of each feature, over training people."""
         return self.importance
 
     # -------------------------------------------------------------------------------- persistence
@@ -453,10 +479,10 @@ class HazardMixture(FittedModel):
 
     @staticmethod
     def file_names(content: Mapping[str, Any]) -> list[str]:
-        """Names of the engine's models that a description can have."""
+        """Possible names of the engine's models in a description."""
         weights, n_folds = content["weights"], content["n_folds"]
         if not weights or not set(weights) <= set(_FILE_NAMES.values()):
-            msg = f"weights are those of {list(weights)}"
+            msg = f"weights are of the members {list(weights)}"
             raise ValueError(msg)
         numbers = ["all", *map(str, range(n_folds))]
         return [f"{name}_{number}" for name in weights for number in numbers]
@@ -524,7 +550,7 @@ def _design(content: Mapping[str, Any] | None, n_features: int) -> LinearDesign 
 
 def _whole_numbers(values: Any, name: str) -> tuple[int, ...]:
     if not isinstance(values, list) or any(type(value) is not int for value in values):
-        msg = f"{name} is {values!r}, not a list of whole numbers"
+        msg = f"{name} is {values!r}, not a list of integers"
         raise TypeError(msg)
     return tuple(values)
 

@@ -1,6 +1,6 @@
-"""Curves of models that were saved in format 1: averages over windows around each time.
+"""Curves of models saved in format 1: averages over windows around each time.
 
-Models of today describe their curves by knots (`survival_objectives._model.curves`).
+Current models describe their curves by knots (`survival_objectives._model.curves`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ IntArray = npt.NDArray[np.int64]
 class WindowCurves:
     """Averages (14) over the times from (1 - h) t to (1 + h) t; see `curves.CurveShape`.
 
-    Windows end at ``t_max`` and get narrower towards it. Where time has a unit, the middle of the
-    unit answers for it.
+    Windows end at ``t_max`` and get narrower towards it. If time has a unit, curves are evaluated
+    in the middle of each unit.
     """
 
     unit: float
@@ -37,7 +37,7 @@ class WindowCurves:
 
     @property
     def _narrower(self) -> float:
-        """The time from which on windows end at the latest horizon."""
+        """The time after which windows end at the latest horizon."""
         return self.t_max / (1 + self.smoothing)
 
     def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
@@ -90,13 +90,13 @@ class _WindowPieces:
     edges : array of shape (n_pieces + 1,)
         Ends of the pieces, from 0 on.
     narrower : float
-        The time after which windows end at t_max; one of the edges if these reach as far.
+        The time after which windows end at t_max; one of the edges if they extend that far.
     t_max : float
     """
 
     def __init__(self, edges: FloatArray, narrower: float, t_max: float) -> None:
         self.edges = edges
-        # Edges are computed from the same numbers, but not always in the same way.
+        # Edges may differ from this time by rounding.
         is_main = edges[1:] <= narrower * (1 + 1e-12)
         self._is_main = is_main
         self._t_max = t_max
@@ -116,7 +116,7 @@ class _WindowPieces:
         curved = width[self._is_curved]
         with np.errstate(divide="ignore", invalid="ignore"):
             exact = (np.abs(ratio) - curved / left) / (1 / right - 1 / left)
-        # Cancellation spoils it for narrow pieces, on which the curve is straight.
+        # In narrow pieces this suffers from cancellation, and the curve is linear.
         above[self._is_curved] = np.where(np.abs(ratio) > 1e-6, exact, curved / 2)
         weights: FloatArray = np.append(width - above, 0.0) + np.append(0.0, above)
         return weights
@@ -124,7 +124,7 @@ class _WindowPieces:
     def inside(
         self, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64], share: FloatArray
     ) -> FloatArray:
-        """Times in pieces (first, last = first + 1) at which a share of the rise has happened."""
+        """Times in pieces (first, last = first + 1) at which a share of the rise is reached."""
         piece = np.minimum(first, len(self._x_left) - 1)
         left, right = self._x_left[piece], self._x_right[piece]
         is_curved = self._is_curved[piece] & (last > first)

@@ -1,4 +1,4 @@
-"""``predict`` and ``info``: what is done with a model folder."""
+"""``predict`` and ``info``: use of a model folder."""
 
 from __future__ import annotations
 
@@ -36,17 +36,18 @@ from survival_objectives.estimator import SurvivalBoost
 
 __all__ = ["run_info", "run_predict"]
 
-# People who are predicted at a time.
+# Number of people predicted at a time.
 _BATCH = 50_000
 
 
 # ---------------------------------------------------------------------------------------- predict
 def run_predict(options: argparse.Namespace, console: Console) -> int:
-    """Write what was asked for about each person of a file, a row per person."""
+    """Write the requested predictions for the people of a file, one row per person."""
     wanted = (options.times, options.median, options.quantiles, options.bands, options.mean)
     if not any(wanted) and options.shap is None:
         msg = (
-            "what is to be predicted? Use --times, --median, --quantiles, --bands, --mean or --shap"
+            "what should be predicted? Use --times, --median, --quantiles, --bands, --mean or "
+            "--shap"
         )
         raise UsageError(msg)
     target = _output(options)
@@ -60,7 +61,7 @@ def run_predict(options: argparse.Namespace, console: Console) -> int:
     _blank_times_never_reached(predicted, _quantiles(options), model, console)
     taken = sorted(set(ids) & set(predicted.columns))
     if taken:
-        msg = f"--id names {listed(taken)}, which predictions are called too; rename it in the file"
+        msg = f"--id names {listed(taken)}, which is also a name of predictions; rename the column"
         raise CommandError(msg)
     answer = pd.concat([table.frame[ids], predicted], axis=1)
     how = {"decimal": options.out_decimal, "digits": options.digits}
@@ -80,7 +81,7 @@ def _predicted(
     options: argparse.Namespace,
     console: Console,
 ) -> pd.DataFrame:
-    """Everything that was asked for, of all people; batches keep the cores busy and memory low."""
+    """All requested predictions; batches keep the cores busy and memory low."""
     starts = range(0, len(X), _BATCH)
     if len(starts) == 1:
         return _batch(model, schema, X, options)
@@ -121,13 +122,13 @@ def _warn_of_late_times(model: SurvivalBoost, times: list[str], console: Console
     late = [time for time in times if float(time) > model.times_[-1]]
     if late:
         console.warn(
-            f"training looked at times up to {model.times_[-1]:g}; curves are flat after it, so "
-            f"at --times {','.join(late)} too"
+            f"training covers times up to {model.times_[-1]:g}; curves are flat after it, and so "
+            f"at --times {','.join(late)}"
         )
 
 
 def _quantiles(options: argparse.Namespace) -> dict[str, float]:
-    """The quantiles of the time to the event that were asked for, by the column's name."""
+    """The requested quantiles of the time to the event, by column name."""
     found = {"median_time": 0.5} if options.median else {}
     found |= {f"time_quantile_{share}": float(share) for share in options.quantiles}
     for share in options.bands:
@@ -139,7 +140,7 @@ def _quantiles(options: argparse.Namespace) -> dict[str, float]:
 def _blank_times_never_reached(
     predicted: pd.DataFrame, quantiles: dict[str, float], model: SurvivalBoost, console: Console
 ) -> None:
-    """Leave cells empty where the event is never so probable, and say so."""
+    """Empty the cells whose quantile is not reached, with a warning."""
     for name, quantile in quantiles.items():
         never = np.isinf(predicted[name].to_numpy(np.float64))
         if never.any():
@@ -166,7 +167,7 @@ def _contributions(
 
 
 def _output(options: argparse.Namespace) -> Path | None:
-    """Where to write predictions; None for standard output."""
+    """File for predictions; None for standard output."""
     if options.out == "-":
         return None
     inputs = [options.data, options.model]
@@ -185,7 +186,7 @@ def _risk_names(events: Events, times: list[str]) -> list[str]:
 
 
 def _cause_words(events: Events) -> list[str]:
-    """Names of the causes as one word each, where that leaves them different."""
+    """Names of the causes as one word each, if they stay distinct."""
     slugs = [_slug(name) for name in events.causes]
     return slugs if len(set(slugs)) == len(slugs) else events.causes
 
@@ -201,7 +202,7 @@ def _slug(name: str) -> str:
 
 # ------------------------------------------------------------------------------------------- info
 def run_info(options: argparse.Namespace, console: Console) -> int:
-    """Print what a model folder holds."""
+    """Print the contents of a model folder."""
     model, schema = load_model(options.model), load_schema(options.model)
     content = _info(options.model, model, schema)
     if options.json:

@@ -1,6 +1,6 @@
-"""Baselines that stay with a model, so that later scores have something to stand beside.
+"""Baselines that are stored with a model, so that later scores can be compared with them.
 
-They are stored on a coarse grid of even times: no person's event time is among them.
+They are stored on a coarse grid of even times, which contains no individual event time.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["baseline_curves", "trained_baselines"]
 FloatArray = npt.NDArray[np.float64]
 
 _N_TIMES = 100
-# A Cox regression has few coefficients; more people hardly move them.
+# A Cox regression has few coefficients; more people hardly change them.
 _MOST_FOR_COX = 10_000
 
 
 def trained_baselines(X: pd.DataFrame, y: pd.DataFrame, last: float) -> dict[str, Any]:
-    """The marginal curve and, where lifelines is installed, Cox regression, for JSON.
+    """The marginal curve and, if lifelines is installed, a Cox regression, as data for JSON.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def trained_baselines(X: pd.DataFrame, y: pd.DataFrame, last: float) -> dict[str
             warnings.simplefilter("ignore")
             cox = CauseSpecificCox().fit(_design(X, medians)[rows], y.iloc[rows])
     except (ValueError, ArithmeticError, np.linalg.LinAlgError):
-        return content  # The assessment has said so.
+        return content  # The assessment has already reported it.
     if not np.array_equal(cox.event_ids_, check_survival_target(y).event_ids):
         return content
     return {**content, "medians": medians, "cox": cox.to_content(times[1:])}
@@ -65,7 +65,7 @@ def trained_baselines(X: pd.DataFrame, y: pd.DataFrame, last: float) -> dict[str
 def baseline_curves(
     content: dict[str, Any], X: pd.DataFrame, times: FloatArray
 ) -> dict[str, FloatArray]:
-    """Curves of the baselines that were trained, by name, (n_samples, K + 1, n_times)."""
+    """Curves of the trained baselines, by name, each of shape (n_samples, K + 1, n_times)."""
     if not content:
         return {}
     marginal = np.array(content["marginal"])
@@ -76,7 +76,7 @@ def baseline_curves(
     if "cox" in content:
         cox = CauseSpecificCox.from_content(content["cox"])
         known = cox.predict_cumulative_incidence(_design(X, content["medians"]), grid)
-        # Between two times of the grid, curves are drawn straight.
+        # Curves are linear between two times of the grid.
         upper = np.clip(np.searchsorted(grid, times, side="left"), 1, len(grid) - 1)
         share = np.clip((times - grid[upper - 1]) / (grid[upper] - grid[upper - 1]), 0, 1)
         curves["Cox"] = known[:, :, upper - 1] * (1 - share) + known[:, :, upper] * share

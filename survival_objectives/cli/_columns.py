@@ -24,19 +24,19 @@ __all__ = [
     "understand_columns",
 ]
 
-#: More levels than these make a text column a name or a note rather than a category.
+#: With more levels than this, a text column is a name or a note rather than a category.
 MAX_LEVELS = 100
 
-# Where so many of the cells are numbers, the others are mistakes and not levels.
+# If at least this share of the cells are numbers, the others are mistakes and not levels.
 _MOSTLY = 0.8
-# Above this share of different values, a column tells people apart rather than groups of people.
+# Above this share of distinct values, a column identifies people rather than groups of people.
 _DIFFERENT = 0.5
-# So many levels are a category whatever the number of people; more need some people each.
+# Up to this many levels are always a category; more levels need several people each.
 _FEW_LEVELS = 20
-_PEOPLE_A_LEVEL = 5
+_PEOPLE_PER_LEVEL = 5
 _BOOLEAN = {"true": 1.0, "false": 0.0}
 _ID_NAME = re.compile(r"(.*[\W_])?(?i:id|uuid|guid|identifier|mrn)|.*[a-z](Id|ID)")
-# Names of codes that are written as numbers: 10115 is no more than 10117.
+# Names of codes that are written as numbers, whose size means nothing.
 _CODE_NAME = re.compile(
     r"(?i)(.*[\W_])?(zip|zip[\W_]?code|post[\W_]?code|postal([\W_]?code)?|plz|fips|icd|icd[\W_]?\d+"
     r"|code|codes)([\W_].*)?|.*[a-z](Code|Zip|Plz)"
@@ -55,7 +55,7 @@ class Column:
     levels : tuple of str
         Levels of a category.
     date_format : str, optional
-        How dates are written, where the person who runs the command said so.
+        Format of the dates, if the user gave it.
     """
 
     name: str
@@ -85,7 +85,7 @@ def understand_columns(
     drop: Sequence[str] = (),
     date_format: str | None = None,
 ) -> Selection:
-    """What every column but those of the outcome is.
+    """The kind of every column besides the outcome, and whether it is used.
 
     Parameters
     ----------
@@ -93,9 +93,9 @@ def understand_columns(
     outcome : sequence of str
         The columns of the duration and of the event.
     categorical, numeric, dates, drop : sequence of str
-        Columns that the person who runs the command has decided about.
+        Columns whose kind the user has chosen.
     date_format : str, optional
-        How dates are written. Default: found.
+        Format of the dates. Default: detected.
     """
     decided = {
         "--categorical": categorical,
@@ -141,7 +141,7 @@ def understand_columns(
 
 
 def _ask_about_codes(table: Table, columns: Sequence[Column]) -> None:
-    """Refuse to guess whether whole numbers under the name of a code are numbers."""
+    """Refuse to guess whether integers in a column named like a code are numbers."""
     codes = []
     for column in columns:
         if column.kind != "number" or not _CODE_NAME.fullmatch(column.name):
@@ -161,10 +161,7 @@ def _ask_about_codes(table: Table, columns: Sequence[Column]) -> None:
 
 
 def features(table: Table, columns: Sequence[Column]) -> tuple[pd.DataFrame, dict[str, list[str]]]:
-    """The columns as `SurvivalBoost` takes them, and levels that are not among the known ones.
-
-    Unknown levels become missing.
-    """
+    """The columns as features of `SurvivalBoost`, and unknown levels, which become missing."""
     absent = [column.name for column in columns if column.name not in table.frame.columns]
     if absent:
         others = [name for name in table.names if name not in {column.name for column in columns}]
@@ -179,7 +176,7 @@ def features(table: Table, columns: Sequence[Column]) -> tuple[pd.DataFrame, dic
             X[column.name] = days(table, column.name, column.date_format)
         elif column.kind == "category":
             texts = table.texts(column.name)
-            # pandas 4 will refuse values that are no category instead of making them missing.
+            # pandas 4 will refuse values outside the categories instead of making them missing.
             known = texts.where(texts.isin(column.levels))
             X[column.name] = pd.Categorical(known, categories=list(column.levels))
             strange = sorted(set(texts.dropna().unique()) - set(column.levels))
@@ -197,7 +194,7 @@ def features(table: Table, columns: Sequence[Column]) -> tuple[pd.DataFrame, dic
 def _refuse(
     table: Table, strays: dict[str, npt.NDArray[np.bool_]], kinds: dict[str, str]
 ) -> NoReturn:
-    """Name every cell of every column that is not what the column holds."""
+    """Raise an error that names all cells that do not fit the kind of their column."""
     parts: list[str] = []
     cells: list[Any] = []
     for name, wrong in strays.items():
@@ -211,7 +208,7 @@ def _refuse(
 
 # ------------------------------------------------------------------------------------ inference
 def _understand(table: Table, name: str) -> tuple[Column | None, str]:
-    """The column, or None and the reason why it is dropped."""
+    """The column, or None and the reason for dropping it."""
     values, missing = table.frame[name], table.is_missing(name)
     if missing.all():
         return None, "all values are missing"
@@ -248,7 +245,7 @@ def _understand_text(table: Table, name: str) -> tuple[Column | None, str]:
         return None, _DATES
     if len(different) > MAX_LEVELS:
         return None, f"{len(different)} levels, more than {MAX_LEVELS}; --categorical keeps it"
-    if len(different) > _FEW_LEVELS and len(different) > len(known) / _PEOPLE_A_LEVEL:
+    if len(different) > _FEW_LEVELS and len(different) > len(known) / _PEOPLE_PER_LEVEL:
         return None, f"names or free text, {len(different)} different; --categorical keeps it"
     return _unless_constant(table, Column(name, "category", _levels(known)))
 
@@ -261,7 +258,7 @@ def _unless_constant(table: Table, column: Column) -> tuple[Column | None, str]:
 
 
 def _has_codes(table: Table, name: str) -> bool:
-    """Whether there are numbers such as 00123, which name something and count nothing."""
+    """Whether there are zero-padded numbers such as 00123, which are codes."""
     if not table.is_text(name):
         return False
     cells = table.frame[name]

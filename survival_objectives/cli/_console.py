@@ -1,4 +1,4 @@
-"""Where words go: results to standard output, progress and warnings to standard error."""
+"""Output of commands: results to standard output, progress and warnings to standard error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Console:
     Parameters
     ----------
     quiet : bool, default=False
-        Whether progress is left out. Warnings and errors are shown all the same.
+        Whether to hide progress. Warnings and errors are always shown.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -31,7 +31,7 @@ class Console:
 
     @property
     def shows_progress(self) -> bool:
-        """Whether somebody looks at a bar that is drawn over and over."""
+        """Whether standard error is a terminal that shows a progress bar."""
         return not self.quiet and sys.stderr.isatty()
 
     def result(self, text: object = "") -> None:
@@ -39,13 +39,13 @@ class Console:
         _aside(lambda: print(text))
 
     def progress(self, text: object) -> None:
-        """Say on standard error what is being done."""
+        """Write progress to standard error."""
         if not self.quiet:
             self._say(text)
 
     @contextmanager
     def bar(self, label: str, total: float = 1.0, unit: str = "") -> Iterator[Bar]:
-        """A bar with the time left on a terminal; elsewhere, a line now and then."""
+        """A progress bar with the time left on a terminal; otherwise occasional lines."""
         tqdm = _tqdm() if self.shows_progress else None
         if tqdm is None:
             yield _Lines(self, label, total)
@@ -58,14 +58,14 @@ class Console:
             yield _Drawn(bar)
 
     def warn(self, message: object) -> None:
-        """Say once on standard error what may be wrong."""
+        """Write a warning to standard error, once per message."""
         line = one_line(message)
         if line not in self._warned:
             self._warned.add(line)
             self._say(f"{PROGRAM}: warning: {line}")
 
     def error(self, message: object) -> None:
-        """Say on standard error why the command ends."""
+        """Write an error to standard error."""
         self._say(f"{PROGRAM}: error: {one_line(message)}")
 
     def show_warning(self, message: Warning | str, *_: Any, **__: Any) -> None:
@@ -77,10 +77,10 @@ class Console:
 
 
 class Bar(Protocol):
-    """How far something has come."""
+    """Display of progress."""
 
     def at(self, done: float) -> None:
-        """Show that so much of the total is done."""
+        """Show the amount that is done, out of the total."""
 
 
 class _Drawn:
@@ -95,7 +95,7 @@ class _Drawn:
 
 
 class _Lines:
-    """Lines for a log: the share that is done and the time left, at most two a minute."""
+    """Lines for a log: the share that is done and the time left, at most two per minute."""
 
     def __init__(self, console: Console, label: str, total: float) -> None:
         self._console, self._label, self._total = console, label, total
@@ -113,7 +113,7 @@ class _Lines:
 
 
 def in_words(seconds: float) -> str:
-    """A span of time as people say it.
+    """A duration in words, rounded.
 
     >>> in_words(4), in_words(50), in_words(400), in_words(9000)
     ('5 seconds', '50 seconds', '7 minutes', '2.5 hours')
@@ -126,7 +126,7 @@ def in_words(seconds: float) -> str:
 
 
 def _aside(say: Any) -> None:
-    """Print without writing into a bar that is on the screen."""
+    """Print without overwriting a visible progress bar."""
     tqdm = _tqdm()
     if tqdm is None:
         say()

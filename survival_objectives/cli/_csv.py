@@ -1,7 +1,7 @@
-"""Text with a header line as columns of text, with the line on which each row stands.
+"""Text files with a header line, read as columns of text with the line number of each row.
 
-A file in which every line is a row is parsed by Arrow, if it is installed. All others, and those
-with a mistake, are read line by line, so that a message can name the line.
+A file in which every line is a row is parsed by Arrow, if it is installed. All other files, and
+files with a mistake, are read line by line, so that messages can name the line.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = [
 FloatArray = npt.NDArray[np.float64]
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-# "1,234" is one and a bit to some, and more than a thousand to others.
+# "1,234" may be a decimal number or a number with thousands.
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}([.,])\d{3}(\1\d{3})*")
 # By decimal sign: numbers, with or without groups of thousands.
 _NUMBER = {
     ",": re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)?(,\d*)?([eE][+-]?\d+)?"),
     ".": re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)?(\.\d*)?([eE][+-]?\d+)?"),
 }
-# What is left out of "12 %".
+# The part of "12 %" that is dropped.
 _PERCENT = re.compile(r"\s*%$")
 _UNNAMED = "unnamed column "
 _COMMAS = {
@@ -60,9 +60,9 @@ class TextRows:
     lines : int64 array of shape (n_rows,)
         The line on which each row begins.
     decimal : str
-        What stands before decimals.
+        Decimal sign.
     notes : tuple of str
-        What was noticed while reading.
+        Remarks from reading.
     """
 
     frame: pd.DataFrame
@@ -78,15 +78,15 @@ def read_rows(
     decimal: str | None,
     missing: frozenset[str],
 ) -> TextRows:
-    """The rows of a text file, a `CommandError` that names the line where it cannot be read."""
+    """The rows of a text file; a `CommandError` names the line that cannot be read."""
     notes = []
     content, encoding = _as_utf8(content, source)
     if encoding is not None:
-        notes.append(f"read as {encoding}, as it is not UTF-8")
+        notes.append(f"read as {encoding}, because it is not UTF-8")
     separator = separator or _separator(content, source)
     if separator != ",":
         notes.append(f"columns are separated by {_SEPARATORS.get(separator, repr(separator))}")
-    frame, lines, n_blank = _one_row_a_line(content, separator, source) or _line_by_line(
+    frame, lines, n_blank = _one_row_per_line(content, separator, source) or _line_by_line(
         content, separator, source
     )
     if n_blank:
@@ -94,7 +94,7 @@ def read_rows(
     # A separator at the end of every line makes a column without name and content.
     unnamed = [name for name in frame.columns if name.startswith(_UNNAMED)]
     frame = frame.drop(columns=[name for name in unnamed if (frame[name] == "").all()])
-    # In a file that commas separate, only quotation marks let a comma into a cell.
+    # In a comma-separated file, a cell with a comma needs quotation marks.
     may_have_commas = b'"' in content if separator == "," else b"," in content
     commas = _decimals(frame, ",", missing) if may_have_commas else {}
     if decimal is None:
@@ -106,14 +106,14 @@ def read_rows(
 
 # -------------------------------------------------------------------------------------- encoding
 def _as_utf8(content: bytes, source: str) -> tuple[bytes, str | None]:
-    """The text in UTF-8, and its encoding where that was another."""
+    """The text in UTF-8, and its original encoding if it was another."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", errors="replace").encode(), "UTF-16"
     position = content.find(b"\0")
     if position >= 0:
         line = content.count(b"\n", 0, position) + 1
         msg = (
-            f"{source!r} has a NUL byte on line {line}, so it is damaged or no text file; "
+            f"{source!r} has a NUL byte on line {line}, so it is damaged or not a text file; "
             "save it again as CSV in UTF-8"
         )
         raise CommandError(msg)
@@ -128,10 +128,10 @@ def _separator(content: bytes, source: str) -> str:
     lines = io.TextIOWrapper(io.BytesIO(content), "utf-8", newline=None)
     header = next((line for line in lines if line.strip()), "")
     if not header:
-        msg = f"{source!r} is empty; give a file with a header and a row per person"
+        msg = f"{source!r} is empty; give a file with a header and one row per person"
         raise CommandError(msg)
     outside_quotes = re.sub(r'"[^"]*"', "", header)
-    # Of equal counts the first of the dict wins: the comma.
+    # On ties the first of the dict wins: the comma.
     return max(_SEPARATORS, key=outside_quotes.count)
 
 
@@ -139,8 +139,8 @@ def _separator(content: bytes, source: str) -> str:
 _Rows = tuple[pd.DataFrame, npt.NDArray[np.int64], int]
 
 
-def _one_row_a_line(content: bytes, separator: str, source: str) -> _Rows | None:
-    """Rows by Arrow, or None where a line is not a row or anything else is odd."""
+def _one_row_per_line(content: bytes, separator: str, source: str) -> _Rows | None:
+    """Rows parsed by Arrow, or None if a line is not a row or the file is otherwise irregular."""
     if importlib.util.find_spec("pyarrow") is None or not _is_regular(content, separator):
         return None
     import pyarrow as pa
@@ -209,7 +209,7 @@ def _has_empty_row(frame: pd.DataFrame) -> bool:
 
 
 def _line_by_line(content: bytes, separator: str, source: str) -> _Rows:
-    """Rows, the line on which each begins, and the number of empty lines."""
+    """Rows, the line number of each, and the number of empty lines."""
     text = io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="")
     reader = csv.reader(text, delimiter=separator, strict=True)
     header: list[str] = []
@@ -249,7 +249,7 @@ def column_names(cells: list[str], source: str) -> list[str]:
 
 
 def check_names(names: list[str], source: str) -> None:
-    """Refuse names that two columns have."""
+    """Refuse duplicate column names."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         msg = f"{source} has more than one column named {listed(twice)}; rename or remove one"
@@ -259,16 +259,16 @@ def check_names(names: list[str], source: str) -> None:
 def check_rows(n_rows: int, source: str) -> None:
     """Refuse a file without people."""
     if n_rows == 0:
-        msg = f"{source!r} has a header but no rows; give a file with a row per person"
+        msg = f"{source!r} has a header but no rows; give a file with one row per person"
         raise CommandError(msg)
 
 
 # --------------------------------------------------------------------------------------- numbers
 def parsed_numbers(cells: pd.Series[Any], decimal: str) -> FloatArray:
-    """Cells as numbers, NaN where they are none; percent signs are left out.
+    """Cells as numbers, NaN where they are not numbers; percent signs are dropped.
 
-    Numbers without thousands are parsed by Arrow where the cells are Arrow's. Otherwise each
-    different cell is parsed once.
+    Arrow parses its own cells if they have no thousands separators. Otherwise each distinct cell is
+    parsed once.
     """
     plain = _plain_numbers(cells, decimal)
     if plain is not None:
@@ -282,7 +282,7 @@ def parsed_numbers(cells: pd.Series[Any], decimal: str) -> FloatArray:
 
 
 def has_percent_signs(cells: Iterable[Any], decimal: str) -> bool:
-    """Whether all cells with a percent sign at the end are numbers, and there are some."""
+    """Whether there are cells that end in a percent sign, and all of them are numbers."""
     signed = [cell for cell in cells if isinstance(cell, str) and cell.endswith("%")]
     return bool(signed) and all(
         _NUMBER[decimal].fullmatch(_PERCENT.sub("", cell)) is not None for cell in signed
@@ -290,7 +290,7 @@ def has_percent_signs(cells: Iterable[Any], decimal: str) -> bool:
 
 
 def _plain_numbers(cells: pd.Series[Any], decimal: str) -> FloatArray | None:
-    """Cells of Arrow as numbers, or None where one of them is none or may have thousands."""
+    """Arrow cells as numbers, or None if a cell is not a number or may have thousands."""
     if not isinstance(cells.dtype, pd.ArrowDtype):
         return None
     import pyarrow as pa
@@ -299,7 +299,7 @@ def _plain_numbers(cells: pd.Series[Any], decimal: str) -> FloatArray | None:
         if cells.str.contains(".", regex=False).any():
             return None
         cells = cells.str.replace(",", ".", regex=False)
-    # Not `astype`: pandas would parse cell by cell where Arrow cannot.
+    # Not `astype`: pandas would fall back to parsing cell by cell.
     array = cells.array.__arrow_array__()
     try:
         return np.asarray(array.cast(pa.float64()).to_numpy(), np.float64)
@@ -308,7 +308,7 @@ def _plain_numbers(cells: pd.Series[Any], decimal: str) -> FloatArray | None:
 
 
 def _with_points(cells: pd.Series[Any], decimal: str) -> pd.Series[Any]:
-    """Cells without thousands marks and with a decimal point, where they are numbers."""
+    """Numbers without thousands separators and with a decimal point; other cells unchanged."""
     if decimal == "." and not cells.str.contains(",", regex=False).any():
         return cells
     thousands = "," if decimal == "." else "."
@@ -324,7 +324,7 @@ def _with_points(cells: pd.Series[Any], decimal: str) -> pd.Series[Any]:
 def _decimal(
     frame: pd.DataFrame, commas: dict[str, str], missing: frozenset[str], source: str
 ) -> str:
-    """The decimal sign that the columns of the file show; an error where they leave it open."""
+    """The decimal sign of the file; an error if it is ambiguous."""
     if not commas:
         return "."
     dots = _decimals(frame, ".", missing)
@@ -348,7 +348,7 @@ def _decimal(
 
 
 def _decimals(frame: pd.DataFrame, sign: str, missing: frozenset[str]) -> dict[str, str]:
-    """Columns of numbers with this sign, with one of their cells: the clearest there is."""
+    """Columns of numbers that contain this sign, each with its least ambiguous cell."""
     found = {}
     for name in frame.columns:
         column = frame[name]

@@ -1,4 +1,4 @@
-"""Columns of dates: how they are written, and the time between two of them."""
+"""Columns of dates: their format, and the time between two of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["UNIT_DAYS", "Span", "days", "looks_like_dates", "spans"]
 
 FloatArray = npt.NDArray[np.float64]
 
-#: Days in a unit of time; months and years are mean ones.
+#: Days in a time unit, on average for months and years.
 UNIT_DAYS = {"days": 1.0, "weeks": 7.0, "months": 30.4375, "years": 365.25}
 
 _DATE = re.compile(
@@ -42,7 +42,7 @@ _FORMATS = (
     "%d %B %Y",
     "%d%b%Y",
 )
-# Where so many cells are dates, the others are mistakes.
+# If at least this share of the cells are dates, the others are mistakes.
 _MOSTLY = 0.8
 
 
@@ -57,7 +57,7 @@ class Span:
     unit : str
         A key of `UNIT_DAYS`.
     date_format : str, optional
-        How dates are written, as `datetime.strptime` takes it. Default: found.
+        Format of the dates, as for `datetime.strptime`. Default: detected.
     """
 
     start: str
@@ -67,14 +67,14 @@ class Span:
 
 
 def looks_like_dates(texts: npt.NDArray[Any]) -> bool:
-    """Whether most of the different cells of a column are dates."""
+    """Whether most of the distinct cells of a column are dates."""
     return bool(np.mean([_DATE.fullmatch(text) is not None for text in texts]) >= _MOSTLY)
 
 
 def days(table: Table, name: str, date_format: str | None = None) -> FloatArray:
-    """A column of dates as days since 1970-01-01, NaN where missing; the time of day is left out.
+    """A column of dates as days since 1970-01-01, without time of day, NaN where missing.
 
-    An error where a cell is no date, or where day and month cannot be told apart.
+    An error is raised if a cell is not a date, or if day and month are ambiguous.
     """
     missing = table.is_missing(name)
     values = table.frame[name]
@@ -92,13 +92,13 @@ def days(table: Table, name: str, date_format: str | None = None) -> FloatArray:
         wrong = dates.isna().to_numpy(bool) & ~missing
         if wrong.any():
             msg = (
-                f"{table.source}: column {name!r} has cells that are no dates such as "
+                f"{table.source}: column {name!r} has cells that are not dates such as "
                 f"{pd.Timestamp(2024, 5, 31).strftime(chosen)!r} ({chosen}): "
                 f"{table.stray(name, wrong)}; correct them, or name the format with --date-format"
             )
             raise CommandError(msg)
     else:
-        msg = f"{table.source}: column {name!r} holds numbers and no dates; use --duration instead"
+        msg = f"{table.source}: column {name!r} holds numbers, not dates; use --duration instead"
         raise CommandError(msg)
     whole = dates.to_numpy("datetime64[D]").astype(np.float64)
     return np.where(missing, np.nan, whole)
@@ -113,9 +113,9 @@ def _parsed(texts: pd.Series[Any], date_format: str) -> pd.Series[Any]:
 
 
 def _date_format(table: Table, name: str, texts: pd.Series[Any], n_cells: pd.Series[Any]) -> str:
-    """The format in which most cells are dates; an error where two give other dates.
+    """The format in which most cells are dates; an error if two formats give different dates.
 
-    ``texts`` are the different cells, and ``n_cells`` says how often each occurs.
+    ``texts`` are the distinct cells, and ``n_cells`` their counts.
     """
     parsed = {candidate: _parsed(texts, candidate) for candidate in _FORMATS}
     counts = {candidate: int(n_cells[dates.notna()].sum()) for candidate, dates in parsed.items()}
@@ -123,7 +123,7 @@ def _date_format(table: Table, name: str, texts: pd.Series[Any], n_cells: pd.Ser
     if most < _MOSTLY * n_cells.sum():
         msg = (
             f"{table.source}: column {name!r} holds cells such as {listed(texts, 3)}, which "
-            "are no dates in a known format; name it with --date-format, such as %d.%m.%Y"
+            "are not dates in a known format; name it with --date-format, such as %d.%m.%Y"
         )
         raise CommandError(msg)
     best = [candidate for candidate, count in counts.items() if count == most]
@@ -138,7 +138,7 @@ def _date_format(table: Table, name: str, texts: pd.Series[Any], n_cells: pd.Ser
 
 
 def spans(table: Table, span: Span) -> FloatArray:
-    """Time from start to end of each person, in the unit of the span."""
+    """Time from start to end per person, in the unit of the span."""
     start = days(table, span.start, span.date_format)
     end = days(table, span.end, span.date_format)
     for name, dates, what in ((span.start, start, "start"), (span.end, end, "end")):

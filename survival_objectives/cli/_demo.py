@@ -70,7 +70,7 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         f"{assessment.horizons[1]:g}: higher):\n"
     )
     console.result(_comparison(assessment, seconds))
-    console.result(f"\nWhat {engines[0]} says of three held-out people:\n")
+    console.result(f"\nPredictions of {engines[0]} for three held-out people:\n")
     console.result(_three_people(assessment, data))
     if target is not None:
         _write_report(target, model, data, assessment, console)

@@ -15,7 +15,7 @@ __all__ = ["chosen_engine", "installed_engines", "missing_for_report", "versions
 
 
 def installed_engines() -> list[str]:
-    """The engines that can be used, the default one first; an error where there is none."""
+    """The installed engines, the default one first; an error if there is none."""
     engines = [name for name in ENGINES if importlib.util.find_spec(name) is not None]
     if not engines:
         msg = f"no engine is installed; use: {install_command('xgboost')}"
@@ -24,7 +24,7 @@ def installed_engines() -> list[str]:
 
 
 def chosen_engine(name: str | None) -> str:
-    """The engine of this name, by default the first that is installed."""
+    """The engine of this name; by default the first installed one."""
     if name is not None and name not in ENGINES:
         msg = f"--engine is {name!r}; {suggestion(name, ENGINES, 'engines')}"
         raise UsageError(msg)
@@ -41,7 +41,7 @@ def versions(engine: str) -> dict[str, str]:
 
 
 def missing_for_report() -> str | None:
-    """What has to be installed before a report can be written, or None."""
+    """What must be installed before a report can be written, or None."""
     if importlib.util.find_spec("jinja2") is None:
         return "jinja2 is not installed; use: pip install jinja2"
     return None

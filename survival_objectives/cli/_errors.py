@@ -1,4 +1,4 @@
-"""Mistakes a person makes, as errors of one line that name the value and the way out."""
+"""User errors as one line that names the value and the way out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class UsageError(CommandError):
 
 
 class Problems:
-    """Errors of several steps, said all at once.
+    """Errors of several steps, collected and raised together.
 
     >>> problems = Problems()
     >>> with problems:
@@ -52,7 +52,7 @@ class Problems:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> bool:
-        # Wrong usage is said at once: what follows may come of it.
+        # Usage errors are raised immediately: later errors may be consequences of them.
         if not isinstance(error, CommandError) or isinstance(error, UsageError):
             return False
         if str(error) not in self._found:
@@ -60,18 +60,18 @@ class Problems:
         return True
 
     def raise_all(self) -> None:
-        """Raise what was found, if anything was."""
+        """Raise the collected errors, if there are any."""
         if self._found:
             raise CommandError("; also: ".join(self._found))
 
 
 def one_line(message: object) -> str:
-    """The message without line breaks, as a terminal shows it best."""
+    """The message without line breaks."""
     return " ".join(str(message).split())
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things.
+    """A number with its noun, in the plural if needed.
 
     >>> counted(1, "row"), counted(2, "such row")
     ('1 row', '2 such rows')
@@ -80,7 +80,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def listed(names: Iterable[object], limit: int = 8) -> str:
-    """Names in quotes, the first ``limit`` of them.
+    """Names in quotes, at most ``limit`` of them.
 
     >>> listed(["age", "sex"])
     "'age', 'sex'"
@@ -93,7 +93,7 @@ def listed(names: Iterable[object], limit: int = 8) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text as a shell takes it for one word.
+    """The text quoted as one word for a shell.
 
     >>> quoted("age"), quoted("lab value")
     ('age', "'lab value'")

@@ -24,13 +24,13 @@ __all__ = ["run_compare", "run_evaluate"]
 
 FloatArray = npt.NDArray[np.float64]
 
-# Samples of people, drawn with replacement, whose scores show how far chance moves them.
+# 97.5 % quantile of the normal distribution.
 _Z95 = 1.959963984540054
 
 
 # --------------------------------------------------------------------------------------- evaluate
 def run_evaluate(options: argparse.Namespace, console: Console) -> int:
-    """Print how well the model predicts the people of a file, beside the baselines of training."""
+    """Print the scores of a model on the people of a file, next to its stored baselines."""
     model, schema = load_folder(options.model)
     table = schema_table(options, schema)
     y = schema_outcomes(options, table, schema)
@@ -64,9 +64,9 @@ def run_evaluate(options: argparse.Namespace, console: Console) -> int:
     console.result(
         "\n± is the standard error"
         + (
-            "; baselines are those of the training people."
+            "; baselines were fitted to the training data."
             if curves
-            else "; the model was saved without baselines, train it again to have them here."
+            else "; the model was saved without baselines, train it again to compare with them."
         )
     )
     console.result("\nCalibration: mean predicted and observed probability of the event\n")
@@ -75,24 +75,24 @@ def run_evaluate(options: argparse.Namespace, console: Console) -> int:
 
 
 def _times(options: argparse.Namespace, y: pd.DataFrame, latest: float) -> FloatArray:
-    """Times of the scores: those asked for, or even ones."""
+    """Times of the scores: the requested ones, or evenly spaced ones."""
     if not options.times:
         return score_times(y, latest)
     times = np.unique([float(time) for time in options.times])
     observed = y["duration"].to_numpy()
     if not (y["event"] > 0).any():
-        score_times(y, latest)  # It says that there is nothing to score.
+        score_times(y, latest)  # It raises the error that there is nothing to score.
     if times[0] <= 0 or times[-1] >= observed.max():
         msg = (
             f"--times has {times[0] if times[0] <= 0 else times[-1]:g}, but these people can be "
-            f"scored after 0 and before {observed.max():g}, when the last of them was seen"
+            f"scored after 0 and before {observed.max():g}, the end of their follow-up"
         )
         raise CommandError(msg)
     return times
 
 
 def _shown(scores: pd.DataFrame) -> str:
-    """The scores as text: a value and its error in one cell."""
+    """The scores as text, each value with its error in one cell."""
     shown = scores[["metric", "event", "better"]].copy()
     shown["model"] = [
         f"{value:.4f} ± {error:.4f}"
@@ -112,7 +112,7 @@ def _calibration(
     asked: list[str],
     events: Events,
 ) -> pd.DataFrame:
-    """Mean predicted against observed incidence of each cause at the times asked for."""
+    """Mean predicted and observed incidence of each cause at the requested times."""
     quarters = times[[len(times) // 4, len(times) // 2, 3 * len(times) // 4]]
     rows = []
     for time in np.unique(times if asked else quarters):
@@ -146,7 +146,7 @@ def _calibration(
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    # JSON knows no NaN, which a score is where there is nobody to compare.
+    # JSON has no NaN, the value of a score without comparable people.
     known = table.astype(object).where(table.notna(), None)
     return [dict(zip(table.columns, row, strict=True)) for row in known.to_numpy().tolist()]
 
@@ -157,13 +157,13 @@ def _time(time: float, schema: Schema) -> str:
 
 # ---------------------------------------------------------------------------------------- compare
 def run_compare(options: argparse.Namespace, console: Console) -> int:
-    """Print the scores of two models on the same people, and whether chance explains the rest."""
+    """Print the scores of two models on the same people, and whether they differ beyond chance."""
     (first, schema), (second, other) = load_folder(options.model), load_folder(options.other)
     if schema.events.codes != other.events.codes:
         msg = (
-            f"{options.model!r} and {options.other!r} were trained on other events "
+            f"{options.model!r} and {options.other!r} were trained on different events "
             f"({', '.join(schema.events.causes)}; {', '.join(other.events.causes)}); train both on "
-            "the same"
+            "the same events"
         )
         raise CommandError(msg)
     table = schema_table(options, schema)
@@ -192,12 +192,12 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
         f"first: {options.model}\nsecond: {options.other}\n"
     )
     console.result(scores.round(4).to_string(index=False))
-    console.result("\nlow and high are the 95 % limits of the difference by chance.")
+    console.result("\nlow and high are the limits of the 95 % confidence interval.")
     return 0
 
 
 def _compared(scores: pd.DataFrame) -> pd.DataFrame:
-    """Both scores, their difference with limits, and which is better beyond chance."""
+    """Both scores, their difference with its interval, and which is better beyond chance."""
     difference = scores["model - second"].to_numpy(np.float64)
     half = _Z95 * scores["± second"].to_numpy(np.float64)
     sign = np.where(scores["better"] == "lower", 1, -1) * difference

@@ -1,4 +1,4 @@
-"""``explain``: one person's page, with their curves and what moves them."""
+"""``explain``: a page about one person, with their curves and SHAP values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FloatArray = npt.NDArray[np.float64]
 
 _N_STEPS = 120
 _N_SHOWN = 12
-# Readable on white and on black, and told apart without red and green.
+# Readable on white and on black, and distinguishable for colour-blind readers.
 _COLOURS = ("#b8c4ce", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f6000")
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
@@ -46,7 +46,7 @@ def run_explain(options: argparse.Namespace, console: Console) -> int:
         options.out, "--out", force=options.force, inputs=[options.data, options.model]
     )
     if target.exists() and not is_report(target):
-        msg = f"{options.out!r} exists and is no page of this program; choose another --out"
+        msg = f"{options.out!r} exists and is not a page of this program; choose another --out"
         raise CommandError(msg)
     model, schema = load_folder(options.model)
     table = schema_table(options, schema)
@@ -73,7 +73,7 @@ def run_explain(options: argparse.Namespace, console: Console) -> int:
 
 
 def _round_times(model: SurvivalBoost) -> list[float]:
-    """Three times of two digits within training."""
+    """Three times within the training period, rounded to two digits."""
     last = float(model.times_[-1])
     return [float(f"{share * last:.2g}") for share in (0.25, 0.5, 0.75)]
 
@@ -106,9 +106,9 @@ def _page(
         parts.append(f"<h2>What moves the risk of {escape(name)} by {middle:g}{escape(unit)}</h2>")
         parts.append(_bars(names, X, contributions[code, : len(names)]))
     parts.append(
-        "<p><small>SHAP values: each moves the log-odds of the event against being event-free, "
-        "before curves are smoothed in time; the odds are multiplied by the factor shown. They "
-        "describe the model, not causes.</small></p>"
+        "<p><small>SHAP values: contributions to the log-odds of the event against being "
+        "event-free, before curves are smoothed in time; the odds are multiplied by the factor "
+        "shown. They describe the model, not causes.</small></p>"
     )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -123,7 +123,7 @@ def _page(
 
 
 def _chart(times: FloatArray, curves: FloatArray, states: list[str], label: str) -> str:
-    """Probabilities of all states stacked to 1, the causes below."""
+    """Stacked probabilities of all states, the causes at the bottom."""
     width, height, left, bottom = 640, 280, 40, 40
     order = [*range(1, len(states)), 0]
     edges = np.cumsum(np.vstack([np.zeros(len(times)), curves[order]]), axis=0)

@@ -47,7 +47,7 @@ __all__ = ["named_columns", "run_fit"]
 
 
 def run_fit(options: argparse.Namespace, console: Console) -> int:
-    """Read, say what was understood, train, assess, save."""
+    """Read a file, print how it was interpreted, train, assess and save a model."""
     large = large_file(options.data, options.memory)
     engine = _engine(options, large)
     target = check_folder(options.out, "--out", force=options.force)
@@ -61,11 +61,11 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         console.warn(leak)
 
     name, model = untrained(engine, options)
-    _say_plan(plan, model, data, options, console)
+    expected = _say_plan(plan, model, data, options, console)
     tuned: dict[str, Any] = {}
     cost = None
     if data.batches is None:
-        fitted, tuned, cost = trained(model, data.X, data.y, console)
+        fitted, tuned, cost = trained(model, data.X, data.y, console, expected)
         if options.budget is not None:
             plan = plan.within(options.budget, cost, n_cores(options.threads))
     else:
@@ -117,16 +117,16 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
 
 
 def _missing_part(assessment: Any) -> str:
-    """What an interruption has left out."""
+    """What is missing after an interruption."""
     if assessment is None:
         return (
             "the assessment was interrupted before a fold was complete: the model is trained on "
-            "everybody and saved, but nothing is known about how well it predicts"
+            "all people and saved, but its held-out performance is unknown"
         )
     if assessment.n_splits < assessment.n_planned:
         return (
             f"the assessment was interrupted: scores are of {assessment.n_splits} of "
-            f"{assessment.n_planned} folds; the model itself is trained on everybody"
+            f"{assessment.n_planned} folds; the model itself is trained on all people"
         )
     return ""
 
@@ -142,7 +142,7 @@ def _engine(options: argparse.Namespace, large: LargeFile | None) -> str:
         raise CommandError(msg)
     if options.tune is not None:
         msg = (
-            f"{options.data} is larger than memory, where --tune cannot try settings; leave it "
+            f"{options.data} is larger than memory, and --tune works in memory only; leave it "
             "out, or allow more memory with --memory"
         )
         raise CommandError(msg)
@@ -151,8 +151,11 @@ def _engine(options: argparse.Namespace, large: LargeFile | None) -> str:
 
 def _say_plan(
     plan: Plan, model: Any, data: _Data, options: argparse.Namespace, console: Console
-) -> None:
-    """Say what is going to be done and, where it takes minutes, how many."""
+) -> float | None:
+    """Print the plan, with the expected time for large data.
+
+    Returns the expected seconds of the training, None for small data.
+    """
     how = f"within {options.budget:g} minutes" if options.budget is not None else str(plan)
     text = f"plan: train on {data.n_people} people, then assess ({how})"
     cost = expected_cost(model, data.X, data.y)
@@ -161,15 +164,16 @@ def _say_plan(
         later = 60 * options.budget if options.budget is not None else plan.seconds(cost, jobs)
         text += f": about {in_words(cost.clock + later)} in all"
     console.progress(f"{text}; --budget, --cv and --test-size change it")
+    return None if cost is None else cost.clock
 
 
 # ---------------------------------------------------------------------------------------- reading
 @dataclass(frozen=True)
 class _Data:
-    """A file as it was understood.
+    """An interpreted file.
 
-    Of a file larger than memory, ``X`` and ``y`` are a sample, ``everybody`` are the outcomes of
-    all people and ``batches`` gives their features.
+    For a file larger than memory, ``X`` and ``y`` are a sample, ``population`` has the outcomes of
+    all people, and ``batches`` gives their features.
     """
 
     table: Table
@@ -180,21 +184,21 @@ class _Data:
     time_unit: str | None = None
     duration: str | None = None
     batches: PeopleBatches | None = None
-    everybody: pd.DataFrame | None = None
+    population: pd.DataFrame | None = None
 
     @property
     def outcomes(self) -> pd.DataFrame:
-        """Outcomes of all people of the file."""
-        return self.y if self.everybody is None else self.everybody
+        """Outcomes of all people in the file."""
+        return self.y if self.population is None else self.population
 
     @property
     def n_people(self) -> int:
-        """Number of people of the file."""
+        """Number of people in the file."""
         return len(self.outcomes)
 
     @property
     def people(self) -> dict[str, int]:
-        """Number of people by what happened to them."""
+        """Number of people per outcome."""
         counts = self.outcomes["event"].value_counts()
         return {name: int(counts.get(code, 0)) for code, name in sorted(self.events.names.items())}
 
@@ -232,33 +236,33 @@ def _understood(options: argparse.Namespace) -> _Data:
 
 
 def _sampled(options: argparse.Namespace, large: LargeFile, console: Console) -> _Data:
-    """Outcomes of all people, a sample of their features, and batches of all."""
+    """Outcomes of all people, features of a sample, and batches of all features."""
     duration, outcome = _duration(options)
     missing = MISSING | set(options.missing)
     table, chosen = large.sample(missing, options.seed)
     console.progress(
-        f"{large.source}: {large.n_people} people take about {large.needed / GIB:.2g} GiB to train "
-        "in memory, more than there is (--memory). They are trained on from disk; columns, "
-        f"assessment and report are those of {len(chosen)} people drawn at random"
+        f"{large.source}: {large.n_people} people need about {large.needed / GIB:.2g} GiB to train "
+        "in memory, more than available (--memory). Training is from disk; columns, assessment "
+        f"and report use {len(chosen)} people drawn at random"
     )
     for name, option in outcome.items():
         table.require(name, option)
     known = large.columns(list(outcome), missing)
     events = _events(known, options)
-    everybody = outcomes(known, duration=duration, event=options.event, events=events)
+    population = outcomes(known, duration=duration, event=options.event, events=events)
     selection = _selection(table, outcome, options)
     X, _ = features(table, selection.used)
     batches = PeopleBatches(
         large,
         [column.name for column in selection.used],
         missing,
-        everybody,
+        population,
         lambda part: features(part, selection.used),
         console.warn,
     )
-    y = everybody.iloc[chosen].reset_index(drop=True)
+    y = population.iloc[chosen].reset_index(drop=True)
     unit = _unit(duration, options)
-    return _Data(table, events, selection, X, y, unit, options.duration, batches, everybody)
+    return _Data(table, events, selection, X, y, unit, options.duration, batches, population)
 
 
 def _events(table: Table, options: argparse.Namespace) -> Events:
@@ -292,14 +296,14 @@ def _duration(options: argparse.Namespace) -> tuple[str | Span, dict[str, str]]:
     dates = {"--start-date": options.start_date, "--end-date": options.end_date}
     given = [option for option, name in dates.items() if name is not None]
     if options.duration is not None and given:
-        msg = f"--duration and {given[0]} both say how long people were seen; leave one out"
+        msg = f"--duration and {given[0]} both define the follow-up; leave one out"
         raise UsageError(msg)
     if options.duration is None and len(given) < 2:
         lacking = [option for option in dates if option not in given]
         msg = (
             f"{given[0]} is given without {lacking[0]}; name both columns of dates"
             if given
-            else "how long were people seen? Name a column with --duration, or two columns of "
+            else "how long were people followed? Name a column with --duration, or two columns of "
             "dates with --start-date and --end-date"
         )
         raise UsageError(msg)
@@ -307,7 +311,7 @@ def _duration(options: argparse.Namespace) -> tuple[str | Span, dict[str, str]]:
     outcome: dict[str, str] = {}
     for option, name in columns.items():
         if name in outcome:
-            msg = f"{outcome[name]} and {option} are both {name!r}; they are two columns"
+            msg = f"{outcome[name]} and {option} are both {name!r}; name two different columns"
             raise UsageError(msg)
         if name is not None:
             outcome[name] = option
@@ -321,7 +325,7 @@ def _duration(options: argparse.Namespace) -> tuple[str | Span, dict[str, str]]:
 
 
 def _check_people(data: _Data, plan: Plan, options: argparse.Namespace) -> None:
-    """Refuse what cannot be assessed before anything is trained."""
+    """Refuse data that cannot be assessed, before any training."""
     n_rows = len(data.y)
     if plan.n_splits is not None and n_rows < 2 * plan.n_splits:
         way_out = f"use --cv {n_rows // 2}" if n_rows >= 4 else "give more people"
@@ -334,8 +338,8 @@ def _check_people(data: _Data, plan: Plan, options: argparse.Namespace) -> None:
         n_events = int((data.y["event"] == code).sum())
         if n_events < fewest:
             msg = (
-                f"only {n_events} had {name!r}, and it takes {fewest} to train on some and hold "
-                f"others out{' when tuning' * (fewest > 2)}; merge it with another cause, or count "
+                f"only {n_events} had {name!r}, and {fewest} are needed to train on some and hold "
+                f"out others{' when tuning' * (fewest > 2)}; merge it with another cause, or count "
                 "it as censored with --censored-label"
             )
             raise CommandError(msg)
@@ -379,7 +383,7 @@ def _print_understanding(data: _Data, console: Console) -> None:
 def _remark(table: Table, column: Column, n_missing: int, where: str) -> str:
     remarks = [f"{n_missing} missing{where}"] if n_missing else []
     if column.kind == "number" and table.has_percent_signs(column.name):
-        remarks.append("percent signs left out: 12% is 12")
+        remarks.append("percent signs dropped: 12% is 12")
     return ", ".join(remarks)
 
 
@@ -407,8 +411,8 @@ def _report_path(options: argparse.Namespace, console: Console) -> Path | None:
         report = check_file(options.report, "--report", force=options.force, inputs=[options.data])
     if report.exists() and not is_report(report):
         msg = (
-            f"{str(report)!r} exists and is no report of {PROGRAM}, so it is not replaced; choose "
-            "another --report"
+            f"{str(report)!r} exists and is not a report of {PROGRAM}, so it is not replaced; "
+            "choose another --report"
         )
         raise CommandError(msg)
     return report
@@ -426,7 +430,7 @@ def _write_report(
 
     described = f"{data.n_people} people from {Path(data.table.source).name}."
     if data.batches is not None:
-        described += f" Pictures and scores are of {len(data.y)} of them, drawn at random."
+        described += f" Charts and scores use {len(data.y)} of them, drawn at random."
     write_report(
         path,
         **_about(model, data, assessment),
@@ -438,7 +442,7 @@ def _write_report(
 
 
 def _about(model: SurvivalBoost, data: _Data, assessment: Any) -> dict[str, Any]:
-    """What the report and its summary are about."""
+    """Arguments shared by the report and its summary."""
     return {
         "model": model,
         "X": data.X,
@@ -451,7 +455,7 @@ def _about(model: SurvivalBoost, data: _Data, assessment: Any) -> dict[str, Any]
 
 
 def _print_in_short(model: SurvivalBoost, data: _Data, assessment: Any, console: Console) -> None:
-    """Say what the report says at its top: what to remember, and what to be careful with."""
+    """Print the summary at the top of the report: main findings and cautions."""
     from survival_objectives.report import in_short
 
     found = in_short(**_about(model, data, assessment))

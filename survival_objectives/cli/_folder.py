@@ -1,6 +1,6 @@
-"""Model folders of the command line: a saved model, and what it takes to read new files for it.
+"""Model folders of the command line: a saved model, and the schema to read new files for it.
 
-`SurvivalBoost.load` reads the folder like any other: it looks at its own files only.
+`SurvivalBoost.load` can read the folder too: it ignores other files.
 """
 
 from __future__ import annotations
@@ -35,50 +35,50 @@ __all__ = [
 
 REPORT = "report.html"
 
-# What the pages of this package begin with, whatever their title is.
+# Tag at the start of all pages that this package writes.
 _MARK = b'<meta name="generator" content="survival-objectives">'
 _SCHEMA = "schema.json"
 _MODEL = "survival_boost.json"
-#: Raised when an older version could not read what this one writes.
+#: Increased when older versions cannot read what this one writes.
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What the training file looked like, and what came of it.
+    """Description of the training file and of the results.
 
     Attributes
     ----------
     duration : str or None
-        Column of the duration; None where it is the time between two dates.
+        Column of the duration; None if it is the time between two dates.
     event : str
         Column of the event.
     events : Events
-        What the labels of the event column mean.
+        Meaning of the labels of the event column.
     columns : tuple of Column
         Columns that the model uses, in its order.
     dropped : dict of str to str
-        Columns that it does not use, and why.
+        Columns that it does not use, with the reason.
     people : dict of str to int
         Number of people by state, "censored" first.
     missing : tuple of str
-        Cells that mean "not known" besides the usual ones.
+        Cells that mean missing, besides the usual ones.
     versions : dict of str to str
-        Versions of the packages that trained.
+        Versions of the packages used in training.
     assessment : dict
-        Summary of the scores on people that were held out.
+        Summary of the held-out scores.
     tuned : dict
-        Settings that a search has chosen.
+        Settings chosen by a search.
     start_date, end_date : str, optional
-        Columns of dates that the duration lies between.
+        Date columns between which the duration is measured.
     date_format : str, optional
-        How dates are written, where it was said.
+        Format of the dates, if the user gave it.
     time_unit : str, optional
         Unit of the duration.
     baselines : dict
-        Curves of the training people that ``evaluate`` compares with.
+        Baselines of the training data that ``evaluate`` compares with.
     files : tuple of str
-        Names of all files that were written to the folder, which a later ``fit`` may replace.
+        Names of all files written to the folder, which a later ``fit`` may replace.
     """
 
     duration: str | None
@@ -99,7 +99,7 @@ class Schema:
     files: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """The schema as `from_json` reads it."""
+        """The schema as text for `from_json`."""
         return json.dumps({"format": _FORMAT, "version": __version__, **asdict(self)}, indent=1)
 
     @classmethod
@@ -139,7 +139,7 @@ def load_model(path: str) -> SurvivalBoost:
 
 
 def load_folder(path: str) -> tuple[SurvivalBoost, Schema]:
-    """The model in a folder and the schema beside it."""
+    """The model and the schema in a folder."""
     model = load_model(path)
     schema = load_schema(path)
     if schema is None:
@@ -155,7 +155,7 @@ def load_folder(path: str) -> tuple[SurvivalBoost, Schema]:
 
 
 def load_schema(path: str) -> Schema | None:
-    """The schema in a folder, or None where there is none."""
+    """The schema in a folder, or None if there is none."""
     file = Path(path) / _SCHEMA
     if not file.exists():
         return None
@@ -168,10 +168,10 @@ def load_schema(path: str) -> Schema | None:
 
 # -------------------------------------------------------------------------------------- writing
 def check_file(path: str, option: str, *, force: bool, inputs: Sequence[str] = ()) -> Path:
-    """The place of a file to write; refused where it exists and must not be replaced.
+    """The path of a file to write; refused if it exists and must not be replaced.
 
-    ``inputs`` are files and folders that the same command reads: they and what they hold are
-    never replaced.
+    ``inputs`` are files and folders that the same command reads: they and their contents are never
+    replaced.
     """
     target = Path(path)
     _check_parent(target, option)
@@ -189,26 +189,26 @@ def check_file(path: str, option: str, *, force: bool, inputs: Sequence[str] = (
 
 
 def check_folder(path: str, option: str, *, force: bool) -> Path:
-    """The place of a model folder to write; no other folder is ever replaced."""
+    """The path of a model folder to write; no other folder is ever replaced."""
     target = Path(path)
     _check_parent(target, option)
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return target
     if not (target / _MODEL).exists():
-        msg = f"{path!r} exists already and is no model folder; choose another {option}"
+        msg = f"{path!r} already exists and is not a model folder; choose another {option}"
         raise CommandError(msg)
     _check_force(path, option, force=force)
     if not _own_files(target):
         msg = (
-            f"{path!r} was not written by this version of `fit`, so it is not known what else is "
-            f"in it; choose another {option}, or remove it yourself"
+            f"{path!r} was not written by this version of `fit`, so it may contain other files; "
+            f"choose another {option}, or remove it yourself"
         )
         raise CommandError(msg)
     return target
 
 
 def is_report(file: Path) -> bool:
-    """Whether a file is a page that this package wrote."""
+    """Whether a file is a page written by this package."""
     with file.open("rb") as content:
         return _MARK in content.read(4096)
 
@@ -230,7 +230,7 @@ def _check_force(path: str, option: str, *, force: bool) -> None:
 
 
 def _own_files(folder: Path) -> set[str]:
-    """Names of the files in a folder that an earlier ``fit`` wrote there."""
+    """Names of the files that an earlier ``fit`` wrote to a folder."""
     try:
         schema = load_schema(str(folder))
     except CommandError:
@@ -240,10 +240,10 @@ def _own_files(folder: Path) -> set[str]:
 
 @contextmanager
 def drafted(target: Path, model: SurvivalBoost, schema: Schema) -> Iterator[Path]:
-    """A draft of a model folder to add files to, put in place as a whole at the end.
+    """A draft of a model folder to add files to, moved to ``target`` atomically at the end.
 
     Files of ``target`` that an earlier ``fit`` wrote are replaced or removed; all others stay.
-    Whatever interrupts it, ``target`` holds either what it held before or everything.
+    After an interruption, ``target`` holds either its former contents or all new ones.
     """
     parent = target.absolute().parent
     with tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}-") as folder:
@@ -275,7 +275,7 @@ def drafted(target: Path, model: SurvivalBoost, schema: Schema) -> Iterator[Path
 
 
 def _move_all(moves: Sequence[tuple[Path, Path]]) -> None:
-    """Rename files in this order; where one cannot be, those before it go back."""
+    """Rename files in this order; if one fails, undo the previous ones."""
     done: list[tuple[Path, Path]] = []
     try:
         for source, destination in moves:
@@ -290,7 +290,7 @@ def _move_all(moves: Sequence[tuple[Path, Path]]) -> None:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A file to write beside ``target``, put in its place as a whole at the end."""
+    """A temporary file to write, which replaces ``target`` at the end."""
     parent = target.absolute().parent
     with tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}-") as folder:
         draft = Path(folder) / target.name

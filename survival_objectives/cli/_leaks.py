@@ -1,14 +1,15 @@
-"""Columns that look as if they were filled in after the outcome was known.
+"""Columns that were probably filled in after the outcome was known.
 
-A column may change the risk of the event; that is what it is there for. But what is known at entry
-cannot tell who will be *censored*. Let H be the Nelson-Aalen estimate of the cumulative hazard of
-censoring among all people. In a group that a column defines (a level, a missing value, or everybody
-else), the number of censored people to expect is
+A feature may well predict the risk of the event. But information from entry should not predict who
+will be *censored*. Let H be the Nelson-Aalen estimate of the cumulative hazard of censoring among
+all people. In a group that a column defines (a level, a missing value, or the complement of one),
+the expected number of censored people is
 
     a = sum of H(T_i) over the group                                                           (A)
 
-whatever the risk of the event is in it: who dies early is soon out of reach of censoring, and adds
-little. If c < a people of the group are censored, the chance of so few is at most
+regardless of the risk of the event in it: people with an early event are at risk of censoring for a
+short time only, and add little. If c < a people of the group are censored, the probability of so
+few is at most
 
     exp(c - a + c log(a / c))                                                                  (B)
 
@@ -17,15 +18,15 @@ and three findings name a column:
 - *no censoring*: (B) is too small, c <= a / 10, and the group has at least twice the events of
   other people for its follow-up (censoring alone may well depend on a column, such as the year of
   entry);
-- *early events*: at least 9 in 10 of the group have the event, and before other people so often
-  that the hazard ratio is above 20 beyond chance;
-- *one outcome for each value*, values of fewer than 10 people taken together;
+- *early events*: at least 9 in 10 of the group have the event, so early that the hazard ratio is
+  significantly above 20;
+- *one outcome for each value*, with values of fewer than 10 people pooled;
 
-besides numbers that are nearly the duration. "Too small" and "beyond chance" are at a level of 1 %
-divided by the number of groups of all columns (Bonferroni). So in a table whose censoring does not
-depend on the columns, the chance of any false alarm is about 1 %, as long as no hazard ratio is
-above 20. What stays unseen: a group of events beside other events, where all follow-up ends at
-one time, as (A) is 0 before the end.
+besides numeric columns that nearly equal the duration. Tests are at a level of 1 % divided by the
+number of groups of all columns (Bonferroni). So in a table whose censoring does not depend on the
+columns, the probability of any false alarm is about 1 %, as long as no hazard ratio is above 20.
+Not detected: a group of events among other events if all follow-up ends at one time, because (A) is
+0 before the end.
 """
 
 from __future__ import annotations
@@ -53,29 +54,29 @@ _FEW_CENSORED = 0.1
 _MORE_EVENTS = 2.0
 _NEARLY_ALL = 0.9
 _STRONGEST = 20.0
-# Numbers with this share of equal values have a level of their own: 0 or 9999 for "not yet".
+# A numeric value with this share of all rows is a group: 0 or 9999 for "not yet".
 _FREQUENT = 0.02
-# Fewer people, or fewer events, are no finding.
+# Groups with fewer people, or fewer events, are not reported.
 _FEWEST = 10
-# A rank correlation with the duration, or a concordance, as high as this is no finding.
+# Rank correlations with the duration, and concordances, are reported above these values.
 _SAME_ORDER = 0.98
 _CONCORDANT = 0.97
-# Where it is below this among so many people, those of all people need not be ranked.
+# If the correlation is below this in a sample of this size, not all people are ranked.
 _N_RANKED = 10_000
 _FAR_FROM_SAME = 0.9
-# Concordance compares pairs; so many people are enough to see one that is nearly perfect.
+# Concordance compares pairs; this many people are enough to detect a nearly perfect one.
 _N_COMPARED = 1000
 
 
 @dataclass(frozen=True)
 class Leak:
-    """A column that seems to know the outcome.
+    """A column that seems to contain the outcome.
 
     Attributes
     ----------
     column : str
     finding : str
-        What was seen, with numbers.
+        The evidence, with numbers.
     """
 
     column: str
@@ -83,14 +84,14 @@ class Leak:
 
     def __str__(self) -> str:
         return (
-            f"column {self.column!r} seems to know the outcome: {self.finding}. If it was filled "
-            "in after the outcome was known, all scores are too good to be true; leave it out "
+            f"column {self.column!r} seems to contain the outcome: {self.finding}. If it was "
+            "filled in after the outcome was known, all scores are too optimistic; leave it out "
             f"with --drop {quoted(self.column)}"
         )
 
 
 def leaks(X: pd.DataFrame, y: pd.DataFrame) -> list[Leak]:
-    """Columns of ``X`` that seem to have been filled in after the outcome, one finding each.
+    """Columns of ``X`` that were probably filled in after the outcome, one finding each.
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ def leaks(X: pd.DataFrame, y: pd.DataFrame) -> list[Leak]:
 
 
 class _Outcome:
-    """Outcomes, and how many events and censored people to expect for each person's follow-up."""
+    """Outcomes, with expected numbers of events and censorings for each person's follow-up."""
 
     def __init__(self, event: IntArray, duration: FloatArray) -> None:
         self.event, self.duration = event, duration
@@ -134,7 +135,7 @@ class _Outcome:
 
 
 def _groups(column: pd.Series[Any]) -> Iterator[tuple[str, BoolArray]]:
-    """People with the same value, where it is frequent, and how to call the value."""
+    """Groups of people with the same frequent value, each with its description."""
     missing = column.isna().to_numpy(bool)
     if missing.any():
         yield "a missing value", missing
@@ -152,7 +153,7 @@ def _groups(column: pd.Series[Any]) -> Iterator[tuple[str, BoolArray]]:
 
 # -------------------------------------------------------------------------------------- findings
 def _unlikely_group(groups: dict[str, BoolArray], outcome: _Outcome, evidence: float) -> str:
-    """What is said of the group with the most events, of those that have too many."""
+    """The finding for the group with the most events, among conspicuous groups."""
     most, finding = 0, ""
     for label, inside in groups.items():
         for name, people in ((f"with {label}", inside), (f"without {label}", ~inside)):
@@ -184,11 +185,11 @@ def _without_censoring(people: BoolArray, outcome: _Outcome, evidence: float) ->
     )
     if rate * other_expected < _MORE_EVENTS * other_events:
         return ""
-    return f" and {n_censored} were censored, where {expected:.0f} censored were to be expected"
+    return f" and {n_censored} were censored, where {expected:.0f} censored were expected"
 
 
 def _early_events(people: BoolArray, outcome: _Outcome, evidence: float) -> str:
-    """Whether events of the group come before those of other people, beyond what a risk does."""
+    """The finding if events of the group come too early to be explained by a higher risk."""
     n_events = int(outcome.has_event[people].sum())
     n_others = int(outcome.has_event[~people].sum())
     if n_events < _NEARLY_ALL * people.sum() or n_others < _FEWEST:
@@ -203,7 +204,7 @@ def _early_events(people: BoolArray, outcome: _Outcome, evidence: float) -> str:
 
 
 def _n_outlived(outcome: _Outcome, group: BoolArray, others: BoolArray) -> float:
-    """Number of pairs in which the person of the group has the event first; ties are halves."""
+    """Number of pairs in which the member of the group has the event first; ties count half."""
     durations = np.sort(outcome.duration[others])
     other_events = np.sort(outcome.duration[others & outcome.has_event])
     events = outcome.duration[group & outcome.has_event]
@@ -217,7 +218,7 @@ def _n_outlived(outcome: _Outcome, group: BoolArray, others: BoolArray) -> float
 def _one_outcome_for_each_value(
     groups: dict[str, BoolArray], outcome: _Outcome, evidence: float
 ) -> str:
-    """Whether all people of a value, those of the rarer values together, have one outcome."""
+    """The finding if all people with a value have one outcome, with rare values pooled."""
     position = np.zeros(len(outcome.event), dtype=np.int64)
     for number, people in enumerate(groups.values(), start=1):
         position[people] = number
@@ -228,7 +229,7 @@ def _one_outcome_for_each_value(
     kinds = kinds[kinds > 0]
     if len(kinds) < 2 or ((counts > 0).sum(axis=1) > 1).any():
         return ""
-    # By chance: the ways to give each value an outcome, among all orders of the outcomes.
+    # Chance level: ways to assign an outcome to each value, among all orders of the outcomes.
     n_orders = gammaln(len(position) + 1) - gammaln(kinds + 1).sum()
     if n_orders - len(counts) * np.log(len(kinds)) < evidence:
         return ""
@@ -236,8 +237,8 @@ def _one_outcome_for_each_value(
     code = int(outcome.event[people][0])
     shown = ("censored", "with an event")[code > 0]
     return (
-        f"each of its values goes with one outcome only, in {len(position)} people without "
-        f"exception (all {people.sum()} with {label} are {shown})"
+        f"each of its values has a single outcome, in {len(position)} people without exception "
+        f"(all {people.sum()} with {label} are {shown})"
     )
 
 
@@ -258,11 +259,11 @@ def _copy_of_duration(column: pd.Series[Any], outcome: _Outcome) -> str:
     concordance = max(concordance, 1 - concordance)
     if concordance < _CONCORDANT:
         return ""
-    return f"it alone tells in {concordance:.1%} of pairs of people who had the event first"
+    return f"it alone predicts who has the event first in {concordance:.1%} of pairs of people"
 
 
 def _rank_correlation(first: FloatArray, second: FloatArray) -> float:
-    """Spearman's correlation; that of some people where it is far from a finding."""
+    """Spearman's correlation; of a sample if that is far from the threshold."""
     if len(first) > _N_RANKED:
         rows = np.random.default_rng(0).choice(len(first), _N_RANKED, replace=False)
         some = _rank_correlation(first[rows], second[rows])
@@ -274,7 +275,7 @@ def _rank_correlation(first: FloatArray, second: FloatArray) -> float:
 
 
 def _concordance(values: FloatArray, outcome: _Outcome) -> float:
-    """Share of pairs in which the first to have the event has the larger value; ties are halves."""
+    """Share of pairs in which the earlier event has the larger value; ties count half."""
     people = np.flatnonzero(np.isfinite(values))
     if len(people) > _N_COMPARED:
         people = np.random.default_rng(0).choice(people, _N_COMPARED, replace=False)

@@ -1,4 +1,4 @@
-"""The arguments of every command, and what becomes of errors."""
+"""Arguments of all commands, and error handling."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ Results go to standard output, progress and messages to standard error.
 
 
 _FILES = "a CSV, Excel or Parquet file (also .csv.gz, or - for standard input)"
-# More columns of predictions than these are a mistyped range.
+# More prediction times than this are a mistyped range.
 _MOST_TIMES = 1000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line and return the exit code."""
     console = Console()
     try:
         options = _parser().parse_args(arguments)
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.error("interrupted; nothing was left half-written")
         return 130
     except BrokenPipeError:
-        # Whoever read our output has seen enough; Python must not try again when it exits.
+        # The reader closed the pipe; Python must not write to it again on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except CommandError as error:
@@ -84,12 +84,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM: unlike after Ctrl-C, nothing is kept of what is done so far."""
+    """SIGTERM: unlike with Ctrl-C, no partial result is kept."""
 
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Inside, SIGTERM ends the command as Ctrl-C does, so that drafts are cleaned away."""
+    """Context in which SIGTERM ends the command like Ctrl-C, so that drafts are removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -106,7 +106,7 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 @contextmanager
 def _warnings_on(console: Console) -> Iterator[None]:
-    """Inside, warnings for users are lines on standard error; those for developers are not."""
+    """Context in which warnings for users are lines on standard error; others are hidden."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
@@ -119,7 +119,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
-        # Our own types say "is 0; use 1 or more", and want only the option's name before it.
+        # Messages of our own types, "is 0; use 1 or more", are prefixed by the option only.
         message, is_ours = re.subn(r"^argument (\S+): is ", r"\1 is ", message)
         raise UsageError(message if is_ours else f"{message} (see: {self.prog} --help)")
 
@@ -129,7 +129,7 @@ def _whole_number(minimum: int) -> Callable[[str], int]:
         try:
             number = int(text)
         except ValueError:
-            msg = f"is {text!r}; use a whole number"
+            msg = f"is {text!r}; use an integer"
             raise argparse.ArgumentTypeError(msg) from None
         if number < minimum:
             msg = f"is {number}; use {minimum} or more"
@@ -162,7 +162,7 @@ def _share(text: str) -> float:
 
 
 def _times(text: str) -> list[str]:
-    """Times as they were written, so that columns can be called after them."""
+    """Times as the user wrote them, so that columns can be named after them."""
     times = [
         time for part in text.split(",") if part.strip() for time in _steps(part.strip(), text)
     ]
@@ -186,7 +186,7 @@ def _times(text: str) -> list[str]:
 
 
 def _steps(part: str, text: str) -> list[str]:
-    """One time, or those of a range such as 365:1825:365, both ends among them."""
+    """One time, or the times of a range such as 365:1825:365, both ends included."""
     if ":" not in part:
         return [part]
     try:
@@ -220,7 +220,7 @@ def _horizons(text: str) -> list[str]:
 
 
 def _shares(text: str) -> list[str]:
-    """Shares between 0 and 1 as they were written."""
+    """Shares between 0 and 1, as the user wrote them."""
     shares = [part.strip() for part in text.split(",") if part.strip()]
     try:
         values = [float(share) for share in shares]
@@ -290,7 +290,7 @@ def _parser() -> argparse.ArgumentParser:
     evaluate = add(
         "evaluate",
         run_evaluate,
-        "score a saved model on people with known outcomes, weighed by the censoring among them",
+        "score a saved model on people with known outcomes, with their censoring weights",
     )
     compare = add("compare", run_compare, "score two saved models on the same people")
     explain = add("explain", run_explain, "write a page about one person of a file")
@@ -328,16 +328,14 @@ def _add_demo(demo: argparse.ArgumentParser) -> None:
 
 
 def _add_fit(fit: argparse.ArgumentParser) -> None:
-    fit.add_argument("data", help=f"{_FILES} with a row per person")
+    fit.add_argument("data", help=f"{_FILES} with one row per person")
     fit.add_argument("--duration", help="column: time to the event or last visit")
-    fit.add_argument("--event", required=True, help="column: what happened then")
+    fit.add_argument("--event", required=True, help="column: outcome at that time")
     fit.add_argument("--start-date", metavar="COLUMN", help="instead of --duration: date of entry")
     fit.add_argument(
         "--end-date", metavar="COLUMN", help="with --start-date: date of the event or last visit"
     )
-    fit.add_argument(
-        "--date-format", metavar="FORMAT", help="how dates are written, such as %%d.%%m.%%Y"
-    )
+    fit.add_argument("--date-format", metavar="FORMAT", help="format of dates, such as %%d.%%m.%%Y")
     fit.add_argument(
         "--time-unit",
         metavar="UNIT",
@@ -363,7 +361,7 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
         "--event-names",
         type=_event_names,
         metavar="LABEL=NAME,...",
-        help="what to call the causes, such as 1=death,2=relapse",
+        help="names of the causes, such as 1=death,2=relapse",
     )
     for option, summary in (
         ("--categorical", "columns to take as categories"),
@@ -377,8 +375,8 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
         "--cv",
         type=_whole_number(2),
         metavar="K",
-        help="assess by K-fold cross-validation (default: 5 folds up to 20 000 people, and one "
-        "held-out part of more)",
+        help="assess by K-fold cross-validation (default: 5 folds up to 20 000 people, and a "
+        "single held-out part above)",
     )
     how.add_argument(
         "--test-size", type=_share, metavar="F", help="assess on this share, held out once"
@@ -387,7 +385,7 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
         "--budget",
         type=_amount,
         metavar="MINUTES",
-        help="assess as thoroughly as so many minutes after the training allow",
+        help="assess as thoroughly as this many minutes after the training allow",
     )
     fit.add_argument(
         "--tune",
@@ -400,7 +398,7 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
         "--horizons",
         type=_horizons,
         metavar="T,T,...",
-        help="one to three times of concordance and calibration (default: found from the events)",
+        help="one to three times of concordance and calibration (default: quartiles of events)",
     )
     fit.add_argument("--title", help="heading of the report (default: the name of the file)")
     fit.add_argument("--threads", type=_whole_number(1), metavar="N", help="threads of the engine")
@@ -412,16 +410,16 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     fit.add_argument(
         "--hide-people",
         action="store_true",
-        help="print no real person's values in the report",
+        help="show no values of real people in the report",
     )
     fit.add_argument(
         "--memory",
         type=_amount,
         metavar="GIB",
-        help="memory to stay within: larger Parquet files are trained on from disk (default: most "
-        "of what is free)",
+        help="memory limit: larger Parquet files are trained on from disk (default: most of the "
+        "free memory)",
     )
-    fit.add_argument("--force", action="store_true", help="replace what is there")
+    fit.add_argument("--force", action="store_true", help="replace existing output")
     _add_training(fit)
     _add_reading(fit)
 
@@ -467,7 +465,7 @@ def _add_predict(predict: argparse.ArgumentParser) -> None:
         "--out-decimal",
         choices=[".", ","],
         default=".",
-        help="what precedes decimals in CSV; with a comma, semicolons separate columns",
+        help="decimal sign in CSV; with a comma, semicolons separate columns",
     )
     predict.add_argument("--force", action="store_true", help="replace a file of that name")
 
@@ -491,7 +489,7 @@ def _add_training(command: argparse.ArgumentParser) -> None:
         "--rounds",
         type=_whole_number(1),
         metavar="N",
-        help="boosting rounds, the most where held-out people choose them (default: by method)",
+        help="boosting rounds, a maximum if chosen on held-out people (default: by method)",
     )
 
 
@@ -504,8 +502,6 @@ def _add_reading(command: argparse.ArgumentParser) -> None:
         help="a further cell that means missing; may be repeated",
     )
     command.add_argument(
-        "--separator", type=_one_character, help="what separates columns (default: found)"
+        "--separator", type=_one_character, help="column separator (default: detected)"
     )
-    command.add_argument(
-        "--decimal", choices=[".", ","], help="what precedes decimals (default: found)"
-    )
+    command.add_argument("--decimal", choices=[".", ","], help="decimal sign (default: detected)")

@@ -1,4 +1,4 @@
-"""Events and durations of a table: what each label means, and until when each person was seen."""
+"""Events and durations of a table: the meaning of labels, and the follow-up per person."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from survival_objectives.cli._tables import Table
 
 __all__ = ["Events", "outcomes", "understand_events"]
 
-# More labels than any study tells apart: a sign that another column was meant.
+# More labels than any study distinguishes: a sign that another column was meant.
 _MAX_LABELS = 50
-# Labels that mean censored and nothing else.
+# Labels that always mean censored.
 _CENSORED = frozenset(
     {
         "censored",
@@ -47,22 +47,22 @@ _PERHAPS_CENSORED = re.compile(
     r"|(end|close|closing|completion) of|complet\w* (the )?(study|follow)|study (end|clos|complet)"
     r"|administrativ|ongoing|cut[ _-]?off"
 )
-# A cause of these names says nothing: it is called "event".
+# A cause with one of these uninformative labels is named "event".
 _HAPPENED = frozenset({"1", "true", "yes", "y", "event"})
-# Labels that carry their number along, as Stata and registries write: "1:DECEASED", "2. relapse".
+# Labels with a number in front, as in Stata and registries: "1:DECEASED", "2. relapse".
 _NUMBERED = re.compile(r"\d+\s*([.:=)]|\s-\s)\s*(?=\D)")
 
 
 @dataclass(frozen=True)
 class Events:
-    """What the labels of the event column mean.
+    """Meaning of the labels of the event column.
 
     Attributes
     ----------
     codes : dict of str to int
         The code of each label of the file; 0 is censored.
     names : dict of int to str
-        What to call each code; 0 is "censored".
+        The name of each code; 0 is "censored".
     """
 
     codes: dict[str, int]
@@ -79,7 +79,7 @@ class Events:
         return [self.names[code] for code in self.ids[1:]]
 
     def labels(self, code: int) -> list[str]:
-        """Labels of the file that have a code."""
+        """Labels of the file with a code."""
         return [label for label, other in self.codes.items() if other == code]
 
 
@@ -91,7 +91,7 @@ def understand_events(
     nobody_censored: bool = False,
     names: Mapping[str, str] | None = None,
 ) -> Events:
-    """The meaning of the labels in the event column, an error where it is not obvious.
+    """Meaning of the labels in the event column; an error if it is ambiguous.
 
     Parameters
     ----------
@@ -99,11 +99,11 @@ def understand_events(
     column : str
         The event column.
     censored : sequence of str
-        Labels that mean "censored", where the person who runs the command names them.
+        Labels that mean censored, if the user names them.
     nobody_censored : bool
         Whether all labels are causes.
     names : mapping of str to str, optional
-        What to call the causes, by label.
+        Names of the causes, by label.
     """
     labels = _label_counts(table, column)
     if len(labels) > _MAX_LABELS:
@@ -121,8 +121,8 @@ def understand_events(
     causes = [label for label in labels if label not in chosen]
     if not causes:
         msg = (
-            f"nobody has an event: all {table.n_rows} rows of column {column!r} are "
-            f"{listed(labels)}, which means censored; there is nothing to learn"
+            f"there are no events: all {table.n_rows} rows of column {column!r} are "
+            f"{listed(labels)}, which means censored"
         )
         raise CommandError(msg)
     codes = dict.fromkeys(chosen, 0) | _cause_codes(causes)
@@ -130,7 +130,7 @@ def understand_events(
     for label, name in (names or {}).items():
         if codes.get(label, 0) == 0:
             hint = suggestion(label, causes, "causes")
-            msg = f"--event-names has {label!r}, but no cause of {column!r} is labelled so; {hint}"
+            msg = f"--event-names has {label!r}, which labels no cause of {column!r}; {hint}"
             raise CommandError(msg)
         events[codes[label]] = name
     if len(set(events.values())) < len(events):
@@ -149,7 +149,7 @@ def outcomes(table: Table, *, duration: str | Span, event: str, events: Events) 
     if unknown.any():
         first = labels.iloc[int(np.flatnonzero(unknown)[0])]
         msg = (
-            f"{table.source}: the event {event!r} has labels that training never saw: "
+            f"{table.source}: the event {event!r} has labels not seen in training: "
             f"{table.stray(event, unknown)}; {suggestion(first, events.codes, 'labels')}"
         )
         raise CommandError(msg)
@@ -203,7 +203,7 @@ def _known_label(label: str, labels: Mapping[str, int], column: str) -> str:
 
 
 def _obvious_censored(labels: Mapping[str, int], column: str) -> list[str]:
-    """The label that can only mean censored."""
+    """The label that unambiguously means censored; an error if there is none."""
     if all(_is_integer(label) for label in labels):
         negative = [label for label in labels if int(label) < 0]
         if "0" in labels and not negative:
@@ -226,7 +226,7 @@ def _obvious_censored(labels: Mapping[str, int], column: str) -> list[str]:
             options = " ".join(f"--censored-label {quoted(label)}" for label in found)
             msg = (
                 f"which values of the event column {column!r} mean censored? These look like it: "
-                f"{shown}. If all do, use: {options}; leave out those that are causes of their own"
+                f"{shown}. If all do, use: {options}; leave out those that are causes"
             )
             raise CommandError(msg)
     shown = ", ".join(f"{label!r} ({counted(n, 'row')})" for label, n in labels.items())
@@ -248,7 +248,7 @@ def _looks_censored(label: str) -> bool:
 
 
 def _core(label: str) -> str:
-    """The label without a number in front, in lower case.
+    """The label without a leading number, in lower case.
 
     >>> _core("0:LIVING"), _core("2 - Lost to follow-up"), _core("2-year relapse")
     ('living', 'lost to follow-up', '2-year relapse')
@@ -257,7 +257,7 @@ def _core(label: str) -> str:
 
 
 def _cause_codes(causes: Sequence[str]) -> dict[str, int]:
-    """Positive whole numbers stay as they are; other labels are counted from 1."""
+    """Codes of the causes: positive integers are kept, other labels are numbered from 1."""
     if all(_is_integer(label) and int(label) > 0 for label in causes):
         return {label: int(label) for label in causes}
     return {label: code for code, label in enumerate(causes, start=1)}
@@ -287,7 +287,7 @@ def _durations(table: Table, column: str) -> Any:
     if missing.any():
         msg = (
             f"{table.source}: the duration {column!r} is missing on {table.places(missing)}; fill "
-            "in until when these people were seen, or remove them"
+            "in how long these people were followed, or remove them"
         )
         raise CommandError(msg)
     negative = numbers.values < 0

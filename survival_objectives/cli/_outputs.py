@@ -1,4 +1,4 @@
-"""Predictions as files: CSV, Excel or Parquet by the name's ending."""
+"""Predictions as files: CSV, Excel or Parquet, by the file extension."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _EXCEL = (".xlsx",)
 _PARQUET = (".parquet", ".pq")
 _SEPARATORS = {".tsv": "\t", ".tab": "\t"}
 _NOT_WRITTEN = (".xls", ".xlsm", ".xlsb", ".ods", ".json", ".html", ".feather", ".dta", ".sav")
-# A spreadsheet takes cells that begin with one of these for formulas, and runs them.
+# Spreadsheets run cells that begin with one of these as formulas.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
-# An Excel sheet ends here.
+# Maximum number of rows of an Excel sheet.
 _EXCEL_ROWS = 1_048_576
 
 
 def check_format(target: Path, option: str) -> None:
-    """Refuse a file name whose ending promises what cannot be written."""
+    """Refuse a file extension whose format cannot be written."""
     suffix = target.suffix.lower()
     if suffix in _NOT_WRITTEN:
         msg = (
@@ -56,21 +56,21 @@ def write_table(
     decimal: str = ".",
     digits: int | None = None,
 ) -> None:
-    """Write a table in the format of the file's name; an open file is written as CSV.
+    """Write a table in the format of the file extension; an open file is written as CSV.
 
-    Text that a spreadsheet would run as a formula is written as text: in Excel files as it is, in
-    CSV files behind an apostrophe, with a warning.
+    Text that a spreadsheet would run as a formula is written as text: unchanged in Excel files, and
+    after an apostrophe in CSV files, with a warning.
 
     Parameters
     ----------
     frame : DataFrame
     file : Path or open file
     console : Console
-        Where to warn.
+        Receives warnings.
     decimal : {".", ","}
-        What stands before decimals in CSV; after a comma, columns are separated by semicolons.
+        Decimal sign in CSV; with a comma, columns are separated by semicolons.
     digits : int, optional
-        Decimals of numbers. Default: all there are.
+        Number of decimals. Default: all.
     """
     numbers = frame.select_dtypes("float").columns
     if digits is not None:
@@ -95,7 +95,7 @@ def write_table(
 
 
 def _write_csv(frame: pd.DataFrame, file: Path | IO[str], separator: str) -> None:
-    """Write CSV by Arrow, with as many digits as it takes to read the same numbers back."""
+    """Write CSV by Arrow, with enough digits to read the same numbers back."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -105,7 +105,7 @@ def _write_csv(frame: pd.DataFrame, file: Path | IO[str], separator: str) -> Non
 
     def written(sink: Any) -> None:
         sink.write(header.getvalue().encode())
-        # Only where a cell needs quotation marks do all cells of text get them.
+        # If any cell needs quotation marks, all text cells get them.
         quotes = "needed" if _needs_quotes(frame, separator) else "none"
         options = arrow_csv.WriteOptions(
             include_header=False, delimiter=separator, quoting_style=quotes
@@ -135,7 +135,7 @@ def _needs_quotes(frame: pd.DataFrame, separator: str) -> bool:
 
 
 def _without_formulas(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """The table with an apostrophe before all text that is a formula, and the number of those."""
+    """The table with an apostrophe before formulas, and the number of changed cells."""
     safe, n_changed = frame.copy(deep=False), 0
     for name in frame.columns:
         if pd.api.types.is_numeric_dtype(frame[name].dtype):
@@ -189,7 +189,7 @@ def _write_excel(frame: pd.DataFrame, file: Path) -> None:
             except IllegalCharacterError:
                 msg = f"{value!r} has a character that Excel files cannot hold; write a .csv file"
                 raise CommandError(msg) from None
-            written.data_type = "s"  # Also where it begins with "=": text, never a formula.
+            written.data_type = "s"  # Text, never a formula, even if it begins with "=".
             return written
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             return None

@@ -1,4 +1,4 @@
-"""New people for a saved model: the table, its features and outcomes, as training saw them."""
+"""New data for a saved model: the table, with features and outcomes read as in training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["log_odds_contributions", "schema_features", "schema_outcomes", "sche
 
 
 def schema_table(options: argparse.Namespace, schema: Schema) -> Table:
-    """The file that the command names, read with what means missing in training."""
+    """The file of the command, read with the missing values of training."""
     return read_table(
         options.data,
         separator=options.separator,
@@ -31,15 +31,15 @@ def schema_table(options: argparse.Namespace, schema: Schema) -> Table:
 
 
 def schema_features(table: Table, schema: Schema, console: Console) -> pd.DataFrame:
-    """The columns that the model uses; what is odd about them is said."""
+    """The columns that the model uses, with warnings about unknown levels."""
     for note in table.notes:
         console.progress(f"{table.source}: {note}")
     X, unseen = features(table, schema.columns)
     for name, levels in unseen.items():
         n_rows = int(table.texts(name).isin(levels).sum())
         console.warn(
-            f"column {name!r} has {listed(levels)} ({counted(n_rows, 'row')}), which training "
-            "never saw; treated as missing"
+            f"column {name!r} has {listed(levels)} ({counted(n_rows, 'row')}), not seen in "
+            "training; treated as missing"
         )
     return X
 
@@ -67,10 +67,10 @@ def log_odds_contributions(
     Returns
     -------
     float64 array of shape (n_samples, K, n_features + 2)
-        Of the features, the time and, last, the base.
+        Last axis: the features, the time and the base value.
     """
     values = model.shap_values(X, time)
     if values.shape[1] == len(model.event_ids_):
-        # One margin per state: log-odds against event-free are differences, and so is their SHAP.
+        # One margin per state: log-odds against event-free are differences, and so are SHAP values.
         return values[:, 1:] - values[:, :1]
     return values

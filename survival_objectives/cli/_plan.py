@@ -1,4 +1,4 @@
-"""How a model is assessed: in how many folds, on how many people, and how long that takes."""
+"""Plan of an assessment: number of folds, number of people, and expected time."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import Any
 __all__ = ["GROWTH", "Cost", "Plan", "n_cores", "planned"]
 
 _FOLDS = 5
-# Folds up to this size; above, one held-out part is as certain as folds of fewer people are.
+# Folds up to this size; above, a single held-out part is precise enough.
 _MOST_IN_FOLDS = 20_000
 _MOST_CELLS_IN_FOLDS = 4_000_000
 _HELD_OUT = 0.2
-# Scores of so many people are certain to the third decimal; more would take time and memory.
+# Scores of this many people are precise to the third decimal; more would cost time and memory.
 _MOST_HELD_OUT = 50_000
-# A model of so many people predicts nearly as well as one of all.
+# A model of this many people predicts nearly as well as one of all.
 _MOST_TRAINED = 500_000
-# The least that a budget leaves to train on.
+# Minimum number of training people under a time budget.
 _FEWEST_TRAINED = 10_000
-#: Time of a training grows with the number of people to about this power.
-GROWTH = 0.9
-# Processes take seconds to start, and baselines to fit: seconds per fold.
+#: Training time grows with the number of people to about this power.
+GROWTH = 0.75
+# Seconds to start processes, and to fit baselines per fold.
 _START, _BASELINES = 4.0, 3.0
-# Below so many seconds processes are not worth their start.
+# Below this many seconds, processes are not worth their start.
 _WORTH_PROCESSES = 15.0
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a training of all people took: seconds on the clock, and of all cores together."""
+    """Cost of training on all people: wall time and CPU time in seconds."""
 
     clock: float
     cpu: float
@@ -45,11 +45,11 @@ class Plan:
     n_people : int
         People in the file.
     n_splits : int or None
-        Number of folds; None for one held-out part.
+        Number of folds; None for a single held-out part.
     test_size : float or None
-        Share of people in it.
+        Share of people in the held-out part.
     max_train : int or None
-        Most people to train on in a fold.
+        Maximum number of training people per fold.
     """
 
     n_people: int
@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def n_trained(self) -> int:
-        """People that a model of the assessment is trained on."""
+        """Number of people that each model of the assessment is trained on."""
         share = 1 - 1 / self.n_splits if self.n_splits else 1 - (self.test_size or 0)
         return min(int(share * self.n_people), self.max_train or self.n_people)
 
@@ -84,7 +84,7 @@ class Plan:
         }
 
     def seconds(self, cost: Cost, n_jobs: int) -> float:
-        """The time that it takes, from that of a training of everybody."""
+        """Expected time of the assessment, given the cost of training on all people."""
         share = float((self.n_trained / self.n_people) ** GROWTH)
         if self.n_splits is None:
             return cost.clock * share + _BASELINES
@@ -92,13 +92,13 @@ class Plan:
         return one * self.n_splits / n_jobs + (_START if n_jobs > 1 else 0)
 
     def n_jobs(self, cost: Cost, n_cores: int) -> int:
-        """Folds to train at the same time: as many as there are cores, where that is faster."""
+        """Number of folds to train in parallel: one per core, if that is faster."""
         if self.n_splits is None or self.n_fits * cost.cpu < _WORTH_PROCESSES:
             return 1
         return min(n_cores, self.n_splits)
 
     def within(self, minutes: float, cost: Cost, n_cores: int) -> Plan:
-        """The most thorough plan that a budget of minutes allows, and no less than the least."""
+        """The most thorough plan within a budget of minutes, or the smallest plan."""
         whole = Plan(self.n_people)
         held_out = _held_out(self.n_people)
         for plan in (whole, replace(whole, n_splits=3), held_out):
@@ -110,7 +110,7 @@ class Plan:
 
 
 def planned(options: argparse.Namespace, n_people: int, n_columns: int) -> Plan:
-    """What was asked for or, by default, what suits a table of this size."""
+    """The requested plan or, by default, one that suits the size of the table."""
     if options.test_size is not None:
         return Plan(n_people, n_splits=None, test_size=options.test_size)
     if options.cv is not None:
@@ -129,7 +129,7 @@ def _held_out(n_people: int) -> Plan:
 
 
 def n_cores(threads: int | None) -> int:
-    """Cores that may be used: those of the process, fewer where the user said so."""
+    """Number of cores to use: those of the process, or fewer if the user limits them."""
     from joblib import cpu_count
 
     limits = [int(cpu_count()), threads, _number(os.environ.get("OMP_NUM_THREADS"))]

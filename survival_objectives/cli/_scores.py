@@ -22,13 +22,13 @@ from survival_objectives.metrics import (
 __all__ = ["assessment_content", "held_out_scores", "score_table", "score_times"]
 
 _N_TIMES = 50
-# Later than this share of the events, a handful of people carry the score.
+# After this quantile of the event times, a handful of people carry the score.
 _LAST_QUANTILE = 0.95
 _BETTER = {True: "higher", False: "lower"}
 
 
 def score_table(assessment: Any, events: Events) -> str:
-    """The scores of all models, a line a score."""
+    """The scores of all models, one line per score."""
     summary = assessment.summary().T
     summary.index = pd.Index([_named(label, events) for label in summary.index])
     summary.insert(
@@ -42,7 +42,7 @@ def score_table(assessment: Any, events: Events) -> str:
 
 
 def assessment_content(assessment: Any, events: Events, title: str) -> dict[str, Any]:
-    """The scores as they are stored with the model."""
+    """The scores as data to store with the model."""
     summary = assessment.summary()
     scores = {
         model: {_named(label, events): value for label, value in row.items()}
@@ -52,7 +52,7 @@ def assessment_content(assessment: Any, events: Events, title: str) -> dict[str,
 
 
 def _named(label: str, events: Events) -> str:
-    """A column of the summary with the cause's name instead of its code."""
+    """The label of a score with the name of the cause instead of its code."""
     metric, comma, code = label.rpartition(", cause ")
     if not comma:
         return label
@@ -60,10 +60,10 @@ def _named(label: str, events: Events) -> str:
 
 
 def score_times(y: pd.DataFrame, latest: float) -> npt.NDArray[np.float64]:
-    """Even times up to that by which 95 % of the events are over, and not after ``latest``."""
+    """Even times up to the 95 % quantile of the event times, and not after ``latest``."""
     observed = y["duration"].to_numpy()[y["event"].to_numpy() > 0]
     if len(observed) == 0:
-        msg = f"all {len(y)} people are censored, so there is nothing to score against"
+        msg = f"all {len(y)} people are censored, so there is no event to score against"
         raise CommandError(msg)
     last = min(float(np.quantile(observed, _LAST_QUANTILE)), latest)
     if last == 0:

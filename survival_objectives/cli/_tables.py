@@ -1,6 +1,6 @@
-"""Tables from CSV, Excel and Parquet files, with the place of every row for messages.
+"""Tables from CSV, Excel and Parquet files, with the line or row number of every row for messages.
 
-Cells of a CSV file stay text here, so that whoever reads a column can name the cell that is wrong.
+Cells of a CSV file stay text here, so that later errors can name the wrong cell.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from survival_objectives.cli._errors import CommandError, counted, listed, sugge
 
 __all__ = ["MISSING", "Numbers", "Table", "parquet_files", "read_table", "typed_table"]
 
-#: Cells that mean "not known". `None` is not among them: it is a level of many scales.
+#: Cells that mean missing. "None" is not among them: it is a level of many scales.
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "#N/A", "<NA>", "null", "NULL", "."})
 
 _PARQUET = (".parquet", ".pq")
@@ -61,9 +61,9 @@ class Numbers:
     Attributes
     ----------
     values : float64 array of shape (n_rows,)
-        NaN where the cell is missing or no number.
+        NaN where the cell is missing or not a number.
     wrong : bool array of shape (n_rows,)
-        Where a cell holds something else than a finite number or nothing.
+        Whether a cell is neither missing nor a finite number.
     """
 
     values: npt.NDArray[np.float64]
@@ -72,25 +72,25 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Table:
-    """A file's rows, as text or as the file types them.
+    """Rows of a file, as text or with the types of the file.
 
     Attributes
     ----------
     source : str
         The file's name, for messages.
     frame : DataFrame
-        Text columns hold str, as objects or as Arrow's strings; the columns of a Parquet file
-        keep their types.
+        Text columns hold str, as objects or as Arrow strings; the columns of a Parquet file keep
+        their types.
     lines : int64 array of shape (n_rows,)
-        Where each row stands in the file.
+        Line or row number of each row in the file.
     unit : str
         What ``lines`` counts: lines of a CSV file, rows of a Parquet file.
     decimal : str
-        What stands before the decimals of numbers, ``"."`` or ``","``.
+        Decimal sign, ``"."`` or ``","``.
     missing : frozenset of str
-        Cells that mean "not known".
+        Cells that mean missing.
     notes : tuple of str
-        What was noticed while reading, for the person who runs the command.
+        Remarks from reading, for the user.
     """
 
     source: str
@@ -125,7 +125,7 @@ class Table:
             raise CommandError(msg)
 
     def place(self, row: int) -> str:
-        """Where a row stands in the file, such as ``line 7``."""
+        """Position of a row in the file, such as ``line 7``."""
         return f"{self.unit} {self.lines[row]}"
 
     def is_text(self, name: str) -> bool:
@@ -133,7 +133,7 @@ class Table:
         return _is_text(self.frame[name].dtype)
 
     def is_missing(self, name: str) -> npt.NDArray[np.bool_]:
-        """Which cells of a column are not known."""
+        """Which cells of a column are missing."""
         if name not in self._missing:
             column = self.frame[name]
             missing = column.isna().to_numpy(bool)
@@ -143,7 +143,7 @@ class Table:
         return self._missing[name]
 
     def has_percent_signs(self, name: str) -> bool:
-        """Whether numbers of a column have a percent sign, which is not read: 12 % is 12."""
+        """Whether numbers of a column have a percent sign, which is dropped: 12 % is 12."""
         if not self.is_text(name):
             return False
         column = self.frame[name]
@@ -151,27 +151,27 @@ class Table:
         return has_percent_signs(signed.unique(), self.decimal)
 
     def stray(self, name: str, wrong: npt.NDArray[np.bool_], limit: int = 20) -> str:
-        """The cells of a column that are wrong, each with its place, as a list in one line."""
+        """The wrong cells of a column with their positions, as a list in one line."""
         rows = np.flatnonzero(wrong)
         shown = [f"{self.place(row)} {str(self.frame[name].iloc[row])!r}" for row in rows[:limit]]
         more = f" and {len(rows) - limit} more" if len(rows) > limit else ""
         return ", ".join(shown) + more
 
     def places(self, rows: npt.NDArray[np.bool_], limit: int = 20) -> str:
-        """Where rows stand in the file, as a list in one line."""
+        """Positions of rows in the file, as a list in one line."""
         found = np.flatnonzero(rows)
         more = f" and {len(found) - limit} more" if len(found) > limit else ""
         return ", ".join(self.place(row) for row in found[:limit]) + more
 
     def texts(self, name: str) -> pd.Series[Any]:
-        """A column as text, whole numbers without decimals, NaN where missing."""
+        """A column as text, with integers without decimals, and NaN where missing."""
         codes, different = pd.factorize(self.frame[name])
         texts = np.array([*map(_text, different), np.nan], dtype=object)
         codes[self.is_missing(name)] = -1
         return pd.Series(texts[codes], index=self.frame.index, name=name, dtype=object)
 
     def numbers(self, name: str) -> Numbers:
-        """A column as numbers; True and False become 1 and 0 where the file types them so."""
+        """A column as numbers; booleans become 1 and 0."""
         if name not in self._numbers:
             self._numbers[name] = self._read_numbers(name)
         return self._numbers[name]
@@ -205,11 +205,11 @@ def read_table(
         is Excel, whose first sheet is read; any other is text with a header line, compressed if it
         ends in .gz. ``-`` is text from standard input.
     separator : str, optional
-        What stands between the columns. Default: found from the header.
+        Column separator. Default: detected from the header.
     decimal : {".", ","}, optional
-        What stands before the decimals. Default: found from the columns.
+        Decimal sign. Default: detected from the columns.
     missing : iterable of str
-        Further cells that mean "not known".
+        Further cells that mean missing.
     """
     tokens = MISSING | set(missing)
     if path == _STDIN:
@@ -232,7 +232,7 @@ def read_table(
 
 
 def parquet_files(path: str) -> list[Path]:
-    """The Parquet files that a name stands for, in order; none where it is another format."""
+    """The Parquet files at a path, in order; empty for another format."""
     file = Path(path)
     if path == _STDIN or not file.exists():
         return []
@@ -257,7 +257,7 @@ def _check_readable(file: Path) -> None:
         msg = f"{name!r} is {_OTHER_FORMATS[suffix]}; save it as CSV, Excel (.xlsx) or Parquet"
         raise CommandError(msg)
     if file.stat().st_size == 0:
-        msg = f"{name!r} is empty; give a file with a header and a row per person"
+        msg = f"{name!r} is empty; give a file with a header and one row per person"
         raise CommandError(msg)
 
 
@@ -274,7 +274,7 @@ def _read_excel(file: Path, missing: frozenset[str]) -> Table:
         )
         raise CommandError(msg) from None
     try:
-        # Values that Excel computed last, not formulas.
+        # Values last computed by Excel, not formulas.
         book = load_workbook(file, read_only=True, data_only=True)
     except (OSError, ValueError, KeyError, InvalidFileException, BadZipFile) as error:
         msg = f"{source!r} cannot be read as an Excel file ({error}); save it again, or as CSV"
@@ -312,7 +312,7 @@ def _read_excel(file: Path, missing: frozenset[str]) -> Table:
 
 
 def _excel_cell(value: Any) -> str:
-    """What a cell holds, as it would stand in a CSV file."""
+    """The cell as it would be written to a CSV file."""
     if value is None:
         return ""
     if isinstance(value, datetime):
@@ -342,7 +342,7 @@ def _read_parquet(file: Path, missing: frozenset[str]) -> Table:
 def typed_table(
     frame: pd.DataFrame, source: str, rows: npt.NDArray[np.int64], missing: frozenset[str]
 ) -> Table:
-    """The table of columns that have types; ``rows`` says where each row stands in the file."""
+    """The table of a typed frame; ``rows`` are the row numbers in the file."""
     frame = frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
     check_names(list(frame.columns), source)
     frame = frame.reset_index(drop=True)
@@ -382,7 +382,7 @@ def _is_text(dtype: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """A label or level as text: 1, 1.0 and "1.0" are one and the same."""
+    """A label or level as text: 1, 1.0 and "1.0" give the same text."""
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     text = str(value)

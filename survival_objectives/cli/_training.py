@@ -1,10 +1,11 @@
-"""Training and assessment as the command line shows them."""
+"""Training and assessment with progress on the command line."""
 
 from __future__ import annotations
 
 import argparse
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from survival_objectives._progress import progress_to
-from survival_objectives.cli._console import Console, in_words
+from survival_objectives.cli._console import Bar, Console, in_words
 from survival_objectives.cli._plan import GROWTH, Cost, Plan, n_cores
 from survival_objectives.cli._tuning import TunedSurvivalBoost
 from survival_objectives.estimator import SurvivalBoost
@@ -26,13 +27,15 @@ __all__ = [
     "untrained",
 ]
 
-# Of so many people or more, a training of a few tells how long that of all takes.
-_FEWEST_TO_PROBE = 20_000
+# From this many people on, a training on a few estimates the time of a training on all.
+_FEWEST_TO_PROBE = 5_000
 _N_PROBED = 2_000
+# Share at which the bar stops if a training takes longer than expected.
+_LAST_SHARE = 0.95
 
 
 def untrained(engine: str, options: argparse.Namespace) -> tuple[str, Any]:
-    """Name and settings of the model."""
+    """Name of the model, and the unfitted model."""
     model = SurvivalBoost(engine, random_state=options.seed, n_jobs=options.threads)
     if options.rounds is not None:
         model.set_params(n_estimators=options.rounds)
@@ -48,7 +51,7 @@ def untrained(engine: str, options: argparse.Namespace) -> tuple[str, Any]:
 
 
 def expected_cost(model: Any, X: pd.DataFrame, y: pd.DataFrame) -> Cost | None:
-    """What training on everybody will take, from a training of some; None where it is soon over."""
+    """Expected cost of training on all people, from a training on a few; None for small data."""
     if len(X) < _FEWEST_TO_PROBE:
         return None
     rows = np.random.default_rng(0).choice(len(X), _N_PROBED, replace=False)
@@ -59,26 +62,49 @@ def expected_cost(model: Any, X: pd.DataFrame, y: pd.DataFrame) -> Cost | None:
             warnings.simplefilter("ignore")
             clone(one).fit(X.iloc[rows], y.iloc[rows])
     except ValueError:
-        return None  # Too few of a cause are among them; the training of all will tell.
+        return None  # The sample has too few events of a cause; training on all people may work.
     many = (len(X) / _N_PROBED) ** GROWTH
     if isinstance(model, TunedSurvivalBoost):
         many *= model.n_fits / model.n_jobs
     return Cost((time.monotonic() - clock) * many, (time.process_time() - cpu) * many)
 
 
+def _share_shown(bar: Bar, seconds: float | None) -> Callable[[float], None]:
+    """A listener that shows the progress of one training.
+
+    With early stopping, trainings report the share of the maximum number of rounds; if the expected
+    time is known and a larger share of it has passed, that share is shown.
+    """
+    begin = time.monotonic()
+
+    def show(share: float) -> None:
+        if seconds is not None:
+            share = max(share, min((time.monotonic() - begin) / seconds, _LAST_SHARE))
+        bar.at(share)
+
+    return show
+
+
 def trained(
-    model: Any, X: pd.DataFrame, y: pd.DataFrame, console: Console
+    model: Any,
+    X: pd.DataFrame,
+    y: pd.DataFrame,
+    console: Console,
+    expected: float | None = None,
 ) -> tuple[SurvivalBoost, dict[str, Any], Cost]:
-    """The model trained on everybody, what a search has chosen, and what it took."""
-    label = "training on everybody"
+    """The model trained on all people, the settings chosen by a search, and the cost.
+
+    ``expected`` are the expected seconds, if known.
+    """
+    label = "training on all people"
     console.progress(label)
     clock, cpu = time.monotonic(), time.process_time()
-    with console.bar(label) as bar, progress_to(bar.at):
+    with console.bar(label) as bar, progress_to(_share_shown(bar, expected)):
         model.fit(X, y)
     cost = Cost(time.monotonic() - clock, time.process_time() - cpu)
     if not isinstance(model, TunedSurvivalBoost):
         return model, {}, cost
-    # A search uses processes, whose time is not counted here.
+    # A search uses processes, whose CPU time is not counted here.
     cost = Cost(cost.clock, cost.clock * model.n_jobs)
     scores, chosen = model.scores_, model.chosen_
     shown = ", ".join(f"{name} {value:g}" for name, value in chosen.items()) or "the defaults"
@@ -96,10 +122,10 @@ def trained(
 
 
 def trained_from_disk(model: SurvivalBoost, batches: Any, console: Console) -> SurvivalBoost:
-    """The model trained on everybody, who stay on disk."""
+    """The model trained on all people, from disk."""
     from survival_objectives.adapters.external_memory import fit_external
 
-    label = "training on everybody from disk"
+    label = "training on all people from disk"
     console.progress(label)
     with console.bar(label) as bar, progress_to(bar.at):
         return fit_external(model, batches)
@@ -115,18 +141,19 @@ def assessed(
     options: argparse.Namespace,
     console: Console,
 ) -> Any:
-    """The assessment, or None where Ctrl-C ended it before a fold was complete."""
+    """The assessment, or None if Ctrl-C ended it before a fold was complete."""
     from survival_objectives.assessment import assess
 
-    n_jobs = 1
+    n_jobs, seconds = 1, None
     if cost is not None:
         n_jobs = plan.n_jobs(cost, n_cores(options.threads))
-        console.progress(f"assessing: {plan}, about {in_words(plan.seconds(cost, n_jobs))}")
+        seconds = plan.seconds(cost, n_jobs)
+        console.progress(f"assessing: {plan}, about {in_words(seconds)}")
     else:
         console.progress(f"assessing: {plan}")
     if plan.n_splits is not None:
-        # Folds are trained by one thread each, side by side where that is faster: either way the
-        # scores are the same.
+        # Each fold is trained with one thread, in parallel if that is faster: the scores are the
+        # same either way.
         model = _with_threads(model, 1)
     done = 0
 
@@ -138,7 +165,11 @@ def assessed(
 
     with (
         console.bar("assessing", plan.n_fits, "fits") as bar,
-        progress_to(lambda share: bar.at(done + share)),
+        progress_to(
+            _share_shown(bar, seconds)
+            if plan.n_splits is None
+            else lambda share: bar.at(done + share)
+        ),
     ):
         return assess(
             model,
@@ -164,7 +195,7 @@ def _with_threads(model: Any, n_threads: int) -> Any:
 
 
 def assessment_title(assessment: Any, plan: Plan) -> str:
-    """What the scores are of."""
+    """Title of the score table."""
     if plan.n_splits is None:
         held_out = plan.test_size or 0.0
         share = f"{held_out:.0%}" if held_out >= 0.01 else f"{held_out:.1%}"

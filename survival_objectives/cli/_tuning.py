@@ -1,4 +1,4 @@
-"""Settings by random search, as an estimator: whoever fits it tunes on what it is given."""
+"""Random search over settings as an estimator, which tunes on the data passed to ``fit``."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _SPACE = {
     "max_features": [0.3, 0.5, 0.75, 1.0],
 }
 _ROUNDS = [100, 200, 300, 400]
-# Settings are printed and stored; more digits than these change nothing.
+# Settings are printed and stored with this many digits; more would not matter.
 _DIGITS = 3
 
 
 class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
     """The best of several settings of `SurvivalBoost` by cross-validation inside ``fit``.
 
-    The first setting is the estimator as it is, the others are drawn. All are scored by the
-    integrated Brier score on the same three folds, and the best is trained on all people that
-    ``fit`` was given. To assess it on other folds is therefore nested cross-validation.
+    The first setting is the estimator unchanged; the others are drawn at random. All are scored by
+    the integrated Brier score on the same three folds, and the best is trained on all data passed
+    to ``fit``. Assessing this estimator on folds is therefore nested cross-validation.
 
     Parameters
     ----------
     estimator : SurvivalBoost
-        What to tune.
+        The estimator to tune.
     n_settings : int, default=20
         Number of settings to compare.
     tune_rounds : bool, default=True
@@ -47,15 +47,15 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
     random_state : int, default=0
         Seed of the settings and of the folds.
     n_jobs : int, default=1
-        Fits at the same time, in processes of their own. Engines of the search have one thread, so
-        that the choice is the same whatever this is.
+        Number of parallel processes. Engines of the search have one thread, so that the choice does
+        not depend on this number.
 
     Attributes
     ----------
     best_ : SurvivalBoost
-        The best setting, trained on everybody.
+        The best setting, trained on all people.
     chosen_ : dict
-        What it changes; empty where nothing drawn was better.
+        Parameters that it changes; empty if no drawn setting was better.
     scores_ : float64 array of shape (n_settings,)
         Integrated Brier score of each setting, the estimator's own first; lower is better.
     """
@@ -88,7 +88,7 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
         """Compare the settings and train the best."""
         folds = StratifiedKFold(_N_SPLITS, shuffle=True, random_state=self.random_state)
         with warnings.catch_warnings():
-            # A cause seen less often than there are folds is spread as far as it goes.
+            # A cause with fewer events than folds is spread over as many folds as possible.
             warnings.filterwarnings("ignore", message="The least populated class")
             splits = list(folds.split(X, y["event"]))
         search = GridSearchCV(
@@ -106,12 +106,12 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_cumulative_incidence(self, X: Any, times: Any = None) -> Any:
-        """Curves of the best setting, (n_samples, K + 1, n_times)."""
+        """Curves of the best setting, of shape (n_samples, K + 1, n_times)."""
         return self.best_.predict_cumulative_incidence(X, times)
 
     def _settings(self) -> list[dict[str, Any]]:
         space: dict[str, Any] = dict(_SPACE)
-        # Where the estimator leaves the rounds to held-out people, there is nothing to draw.
+        # If the number of rounds is chosen on held-out people, it is not drawn.
         if self.tune_rounds and self.estimator.n_estimators is not None:
             space["n_estimators"] = _ROUNDS
         if self.estimator.engine == "catboost":

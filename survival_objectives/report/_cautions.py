@@ -212,11 +212,12 @@ def _biased(study: Study) -> str:
 
 def _weights(study: Study, weights: Weighing) -> list[str]:
     found = []
+    which = "weights of the scores" if study.trains_without_weights else "weights"
     worst = int(weights.floored.argmax())
     if weights.floored[worst] > _MANY_FLOORED:
         found.append(
             f"At {study.when(float(weights.times[worst]), 3)}, "
-            f"{percent(float(weights.floored[worst]))} of the weights are at the limit set by "
+            f"{percent(float(weights.floored[worst]))} of the {which} are at the limit set by "
             f"`min_censoring_survival`, which biases {_biased(study)}"
         )
     ratio = weights.effective / np.maximum(weights.known, 1e-9)
@@ -224,7 +225,7 @@ def _weights(study: Study, weights: Weighing) -> list[str]:
     if len(uneven):
         first = int(uneven[0])
         found.append(
-            f"From {study.when(float(weights.times[first]), 3)} on, weights are so uneven that "
+            f"From {study.when(float(weights.times[first]), 3)} on, {which} are so uneven that "
             f"people with a known state count for less than half their number "
             f"({count(float(weights.effective[first]) * study.target.n_samples)} of "
             f"{count(float(weights.known[first]) * study.target.n_samples)})."

@@ -563,9 +563,7 @@ _CENSORED_BY_OTHERS = "others stand for them in training, weighted by a censorin
 def _how(study: Study) -> list[tuple[str, str]]:
     model, assessment = study.model, study.assessment
     if assessment.n_splits > 1:
-        held_out = (
-            f"{assessment.n_splits} folds, stratified by event; each person held out once"
-        )
+        held_out = f"{assessment.n_splits} folds, stratified by event; each person held out once"
     else:
         held_out = (
             f"one split, stratified by event; {count(len(assessment.index))} of "
@@ -578,6 +576,7 @@ def _how(study: Study) -> list[tuple[str, str]]:
     return [
         ("Engine", f"{model.engine_}, {count(model.n_estimators_)} rounds"),
         ("Censored people", _CENSORED.get(model.censoring_method_, _CENSORED_BY_OTHERS)),
+        ("Why so", model.censoring_reason_),
         ("Seed of the model", repr(model.random_state)),
         ("Assessment", held_out),
         *([("Seed of the folds", str(assessment.seed))] if assessment.seed is not None else []),

@@ -32,6 +32,7 @@ def boost(**settings):
         "max_depth": 3,
         "n_jobs": 1,
         "random_state": 0,
+        "censoring": "boosted",
     }
     return SurvivalBoost("xgboost", **{**defaults, **settings})
 
@@ -77,9 +78,10 @@ def test_what_is_known_of_everybody_does_not_depend_on_the_batches(data):
     one, two = fit_external(boost(), [(data.X, data.y)]), fit_external(boost(), halves)
     local = boost().fit(data.X, data.y)
     for model in (one, two):
-        assert model._t_max == local._t_max
-        np.testing.assert_array_equal(model._censoring_curve.values, local._censoring_curve.values)
-        np.testing.assert_allclose(model._start, local._start, atol=0.1)
+        frame, expected = model.fitted_model.frame, local.fitted_model.frame
+        assert frame.t_max == expected.t_max
+        np.testing.assert_array_equal(frame.censoring_curve.values, expected.censoring_curve.values)
+        np.testing.assert_allclose(model.fitted_model.start, local.fitted_model.start, atol=0.1)
 
 
 def test_the_same_seed_gives_the_same_model_that_can_be_saved(data, folder, tmp_path):

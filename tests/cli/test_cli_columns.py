@@ -155,7 +155,7 @@ def test_labels_with_an_obvious_meaning(labels, codes, names):
         ("0:alive 1:dead 2:dropped_out", "--censored-label 0:alive --censored-label '2:dropped"),
         ("end_of_study dead", "which value of the event column"),
         ("0.5 1.5 2", "are --event and --duration swapped?"),
-        ("0 0 0", "nobody has an event"),
+        ("0 0 0", "there are no events"),
         ("0 NA 1", "the event 'status' is missing on line 3;"),
     ],
 )

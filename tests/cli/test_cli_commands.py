@@ -80,13 +80,17 @@ def test_names_units_title_and_horizons_reach_the_report(run, workplace):
 @pytest.mark.parametrize(
     ("options", "code", "fragment"),
     [
-        (["--event", "status"], 2, "how long were people seen? Name a column with --duration"),
+        (["--event", "status"], 2, "how long were people followed? Name a column with --duration"),
         (["--event", "status", "--start-date", "age"], 2, "--start-date is given without --end"),
-        (["--event", "status", "--duration", "time", "--end-date", "age"], 2, "both say how long"),
+        (
+            ["--event", "status", "--duration", "time", "--end-date", "age"],
+            2,
+            "both define the follow-up",
+        ),
         (
             ["--event", "status", "--duration", "time", "--event-names", "dead=D"],
             1,
-            "--event-names has 'dead', but no cause of 'status' is labelled so; did you",
+            "--event-names has 'dead', which labels no cause of 'status'; did you",
         ),
         (["--event", "status", "--duration", "time", "--event-names", "x"], 2, "such as 1=death"),
         (["--event", "status", "--duration", "time", "--horizons", "1,2,3,4"], 2, "one to three"),
@@ -218,4 +222,4 @@ def test_explain_writes_a_page_of_one_person(run, workplace, people, X):
     assert run("explain", "model", "row.csv", "--force").code == 0
     (workplace / "mine.html").write_text("mine")
     refused = run("explain", "model", "row.csv", "--out", "mine.html", "--force")
-    assert "'mine.html' exists and is no page of this program" in refused.err
+    assert "'mine.html' exists and is not a page of this program" in refused.err

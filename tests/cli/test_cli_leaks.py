@@ -141,10 +141,10 @@ def test_fit_names_leaks_in_the_terminal_and_in_the_report(run, workplace, peopl
     ]
     done = run("fit", "leak.csv", "--out", "new", *arguments, "--quiet")
     assert done.code == 0
-    assert "warning: column 'autopsy' seems to know the outcome: each of its values" in done.err
+    assert "warning: column 'autopsy' seems to contain the outcome: each of its values" in done.err
     assert "leave it out with --drop autopsy" in done.err
     page = (workplace / "new" / "report.html").read_text(encoding="utf-8")
-    assert "column &#39;autopsy&#39; seems to know the outcome" in page
+    assert "column &#39;autopsy&#39; seems to contain the outcome" in page
     again = run("fit", "leak.csv", "--out", "newer", *arguments, "--drop", "autopsy", "--no-report")
     assert again.code == 0
-    assert "seems to know" not in again.err
+    assert "seems to contain" not in again.err

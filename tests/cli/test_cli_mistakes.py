@@ -32,7 +32,7 @@ def snapshot(folder):
         ([*FIT, "--engine", "lightgmb"], 2, "--engine is 'lightgmb'; did you mean 'lightgbm'?"),
         ([*FIT, "--engine", "prophet"], 2, "the engines are 'xgboost', 'lightgbm', 'catboost'"),
         ([*FIT, "--rounds", "0"], 2, "--rounds is 0; use 1 or more"),
-        ([*FIT, "--rounds", "ten"], 2, "--rounds is 'ten'; use a whole number"),
+        ([*FIT, "--rounds", "ten"], 2, "--rounds is 'ten'; use an integer"),
         ([*FIT, "--seed", "-1"], 2, "--seed is -1; use 0 or more"),
         ([*FIT, "--cv", "1"], 2, "--cv is 1; use 2 or more"),
         (
@@ -56,8 +56,8 @@ def snapshot(folder):
         ([*FIT, "--separator", "ab"], 2, "--separator is 'ab'; use one character"),
         ([*FIT, "--out", "no/where"], 1, "but there is no folder 'no'; make it first"),
         ([*FIT, "--out", "model"], 1, "'model' exists already; choose another --out, or replace"),
-        ([*FIT, "--out", "people.csv", "--force"], 1, "exists already and is no model folder"),
-        ([*FIT, "--out", ".", "--force"], 1, "'.' exists already and is no model folder"),
+        ([*FIT, "--out", "people.csv", "--force"], 1, "already exists and is not a model folder"),
+        ([*FIT, "--out", ".", "--force"], 1, "'.' already exists and is not a model folder"),
         (
             [*FIT, "--report", "no/r.html"],
             1,
@@ -72,7 +72,7 @@ def snapshot(folder):
         (
             [*FIT, "--report", "model/schema.json", "--force"],
             1,
-            "'model/schema.json' exists and is no report of survival-objectives, so it is not",
+            "'model/schema.json' exists and is not a report of survival-objectives, so it is not",
         ),
         ([*FIT, "--report", "model", "--force"], 1, "--report is 'model', which is a folder"),
         ([*PREDICT, "--out", "people.csv", "--force"], 1, "'people.csv', which this command reads"),
@@ -82,7 +82,7 @@ def snapshot(folder):
             "which this command reads; choose",
         ),
         ([*PREDICT, "--out", "risks.xls"], 1, "and .xls files are not written; use a name that"),
-        (["predict", "model", "people.csv"], 2, "what is to be predicted? Use --times, --median"),
+        (["predict", "model", "people.csv"], 2, "what should be predicted? Use --times, --median"),
         (["predict", "model", "people.csv", "--times", "1,b"], 2, "and 'b' is not a time; use"),
         (["predict", "model", "people.csv", "--times=-1"], 2, "--times is '-1', and '-1' is not"),
         (["predict", "model", "people.csv", "--times", ","], 2, "--times is ','; use numbers >= 0"),
@@ -132,8 +132,8 @@ def edited(people, row, column, value):
             lambda people: edited(people, 3, "status", None),
             "the event 'status' is missing on line 5;",
         ),
-        (lambda people: people.assign(status="alive"), "nobody has an event: all 240 rows"),
-        (lambda people: edited(people, 3, "status", "once"), "only 1 had 'once', and it takes 2"),
+        (lambda people: people.assign(status="alive"), "there are no events: all 240 rows"),
+        (lambda people: edited(people, 3, "status", "once"), "only 1 had 'once', and 2 are needed"),
         (lambda people: people[:0], "has a header but no rows"),
         (lambda people: people[:5], "has 5 people, too few for 5 folds; use --cv 2"),
         (lambda people: people[["time", "status"]], "no column to learn from: only the outcome"),
@@ -166,9 +166,9 @@ def test_mistakes_in_a_file_to_train_on(run, workplace, people, change, fragment
         (
             "evaluate",
             {"status": "moved"},
-            "the event 'status' has labels that training never saw: line 2 'moved'",
+            "the event 'status' has labels not seen in training: line 2 'moved'",
         ),
-        ("evaluate", {"status": "alive"}, "all 240 people are censored, so there is nothing to"),
+        ("evaluate", {"status": "alive"}, "all 240 people are censored, so there is no event"),
     ],
 )
 def test_mistakes_in_a_file_for_a_model(run, workplace, people, command, change, fragment):
@@ -191,7 +191,10 @@ def test_columns_of_training_that_a_file_lacks_are_named(run, workplace, people)
 @pytest.mark.parametrize(
     ("damage", "fragment"),
     [
-        (lambda folder: (folder / "events.ubj").write_text("tree"), "'model' is damaged: the file"),
+        (
+            lambda folder: next(folder.glob("*.ubj")).write_text("tree"),
+            "'model' is damaged: the file",
+        ),
         (lambda folder: (folder / "survival_boost.json").unlink(), "holds no saved model"),
         (lambda folder: (folder / "survival_boost.json").write_text("{"), "is not the description"),
         (lambda folder: (folder / "schema.json").write_text("[]"), "is damaged"),

@@ -54,7 +54,7 @@ def test_predict_gives_the_numbers_of_the_python_interface(run, workplace, peopl
     assert done.code == 0
     with open("risks.csv", "w") as file:
         file.write(done.out)
-    risks = pd.read_csv("risks.csv")
+    risks = pd.read_csv("risks.csv", float_precision="round_trip")
     curves = SurvivalBoost.load("model").predict_cumulative_incidence(X, [2.0, 10.0, 30.0])
     assert risks.pop("patient_id").tolist() == people["patient_id"].tolist()
     assert list(risks) == [
@@ -94,10 +94,10 @@ def test_unseen_levels_and_late_times_are_warned_about(run, workplace, people):
     people.assign(stage=people["stage"].replace("III", "")).to_csv("missing.csv", index=False)
     done = run("predict", "model", "strange.csv", "--times", "5", "--quiet")
     n_rows = (people["stage"] == "III").sum()
-    assert f"column 'stage' has 'IV' ({n_rows} rows), which training never saw" in done.err
+    assert f"column 'stage' has 'IV' ({n_rows} rows), not seen in training" in done.err
     assert done.out == run("predict", "model", "missing.csv", "--times", "5").out
     late = run("predict", "model", "people.csv", "--times", "5,9999", "--quiet")
-    assert "curves are flat after it, so at --times 9999 too" in late.err
+    assert "curves are flat after it, and so at --times 9999" in late.err
 
 
 def test_evaluate_gives_the_scores_of_the_metrics(run, workplace, X, y):
@@ -164,20 +164,28 @@ def test_fit_says_what_it_understood(run, workplace, people):
 
 def test_info_tells_what_the_folder_holds(run, workplace):
     content = json.loads(run("info", "model", "--json").out)
-    assert (content["engine"], content["rounds"]) == ("xgboost", 30)
-    assert content["censoring"] == "boosted"
+    assert content["engine"] == "xgboost"
+    assert 0 < content["rounds"] <= 30
+    assert content["censoring"] == "hazards"
+    assert content["censoring_reason"].startswith("Hazards need no censoring weights")
+    assert sum(content["parts"].values()) == pytest.approx(1)
     assert set(content["versions"]) == {"survival-objectives", "xgboost"}
     assert list(content["columns"]) == COLUMNS
     assert content["levels"] == {"stage": ["I", "II", "III"]}
     assert content["events"] == {"censored": "alive", "death": "death", "relapse": "relapse"}
     assert "SurvivalBoost (xgboost)" in content["assessment"]["scores"]
     printed = run("info", "model").out
-    for fragment in ("engine: xgboost", "  stage: category, 3 levels", "Brier score, death"):
+    for fragment in (
+        "engine: xgboost",
+        "parts of the mixture: linear ",
+        "  stage: category, 3 levels",
+        "Brier score, death",
+    ):
         assert fragment in printed
 
 
 def test_info_reads_a_model_saved_from_python(run, workplace, X, y):
-    SurvivalBoost(n_estimators=2).fit(X, y).save("python")
+    SurvivalBoost(n_estimators=2, censoring="boosted").fit(X, y).save("python")
     done = run("info", "python")
     assert done.code == 0
     assert "rounds: 2" in done.out
@@ -209,14 +217,16 @@ def test_tuning_compares_settings_on_the_same_folds_and_trains_the_best(X, y):
 
 @pytest.mark.parametrize("engine", ["lightgbm", "catboost"])
 def test_drawn_settings_are_those_of_the_engine_and_the_first_is_as_given(engine):
-    tuned = TunedSurvivalBoost(SurvivalBoost(engine), 5, random_state=0)
-    first, *drawn = tuned._settings()
-    assert first == {}
-    assert len(drawn) == 4
-    names = {"learning_rate", "max_depth", "max_features", "n_estimators"}
+    names = {"learning_rate", "max_depth", "max_features"}
     names |= {"min_leaf_people", "min_split_gain"} if engine == "lightgbm" else set()
-    assert all(set(setting) == names for setting in drawn)
-    assert drawn == tuned._settings()[1:]
+    # Held-out people choose the rounds, unless their number is given.
+    for rounds, drawn_names in ((None, names), (200, names | {"n_estimators"})):
+        tuned = TunedSurvivalBoost(SurvivalBoost(engine, n_estimators=rounds), 5, random_state=0)
+        first, *drawn = tuned._settings()
+        assert first == {}
+        assert len(drawn) == 4
+        assert all(set(setting) == drawn_names for setting in drawn)
+        assert drawn == tuned._settings()[1:]
 
 
 def test_fit_tunes_and_says_what_it_chose(run, workplace, people):
@@ -249,8 +259,10 @@ def test_force_replaces_what_fit_wrote_and_nothing_else(run, workplace, people):
     assert run(*command, "--engine", "lightgbm").code == 0
     assert (workplace / "model" / "notes" / "plan.txt").read_text() == "keep"
     pd.testing.assert_frame_equal(pd.read_csv("model/data.csv"), people)
-    written = {"schema.json", "survival_boost.json", "report.html", "events.txt"}
+    written = set(json.loads((workplace / "model" / "schema.json").read_text())["files"])
+    assert {"schema.json", "survival_boost.json", "report.html"} < written
     assert set(names(workplace / "model")) == {*written, "data.csv", "notes"}
+    assert not list((workplace / "model").glob("*.ubj"))
     assert SurvivalBoost.load("model").engine_ == "lightgbm"
     # The report of that call goes with the model it is about.
     assert run(*command, "--no-report").code == 0
@@ -258,11 +270,11 @@ def test_force_replaces_what_fit_wrote_and_nothing_else(run, workplace, people):
     (workplace / "model" / "report.html").write_text("<title>my own page</title>")
     refused = run(*command)
     assert refused.code == 1
-    assert "'model/report.html' exists and is no report of survival-objectives" in refused.err
+    assert "'model/report.html' exists and is not a report of survival-objectives" in refused.err
 
 
 def test_force_leaves_a_folder_alone_that_fit_did_not_write(run, workplace, X, y):
-    SurvivalBoost(n_estimators=2).fit(X, y).save("python")
+    SurvivalBoost(n_estimators=2, censoring="boosted").fit(X, y).save("python")
     refused = run("fit", "people.csv", "--out", "python", *FIT, "--force")
     assert refused.code == 1
     assert "'python' was not written by this version of `fit`" in refused.err
@@ -354,7 +366,7 @@ def test_an_interrupted_process_leaves_nothing_behind(workplace, number):
         text=True,
     )
     assert process.stderr.readline().startswith("plan: train on 240 people, then assess (5 folds)")
-    assert process.stderr.readline() == "training on everybody\n"
+    assert process.stderr.readline() == "training on all people\n"
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

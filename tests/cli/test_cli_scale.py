@@ -73,7 +73,7 @@ def test_the_plan_is_said_before_training(run, workplace):
     assert done.code == 0
     lines = done.err.splitlines()
     assert lines[0].startswith("plan: train on 240 people, then assess (5 folds); --budget, --cv")
-    assert lines[1] == "training on everybody"
+    assert lines[1] == "training on all people"
     assert lines[2].startswith("assessing: 5 folds, about 15 seconds")
 
 
@@ -134,7 +134,7 @@ def test_ctrl_c_in_the_first_fold_keeps_the_model_alone(run, workplace, monkeypa
     done = run("fit", "people.csv", *QUICK, "--out", "new")
     assert done.code == 130
     assert "Scores" not in done.out
-    assert "trained on everybody and saved, but nothing is known about" in done.err
+    assert "trained on all people and saved, but its held-out performance is unknown" in done.err
     assert not (workplace / "new/report.html").exists()
     assert json.loads(run("info", "new", "--json").out)["assessment"] == {}
 
@@ -161,8 +161,8 @@ def parts(workplace, people, monkeypatch):
 def test_a_file_larger_than_memory_is_trained_on_from_disk(run, parts):
     done = run("fit", "parts", *QUICK, "--out", "new", "--memory", "0.0001")
     assert done.code == 0, done.err
-    assert "240 people take about" in done.err
-    assert "trained on from disk; columns, assessment and report are those of 200" in done.err
+    assert "240 people need about" in done.err
+    assert "Training is from disk; columns, assessment and report use 200" in done.err
     counts = parts["status"].value_counts()
     assert f"'death'    {counts['death']} people" in done.out
     known = json.loads(run("info", "new", "--json").out)
@@ -197,7 +197,7 @@ def test_a_file_that_fits_stays_in_memory(parts):
     ("options", "fragment"),
     [
         (["--engine", "lightgbm"], "only xgboost trains from disk; leave out --engine"),
-        (["--tune", "2"], "where --tune cannot try settings; leave it out"),
+        (["--tune", "2"], "and --tune works in memory only; leave it out"),
     ],
 )
 def test_what_does_not_go_from_disk_is_refused(run, parts, options, fragment):

@@ -69,8 +69,8 @@ def read(tmp_path):
     [
         ("utf-8", ()),
         ("utf-8-sig", ()),
-        ("utf-16", ("read as UTF-16, as it is not UTF-8",)),
-        ("cp1252", ("read as Windows-1252, as it is not UTF-8",)),
+        ("utf-16", ("read as UTF-16, because it is not UTF-8",)),
+        ("cp1252", ("read as Windows-1252, because it is not UTF-8",)),
     ],
 )
 def test_encodings(read, encoding, notes):
@@ -128,7 +128,7 @@ def test_what_is_a_number(read, cells, decimal, values):
         ("x, x\n1,2\n", "more than one column named 'x'"),
         ("x,y\n", "has a header but no rows"),
         ("\n\n", "is empty"),
-        (b"\0\1\2", "has a NUL byte on line 1, so it is damaged or no text file"),
+        (b"\0\1\2", "has a NUL byte on line 1, so it is damaged or not a text file"),
         (b"x,y\n" + b"1,2\n" * 3000 + b"3,\0004\n", "has a NUL byte on line 3002"),
         ("x,y\n1,2\n".encode("utf-16-le"), "has a NUL byte on line 1"),
     ],
@@ -181,7 +181,7 @@ def test_parquet_without_pyarrow_names_the_extra(read, monkeypatch):
 )
 def test_arrow_reads_what_is_read_line_by_line(read, monkeypatch, content):
     quick = read(content)
-    monkeypatch.setattr(_csv, "_one_row_a_line", lambda *_: None)
+    monkeypatch.setattr(_csv, "_one_row_per_line", lambda *_: None)
     plain = read(content)
     assert isinstance(quick.frame.dtypes.iloc[0], pd.ArrowDtype)
     assert pd.api.types.is_object_dtype(plain.frame.dtypes.iloc[0])

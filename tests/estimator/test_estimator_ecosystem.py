@@ -65,8 +65,9 @@ EXPECTED_FAILURES = {
 @pytest.mark.filterwarnings("ignore:No feature was worth a split")
 @parametrize_with_checks(
     [
-        OneColumnOutcomes(engine, n_estimators=2, n_jobs=1, random_state=0)
+        OneColumnOutcomes(engine, censoring=method, n_estimators=2, n_jobs=1, random_state=0)
         for engine in ("lightgbm", "xgboost", "catboost")
+        for method in ("hazards", "boosted")
     ],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )

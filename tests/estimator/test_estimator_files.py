@@ -226,6 +226,6 @@ def test_an_engine_file_that_cannot_be_read_is_an_error(engine, tmp_path):
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 3])
     forge(folder, ["files", "events"], files._digest(file))
-    words = r"a process of its own that loaded it (failed|was ended by SIG)"
+    words = r"a separate process that loaded it (failed|was ended by SIG)"
     with pytest.raises(ValueError, match=f"is damaged: {words}"):
         SurvivalBoost.load(folder, isolated=True)

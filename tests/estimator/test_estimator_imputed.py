@@ -210,13 +210,13 @@ def test_draws_are_new_for_every_chunk_and_the_same_when_resumed(data, monkeypat
 def test_a_resumed_training_is_the_uninterrupted_one(engine, data, monkeypatch, censoring):
     """On every engine, though only trainings on a cluster write checkpoints."""
     settings = {"n_estimators": 60, "censoring": censoring, "refresh_every": 10}
-    training, states = stacked.StackedTraining, []
+    training, states = estimator.Training, []
 
     def fitted(state):
         states.clear()
         checkpoints = Checkpoints(state, 10, states.append)
         with monkeypatch.context() as patch:
-            patch.setattr(estimator, "StackedTraining", partial(training, checkpoints=checkpoints))
+            patch.setattr(estimator, "Training", partial(training, checkpoints=checkpoints))
             return boost(engine, **settings).fit(data.X, data.y)
 
     whole = fitted(None)
@@ -254,7 +254,7 @@ def test_from_disk_it_is_as_near_to_the_truth(people_per_turn):
         (people.X.iloc[a : a + 300], people.y.iloc[a : a + 300]) for a in range(0, 3000, 300)
     ]
     settings = {
-        "censoring": "auto",
+        "censoring": "imputed",
         "n_estimators": 60,
         "learning_rate": 0.1,
         "refresh_every": 5,

@@ -240,7 +240,7 @@ def test_without_warm_start_fit_forgets(engine, data):
 
 def test_warm_start_is_refused_where_it_cannot_go_on(data):
     model = boost("lightgbm", warm_start=True).fit(data.X, data.y)
-    with pytest.raises(ValueError, match="20, but the model to go on with has 20 rounds"):
+    with pytest.raises(ValueError, match="20, but the model to continue has 20 rounds"):
         model.fit(data.X, data.y)
     with pytest.raises(ValueError, match="trained by lightgbm, not xgboost"):
         model.set_params(engine="xgboost", n_estimators=30).fit(data.X, data.y)

@@ -178,7 +178,7 @@ def test_one_person_is_drawn(data, named):
     [
         ({}, r"Pass outcomes: `fit\(X, y\)`, or `fit\(frame"),
         ({"duration": "time"}, r"Pass outcomes"),
-        ({"duration": "days", "event": "status"}, r"`duration` is 'days', which is no column"),
+        ({"duration": "days", "event": "status"}, r"`duration` is 'days', which is not a column"),
         ({"duration": "time", "event": "time"}, r"are both 'time'"),
         (
             {"duration": "time", "event": "status", "censored": "alive"},
@@ -194,7 +194,7 @@ def test_mistakes_are_named(frame, options, message):
 
 def test_the_label_of_censoring_is_asked_for(frame):
     alive = frame.assign(status=frame["status"].replace("censored", "alive"))
-    with pytest.raises(ValueError, match=r"none of which says censored.*`censored='alive'`"):
+    with pytest.raises(ValueError, match=r"none of which means censored.*`censored='alive'`"):
         small().fit(alive, duration="time", event="status")
     model = small().fit(alive, duration="time", event="status", censored="alive")
     assert model.event_names_ == ("event-free", "death", "relapse")

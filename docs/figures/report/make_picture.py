@@ -35,6 +35,7 @@ def report(folder: Path) -> Path:
         event_names=data.event_names,
         title="Hospital stays with COVID-19",
         duration_name="day",
+        time_unit="days",
         description=data.description,
     )
 

@@ -1,16 +1,18 @@
-"""People that hazard models are fitted to: their features in batches, folds, and who is used.
+"""Training data of hazard models: features in batches, outcomes, folds and subsampling.
 
-Features come in batches that may be read from disk each time; outcomes of this process are in
-memory. Where other processes hold more people, they make the same calls, and counts of all people
-come from a `Reduction`.
+Features come in batches that may be read from disk each time; the outcomes of this process are in
+memory. If other processes hold more people, all processes make the same calls, and a `Reduction`
+sums their counts.
 
-Up to 50 000 people everybody is used, in up to 8 rows and the last one, and folds are held out in
-turn. The error of a model of more people falls more slowly than its cost rises, so that above
+Up to 50 000 people, all of them are used, with up to 8 rows each besides the last one, and folds
+are held out in turn. With more people the cost of training grows faster than its error falls, so
+the number of rows is limited to
 
-    n_rows = 450 000 (n / 50 000)^(1/2)                                                        (80)
+    n_rows = 450 000 (n / 50 000)^(1/2),                                                       (80)
 
-rows are aimed at: first with fewer rows per person, then, from two rows besides the last, with a
-random part of the people. One part of the people is held out once instead of folds in turn.
+or to `Engine.most_rows` if that is less, first with fewer rows per person, down to two besides the
+last, then with a random subset of the people. A single part of the people is then held out instead
+of folds.
 """
 
 from __future__ import annotations
@@ -41,28 +43,28 @@ __all__ = [
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-#: Rows of all intervals, whatever the number of people.
+#: Rows for all intervals, regardless of the number of people.
 ALL_ROWS = "all"
-#: Up to so many people, folds are held out in turn and everybody has all rows of the default.
+#: Up to this many people, folds are held out in turn and rows are not subsampled further.
 CROSS_FITTED_PEOPLE = 50_000
 _ROWS_PER_PERSON, _LEAST_ROWS_PER_PERSON = 8, 2
-# Most rounds of boosting up to this many people, and above.
+# Maximum number of boosting rounds up to this many people, and above.
 _MOST_ROUNDS, _MOST_ROUNDS_ABOVE = 300, 1000
-# Share of the people who are held out where there are no folds, and the most of them.
+# Share of the people held out where there are no folds, and their maximum number.
 _HELD_OUT_SHARE, _MOST_HELD_OUT = 0.1, 50_000
 
 
 class FeatureBatches(Protocol):
-    """Features of people, batch by batch, in the same order whenever they are read."""
+    """Features in batches, in the same order at each iteration."""
 
     def __iter__(self) -> Iterator[tuple[slice, Features]]:
-        """Numbers of people, which follow one another, with their features."""
+        """Consecutive slices of people, with their features."""
         ...
 
 
 @dataclass(frozen=True)
 class InMemory:
-    """One batch of people in memory."""
+    """All features as one batch in memory."""
 
     features: Features
 
@@ -71,8 +73,8 @@ class InMemory:
 
 
 @dataclass(frozen=True)
-class _OneAfterTheOther:
-    """Batches of several groups of people, numbered through."""
+class _Concatenated:
+    """Batches of several groups of people, numbered consecutively."""
 
     groups: Sequence[FeatureBatches]
     sizes: Sequence[int]
@@ -87,7 +89,7 @@ class _OneAfterTheOther:
 
 @dataclass(frozen=True)
 class HazardPeople:
-    """People of this process with their outcomes on the axis of the knots.
+    """People of this process, with outcomes on the axis of the knots.
 
     Attributes
     ----------
@@ -95,8 +97,9 @@ class HazardPeople:
     event : int32 array of shape (n_samples,)
         0 = censored, 1..K = causes.
     place : float64 array of shape (n_samples,)
+        Time of the event or of censoring, on the axis of the knots.
     weight : float64 array of shape (n_samples,), or None
-        With a mean of 1.
+        Sample weights with a mean of 1.
     knots : float64 array of shape (M + 1,)
     n_causes : int
     """
@@ -124,11 +127,11 @@ class HazardPeople:
         return isinstance(self.batches, InMemory)
 
     def weights(self, chosen: IntArray) -> FloatArray | None:
-        """Weights of some people."""
+        """Sample weights of a subset."""
         return None if self.weight is None else self.weight[chosen]
 
     def features(self, chosen: npt.NDArray[np.integer[Any]]) -> Features:
-        """Features of some people, whose numbers rise, in memory."""
+        """Features of a subset, in memory; ``chosen`` is increasing."""
         if isinstance(self.batches, InMemory) and len(chosen) == self.n_samples:
             return self.batches.features
         values, schema = None, None
@@ -143,7 +146,7 @@ class HazardPeople:
         return replace(schema, values=values)
 
     def take(self, chosen: IntArray) -> HazardPeople:
-        """Some people, whose numbers rise, with their features in memory."""
+        """A subset, with features in memory; ``chosen`` is increasing."""
         return replace(
             self,
             batches=InMemory(self.features(chosen)),
@@ -153,7 +156,7 @@ class HazardPeople:
         )
 
     def followed_by(self, others: HazardPeople) -> HazardPeople:
-        """These people and others after them."""
+        """These people, followed by others."""
         weight = None
         if self.weight is not None or others.weight is not None:
             weight = np.concatenate(
@@ -164,7 +167,7 @@ class HazardPeople:
             )
         return replace(
             self,
-            batches=_OneAfterTheOther(
+            batches=_Concatenated(
                 (self.batches, others.batches), (self.n_samples, others.n_samples)
             ),
             event=np.concatenate([self.event, others.event]),
@@ -175,12 +178,12 @@ class HazardPeople:
 
 @dataclass(frozen=True)
 class RowBudget:
-    """How many people are used, and in how many rows.
+    """How many people and how many rows per person are used.
 
     Attributes
     ----------
     n_rows : int or None
-        Most rows per person besides the last; None for all.
+        Maximum number of rows per person besides the last; None for all.
     people_share : float
         Share of the people who are used.
     """
@@ -189,15 +192,19 @@ class RowBudget:
     people_share: float
 
     @classmethod
-    def of(cls, n_people: float, rows_per_person: int | str | None) -> RowBudget:
-        """The budget of so many people in all.
+    def of(
+        cls, n_people: float, rows_per_person: int | str | None, most_rows: float = np.inf
+    ) -> RowBudget:
+        """The budget for a number of people.
 
         Parameters
         ----------
         n_people : float
-            Of all processes.
+            Number of people in all processes.
         rows_per_person : int, "all" or None
-            What is wanted; None follows equation (80).
+            Requested number of rows; None follows equation (80).
+        most_rows : float, optional
+            Most rows in all, where they follow equation (80).
 
         Examples
         --------
@@ -214,12 +221,13 @@ class RowBudget:
             return cls(int(rows_per_person), 1.0)
         if n_people <= CROSS_FITTED_PEOPLE:
             return cls(_ROWS_PER_PERSON, 1.0)
-        per_person = (_ROWS_PER_PERSON + 1) * np.sqrt(CROSS_FITTED_PEOPLE / n_people)
+        n_rows = (_ROWS_PER_PERSON + 1) * np.sqrt(CROSS_FITTED_PEOPLE * n_people)
+        per_person = min(n_rows, most_rows) / n_people
         n_rows = max(_LEAST_ROWS_PER_PERSON, int(np.floor(per_person + 1e-9)) - 1)
         return cls(n_rows, min(1.0, float(round(per_person / (n_rows + 1), 6))))
 
     def chosen(self, n_samples: int, generator: np.random.Generator) -> IntArray | None:
-        """Numbers of the people of a process who are used; None for all."""
+        """Indices of the people of a process who are used; None for all."""
         if self.people_share == 1.0:
             return None
         n_chosen = int(np.ceil(self.people_share * n_samples))
@@ -227,7 +235,7 @@ class RowBudget:
 
 
 def most_rounds(n_people: float) -> int:
-    """Most rounds of boosting of so many people; those who are held out choose how many it takes.
+    """Maximum number of boosting rounds; the held-out likelihood chooses the actual number.
 
     >>> most_rounds(10_000), most_rounds(1_000_000)
     (300, 1000)
@@ -242,11 +250,11 @@ def stratified_folds(
     reduction: Reduction = LOCAL,
     n_causes: int | None = None,
 ) -> IntArray:
-    """A random fold per person, with the people of each event spread evenly over the folds.
+    """A random fold per person, stratified by event.
 
-    People of a cause that fewer people have than there are folds get -1: they are never held out,
-    so that every model knows all causes. So do those of a cause that only one fold has, as may
-    happen where each of several processes has a few of them.
+    People with a cause that occurs fewer than ``n_folds`` times get -1: they are never held out, so
+    that every model is fitted to all causes. So do people with a cause that ended up in a single
+    fold, which may happen if several processes have a few of them each.
     """
     n_causes = int(event.max(initial=0)) if n_causes is None else n_causes
     count = reduction.sum(np.bincount(event, minlength=n_causes + 1))
@@ -270,10 +278,10 @@ def one_held_out_part(
     generator: np.random.Generator,
     reduction: Reduction = LOCAL,
 ) -> IntArray:
-    """0 for a random part of the people, which is held out, and -1 for the others.
+    """0 for a random held-out part of the people, and -1 for the others.
 
-    It is about a tenth of the people of each event, and at most 50 000 in all. Nobody with a cause
-    of fewer than ten people is held out.
+    About a tenth of the people with each event are held out, at most 50 000 in total. Causes with
+    fewer than ten people are never held out.
     """
     count = reduction.sum(np.bincount(event, minlength=n_causes + 1))
     share = min(_HELD_OUT_SHARE, _MOST_HELD_OUT / count.sum())

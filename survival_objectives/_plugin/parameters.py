@@ -34,8 +34,8 @@ PARAMETERS = """Parameters
     doubly_robust : bool, default=False
         Keep the rows of people who were censored, with targets that combine weights and
         completion (equation (47) of `survival_objectives.doubly_robust`): they are right if either
-        the model of censoring or that of the events is. They start from marginal curves;
-        `refresh` updates them from both models.
+        the model of censoring or that of the events is. `refresh` computes them from both models,
+        from its second time on; before that, rows are weighted.
     margins : {"reference", "free"}, default="reference"
         Link: K margins with the event-free one fixed at 0, or the K + 1 margins of the paper; see
         `survival_objectives.losses`.

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._fit.folds import FoldWeights
-from survival_objectives._fit.plugin_curves import some_outcomes
-from survival_objectives._fit.row_schemes import (
+from survival_objectives._plugin.curves import some_outcomes
+from survival_objectives._plugin.folds import FoldWeights
+from survival_objectives._plugin.schemes import (
     CensoringWeights,
     CompletedRows,
     DoublyRobustRows,
     RowScheme,
     WeightedRows,
-    completing_incidence,
 )
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring, time_feature
 from survival_objectives.completion import (
     check_completion_model,
+    completing_incidence,
     cross_fitted_hazards,
     labelled_rows,
 )
@@ -34,7 +34,7 @@ from survival_objectives.stacking import (
     event_role,
     latest_weighted_horizon,
 )
-from survival_objectives.time_axis import TimeAxis, event_unit
+from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
 from survival_objectives.validation import (
     SurvivalTarget,
     check_choice,
@@ -260,7 +260,7 @@ class ProblemRows:
                 self.stack,
                 self.weight,
                 self.weights,
-                self.population,
+                given,
                 event_floor=settings.event_floor,
                 n_nodes=settings.n_nodes,
             )
@@ -273,6 +273,17 @@ class ProblemRows:
             target = replace(target, event=target.event[people], duration=target.duration[people])
             weight = None if weight is None else weight[people]
         return KaplanMeierCensoring().fit(target, sample_weight=weight)
+
+    def curve_ends(self, horizon_max: float | None) -> tuple[float, float]:
+        """Until when curves follow the trees, and where they end.
+
+        The longest duration is rounded up: curves are saved, and it is the outcome of a person.
+        """
+        longest = float(self.rounded.duration.max())
+        if horizon_max is not None and self.last < longest:
+            return self.last, self.last
+        end = float(rounded_up(longest))
+        return (self.last if self.last < longest else end), end
 
     # ---------------------------------------------------------------------------- folds, held out
     @cached_property

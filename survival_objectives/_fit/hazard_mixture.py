@@ -1,4 +1,4 @@
-"""Training of a mixture of hazard models whose weights come from people not used to fit them."""
+"""Training of a mixture of hazard models whose weights maximise the held-out likelihood."""
 
 from __future__ import annotations
 
@@ -7,54 +7,56 @@ from typing import Any
 
 import numpy as np
 
+from survival_objectives._fit.hazard_candidate import Candidate, TrainingLog
+from survival_objectives._fit.hazard_people import HazardPeople
+from survival_objectives._fit.hazard_problem import HazardProblem, HazardSettings
+from survival_objectives._fit.hazard_state import HazardState
 from survival_objectives._fit.population import Reduction
-from survival_objectives._hazard_candidate import Candidate, TrainingLog
-from survival_objectives._hazard_people import HazardPeople
-from survival_objectives._hazard_problem import HazardProblem, HazardSettings
-from survival_objectives._hazard_state import HazardState
 from survival_objectives._model.mixture import LINEAR, ON_LINEAR, TREES, Mixture
 from survival_objectives.hazards import LOCAL, mixture_weights
 
 __all__ = ["HazardSettings", "HazardTraining"]
 
-# Where one part is held out, the better of two kinds of trees after so many rounds goes on.
+# With a single held-out part, the better of two kinds of trees after this many rounds is kept.
 _RACE_ROUNDS = 30
 _LEAST_WEIGHT = 1e-3
 
 
 class HazardTraining:
-    """One training.
+    """Training of one mixture of hazard models.
 
     Parameters
     ----------
     people : HazardPeople
-        Of this process.
+        People of this process.
     settings : HazardSettings
     generator : numpy Generator
-        Of the folds and of the rows, the same in all processes.
+        Draws folds and rows; the same in all processes.
     new_booster : callable
-        A booster of an engine without trees or, of the engine's model, with its trees. One with
-        the method ``add_batches`` reads its rows batch by batch.
+        Returns a booster without trees or, given a model of the engine, with its trees. A booster
+        with the method ``add_batches`` reads its rows batch by batch.
     reduction : Reduction
         Sums over all processes.
     judges : HazardPeople, optional
-        People who are never fitted to, and who choose rounds, penalty and weights in place of
-        folds.
+        Held-out people on whom rounds, penalty and weights are chosen, in place of folds.
     state : HazardState, optional
-        Where to go on, with the same people, settings and seed. Boosters need ``restore``.
+        State to resume from, with the same people, settings and seed. Boosters need ``restore``.
     on_checkpoint : callable, optional
-        Gets a `HazardState` after each look at the held-out people. Boosters need ``state``.
+        Called with a `HazardState` at each checkpoint, in all processes. Boosters need ``state``
+        and ``restore``.
+    checkpoint_every : int, default=10
+        Rounds between two checkpoints, at least those between two held-out evaluations.
     previous : Mixture, optional
-        A mixture whose trees are boosted further, to ``n_rounds`` in all. Its linear parts are
-        kept. The generator must be that of the previous training, with the same people: with
-        other folds, people would judge trees that have been fitted to them.
+        A mixture to continue, up to ``n_rounds`` rounds in total. Its linear parts are kept. People
+        and generator must be those of the previous training: with other folds, held-out people
+        would be evaluated by trees that were fitted to them.
     progress : callable, optional
-        Gets the rounds since the last call and the loss of the held-out people.
+        Called with the rounds since the last call and the held-out loss.
 
     Attributes
     ----------
     history : list of HeldOutLoss
-        All looks at the held-out people.
+        All held-out evaluations.
     """
 
     def __init__(
@@ -68,24 +70,29 @@ class HazardTraining:
         judges: HazardPeople | None = None,
         state: HazardState | None = None,
         on_checkpoint: Callable[[HazardState], None] | None = None,
+        checkpoint_every: int = 10,
         previous: Mixture | None = None,
         progress: Callable[[int, float], None] | None = None,
     ) -> None:
         self.problem = HazardProblem(people, settings, generator, reduction, judges)
         self._new_booster, self._previous = new_booster, previous
         self._log = TrainingLog(
-            self.problem.held_weight, state or HazardState(), on_checkpoint, progress
+            self.problem.held_weight,
+            state or HazardState(),
+            on_checkpoint,
+            progress,
+            checkpoint_every,
         )
         self.history = self._log.history
         if previous is not None and previous.n_folds != self.problem.n_folds:
             msg = (
-                f"The mixture to go on with has {previous.n_folds} folds, but this training has "
-                f"{self.problem.n_folds}: go on with the same number of folds and of people."
+                f"The mixture to continue has {previous.n_folds} folds, but this training has "
+                f"{self.problem.n_folds}: continue with the same number of folds and of people."
             )
             raise ValueError(msg)
 
     def mixture(self) -> Mixture:
-        """The mixture of all members that have a weight."""
+        """The mixture of all members with a positive weight."""
         problem = self.problem
         candidates = self._fitted_candidates(self._kinds())
         likelihoods = np.array([candidate.likelihood() for candidate in candidates])
@@ -102,7 +109,7 @@ class HazardTraining:
         return Mixture(members, problem.columns if is_linear else None)
 
     def _kinds(self) -> list[str]:
-        """Kinds of members to fit, after the linear part is known."""
+        """Fit or reuse the linear part, and return the kinds of members to fit."""
         problem, previous = self.problem, self._previous
         if previous is None:
             is_linear = problem.settings.linear and problem.fit_linear()
@@ -121,15 +128,15 @@ class HazardTraining:
             for kind in kinds
         ]
         if self.problem.n_folds == 0 and TREES in kinds and ON_LINEAR in kinds:
-            candidates = self._raced(candidates)
+            candidates = self._without_worse_trees(candidates)
         for candidate in candidates:
             candidate.fit()
-        # Without a single tree it is the linear hazards once more.
+        # Trees on the linear offset without any tree would repeat the linear hazards.
         return [one for one in candidates if one.kind != ON_LINEAR or one.n_rounds]
 
     @staticmethod
-    def _raced(candidates: Sequence[Candidate]) -> list[Candidate]:
-        """The candidates without the worse of two kinds of trees."""
+    def _without_worse_trees(candidates: Sequence[Candidate]) -> list[Candidate]:
+        """The candidates without the kind of trees that is worse after a few rounds."""
         trees = [candidate for candidate in candidates if candidate.kind != LINEAR]
         for candidate in trees:
             candidate.boost(_RACE_ROUNDS)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from survival_objectives._fit.row_schemes import CompletedRows, Probes, RowScheme, RowTargets
+from survival_objectives._plugin.schemes import CompletedRows, Probes, RowScheme, RowTargets
 from survival_objectives.censoring import (
     BoostedCensoring,
     KaplanMeierCensoring,
@@ -288,12 +288,14 @@ class Alternation:
             floor=settings.min_event_survival,
             sample_weight=settings.sample_weight,
         )
-        trainer.advance(weight, n_rounds)
+        is_first = not self._refreshes
+        trainer.advance(weight, n_rounds * scheme.head_start if is_first else n_rounds)
         refreshed = scheme.refreshed(
             at_rows,
             at_probes,
             expit(-np.asarray(trainer.stayed_margin(), dtype=np.float64)),
             expit(-np.asarray(trainer.probe_margin(), dtype=np.float64)),
+            is_first=is_first,
         )
         self.targets = refreshed.targets
         log_floor(settings.min_censoring_survival, refreshed.n_floored, scheme.rows.n_rows)

@@ -1,4 +1,4 @@
-"""HazardBoost: formulas, calibration, accuracy, engines, input, files."""
+"""SurvivalBoost(censoring="hazards"): curves, calibration, accuracy, people, input, files."""
 
 from __future__ import annotations
 
@@ -14,29 +14,19 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from survival_objectives import HazardBoost, SurvivalBoost
-from survival_objectives._hazard_people import stratified_folds
-from survival_objectives.hazards import (
-    RiskRows,
-    interval_start,
-    knot_incidence,
-    mixture_weights,
-    person_likelihood,
-    risk_rows,
-    time_corrections,
-)
-from survival_objectives.hazards_linear import LinearDesign, ridge_hazards
+from survival_objectives import SurvivalBoost
+from survival_objectives._fit.hazard_people import stratified_folds
 from survival_objectives.marginal import aalen_johansen
-from survival_objectives.validation import check_features, check_survival_target
+from survival_objectives.validation import check_survival_target
 
 FloatArray = npt.NDArray[np.float64]
 ENGINES = ["xgboost", "lightgbm", "catboost"]
 
 
-def small(engine: str = "xgboost", **options: Any) -> HazardBoost:
-    return HazardBoost(engine, **{"n_estimators": 30, "random_state": 0, "n_jobs": 1, **options})
+def small(engine: str = "xgboost", **options: Any) -> SurvivalBoost:
+    settings = {"censoring": "hazards", "n_estimators": 30, "random_state": 0, "n_jobs": 1}
+    return SurvivalBoost(engine, **{**settings, **options})
 
 
 def simulated(
@@ -65,178 +55,15 @@ def two_causes() -> tuple[FloatArray, Any]:
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def fitted(request: pytest.FixtureRequest, two_causes: Any) -> HazardBoost:
+def fitted(request: pytest.FixtureRequest, two_causes: Any) -> SurvivalBoost:
     pytest.importorskip(request.param)
     return small(request.param).fit(*two_causes)
 
 
-# --------------------------------------------------------------------------------------- formulas
-def test_rows_are_all_intervals_at_risk() -> None:
-    knots = np.array([0.0, 1.0, 2.0, 4.0])
-    event, place = np.array([1, 0, 0], np.int32), np.array([3.0, 3.0, 1.0])
-    rows = risk_rows(event, place, knots)
-    found = sorted(zip(*(v.tolist() for v in vars(rows).values()), strict=True))
-    assert found == [
-        (0, 0, 0, 1.0),
-        (0, 1, 0, 1.0),
-        (0, 2, 1, 1.0),
-        (1, 0, 0, 1.0),
-        (1, 1, 0, 1.0),
-        (1, 2, 0, 0.5),
-        (2, 0, 0, 1.0),
-    ]
-
-
-def test_drawn_rows_are_those_of_the_formula_and_weigh_as_all() -> None:
-    knots = np.arange(22.0)
-    event, place = np.zeros(500, np.int32), np.full(500, 21.0)
-    rows = risk_rows(
-        event, place, knots, n_rows=8, generator=np.random.default_rng(3), weight=np.full(500, 2.0)
-    )
-    u = np.random.default_rng(3).random((500, 8))
-    drawn = [[int((j + u[i, j]) * 20 / 8) for j in range(8)] for i in range(500)]  # (70)
-    assert_array_equal(rows.interval[:-500].reshape(500, 8), drawn)
-    assert_allclose(rows.weight[:-500], 2 * 20 / 8)
-    per_interval = np.bincount(rows.interval, rows.weight)
-    assert_allclose(per_interval, 1000, rtol=0.2)
-
-
-def random_rows(seed: int, n: int = 60) -> tuple[RiskRows, Any, FloatArray, FloatArray]:
-    rng = np.random.default_rng(seed)
-    event = rng.integers(0, 3, n).astype(np.int32)
-    place, knots = rng.uniform(0, 4, n), np.array([0.0, 1.0, 2.5, 4.0])
-    rows = risk_rows(event, place, knots, weight=rng.uniform(0.5, 2, n))
-    return rows, event, place, knots
-
-
-def test_start_is_the_formula() -> None:
-    rows, *_ = random_rows(0)
-    offset = np.random.default_rng(1).normal(size=(2, 60))
-    start = interval_start(rows, 2, 3, offset)
-    for k in range(2):
-        D, R = [0.0] * 3, [0.0] * 3
-        for i, m, y, w in zip(rows.person, rows.interval, rows.target, rows.weight, strict=True):
-            D[m] += w * (y == k + 1)
-            R[m] += w * np.exp(offset[k, i])
-        for m in range(3):  # (71)
-            assert start[k, m] == pytest.approx(
-                np.log((D[m] + 0.5) / (R[m] + sum(R) / (2 * sum(D))))
-            )
-
-
-def test_curves_likelihood_and_corrections_are_the_formulas() -> None:
-    rows, event, place, knots = random_rows(2)
-    margin = np.random.default_rng(3).normal(-1, 1, size=(2, 3, 60))
-    incidence = knot_incidence(margin)
-    likelihood = person_likelihood(incidence, event, place, knots)
-    for i in range(60):
-        F = np.zeros((2, 4))
-        for m in range(3):
-            odds = np.exp(margin[:, m, i])
-            q = odds / (1 + odds.sum())  # (72)
-            F[:, m + 1] = F[:, m] + (1 - F[:, m].sum()) * q  # (73)
-        assert_allclose(incidence[:, :, i], F, atol=1e-12)
-        m = next(m for m in range(3) if place[i] <= knots[m + 1])
-        r = (place[i] - knots[m]) / (knots[m + 1] - knots[m])
-        S = 1 - F.sum(axis=0)
-        wanted = (1 - r) * S[m] + r * S[m + 1]
-        if event[i]:
-            wanted = F[event[i] - 1, m + 1] - F[event[i] - 1, m]
-        assert likelihood[i] == pytest.approx(max(wanted, 1e-7))  # (75)
-    at_rows = margin[:, rows.interval, rows.person]
-    found = time_corrections(at_rows, rows, 3)
-    d = np.zeros((2, 3))
-    for _ in range(8):  # (74)
-        D, E = np.zeros((2, 3)), np.zeros((2, 3))
-        for number, (m, y, w) in enumerate(
-            zip(rows.interval, rows.target, rows.weight, strict=True)
-        ):
-            odds = np.exp(at_rows[:, number] + d[:, m])
-            E[:, m] += w * odds / (1 + odds.sum())
-            if y:
-                D[y - 1, m] += w
-        d += np.log((D + 1) / (E + 1))
-    assert_allclose(found, d, atol=1e-10)
-
-
-def test_mixture_weights_are_the_formula_and_the_best() -> None:
-    rng = np.random.default_rng(0)
-    likelihood, weight = rng.uniform(0.1, 1, size=(3, 50)), rng.uniform(0.5, 2, 50)
-    pi = [1 / 3] * 3
-    for _ in range(200):  # (76)
-        new = [0.0] * 3
-        for i in range(50):
-            total = sum(pi[j] * likelihood[j, i] for j in range(3))
-            for j in range(3):
-                new[j] += weight[i] * pi[j] * likelihood[j, i] / total / weight.sum()
-        pi = new
-    found = mixture_weights(likelihood, weight)
-    assert_allclose(found, pi, atol=1e-12)
-
-    def log_likelihood(share: FloatArray) -> float:
-        return float(weight @ np.log(share @ likelihood))
-
-    for other in rng.dirichlet(np.ones(3), 200):
-        assert log_likelihood(found) >= log_likelihood(other) - 1e-3
-
-
-def test_ridge_maximises_its_likelihood() -> None:
-    rows, *_ = random_rows(4, n=200)
-    design = np.random.default_rng(5).normal(size=(200, 3))
-    found = ridge_hazards(design, rows, 2, 3, penalty=2.0)
-
-    def likelihood(b: FloatArray, cause: int) -> float:
-        total = -2.0 / 2 * float(b @ b)
-        for m in range(3):
-            here = rows.interval == m
-            w, eta = rows.weight[here], design[rows.person[here]] @ b
-            happened = rows.target[here] == cause
-            level = np.log(w[happened].sum() / (w @ np.exp(eta)))  # (78)
-            total += float(w[happened] @ (level + eta[happened]) - w @ np.exp(level + eta))  # (77)
-        return total
-
-    for cause in (1, 2):
-        best, b = likelihood(found[cause - 1], cause), found[cause - 1]
-        for column in range(3):
-            for step in (-1e-3, 1e-3):
-                assert likelihood(b + step * np.eye(3)[column], cause) <= best + 1e-8  # (79)
-
-
-def test_ridge_of_many_columns_keeps_those_that_matter() -> None:
-    rng = np.random.default_rng(0)
-    design = rng.normal(size=(400, 260))
-    time = rng.exponential(np.exp(-design[:, 7]))
-    event = np.ones(400, np.int32)
-    rows = risk_rows(event, np.minimum(time, 3.9), np.array([0.0, 0.3, 1.0, 4.0]))
-    found = ridge_hazards(design, rows, 1, 3, penalty=10.0)[0]
-    assert np.count_nonzero(found) == 200
-    assert np.argmax(found) == 7
-
-
-def test_linear_columns_are_standardised_with_levels_and_missing_values() -> None:
-    X = pd.DataFrame(
-        {
-            "a": [1.0, 2.0, 3.0, np.nan],
-            "b": pd.Categorical(["x", "y", "x", "y"]),
-            "c": pd.Categorical(["u", "v", "w", None]),
-            "d": [5.0, 5.0, 5.0, 5.0],
-        }
-    )
-    features = check_features(X)
-    design = LinearDesign.of(features)
-    assert design.feature == (0, 0, 1, 2, 2, 2, 2)
-    assert design.kind == (-1, -2, 1, 0, 1, 2, -2)
-    matrix = design.matrix(features.values)
-    assert_allclose(matrix[:, 0], [-(1.5**0.5), 0, 1.5**0.5, 0])
-    assert_allclose(matrix[:, 2], [-1, 1, -1, 1])
-    assert_allclose(matrix[3, 3:6], 0)
-    assert_allclose(matrix.mean(axis=0), 0, atol=1e-12)
-
-
 # ----------------------------------------------------------------------------------------- curves
-def test_curves_are_valid(fitted: HazardBoost, two_causes: Any) -> None:
+def test_curves_are_valid(fitted: SurvivalBoost, two_causes: Any) -> None:
     X = two_causes[0][:50]
-    end = fitted._t_max
+    end = fitted.fitted_model.frame.t_max
     times = np.linspace(0, end, 200)
     curves = fitted.predict_cumulative_incidence(X, times)
     assert curves.shape == (50, 3, 200)
@@ -250,7 +77,7 @@ def test_curves_are_valid(fitted: HazardBoost, two_causes: Any) -> None:
     assert_array_equal(one[:, 0], fitted.predict_proba(X, 0.5)[:, 2])
 
 
-def test_hazards_multiply_to_the_curves(fitted: HazardBoost, two_causes: Any) -> None:
+def test_hazards_multiply_to_the_curves(fitted: SurvivalBoost, two_causes: Any) -> None:
     X = two_causes[0][:20]
     hazard, knots = fitted.predict_hazard(X)
     assert hazard.shape == (20, 2, len(knots) - 1)
@@ -258,7 +85,7 @@ def test_hazards_multiply_to_the_curves(fitted: HazardBoost, two_causes: Any) ->
     assert_allclose(fitted.predict_survival_function(X, knots[1:]), survival, atol=1e-9)
 
 
-def test_other_predictions_follow_from_the_curves(fitted: HazardBoost, two_causes: Any) -> None:
+def test_other_predictions_follow_from_the_curves(fitted: SurvivalBoost, two_causes: Any) -> None:
     X = two_causes[0][:30]
     median = fitted.predict_quantile(X)
     known = np.isfinite(median)
@@ -278,16 +105,16 @@ def test_other_predictions_follow_from_the_curves(fitted: HazardBoost, two_cause
 
 
 def test_parts_do_not_change_predictions(
-    fitted: HazardBoost, two_causes: Any, monkeypatch: pytest.MonkeyPatch
+    fitted: SurvivalBoost, two_causes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = fitted.predict_cumulative_incidence(two_causes[0])
     monkeypatch.setattr("survival_objectives._model.mixture._PREDICTION_SIZE", 3 * 101 * 70)
     assert_allclose(fitted.predict_cumulative_incidence(two_causes[0]), whole, atol=1e-6)
 
 
-def test_better_than_the_marginal_curve(fitted: HazardBoost, two_causes: Any) -> None:
+def test_better_than_the_marginal_curve(fitted: SurvivalBoost, two_causes: Any) -> None:
     X, y = two_causes
-    null = HazardBoost(random_state=0, n_jobs=1).fit(np.zeros((len(X), 1)), y)
+    null = small(n_estimators=None).fit(np.zeros((len(X), 1)), y)
     assert fitted.score(X, y) > null.score(np.zeros((len(X), 1)), y) + 0.005
 
 
@@ -324,7 +151,7 @@ def test_linear_truth_is_recovered_nearly_as_by_cox() -> None:
     assert error(model, X_test, rate) < 1.5 * error(cox, X_test, rate) + 0.1
 
 
-def test_curved_truth_is_recovered_better_than_by_linear_hazards_and_survival_boost() -> None:
+def test_curved_truth_is_recovered_better_than_by_linear_hazards_and_weights() -> None:
     def effect(X: FloatArray) -> FloatArray:
         return np.asarray(1.5 * np.abs(X[:, 0]) - 1 + X[:, 1] * (X[:, 2] > 0))
 
@@ -332,7 +159,7 @@ def test_curved_truth_is_recovered_better_than_by_linear_hazards_and_survival_bo
     X_test, _, rate = simulated(1000, 4, effect)
     model = small(n_estimators=100).fit(X, y)
     assert model.member_weights_.get("linear", 0.0) < 0.1
-    boost = SurvivalBoost(random_state=0, n_jobs=1).fit(X, y)
+    boost = SurvivalBoost(censoring="boosted", random_state=0, n_jobs=1).fit(X, y)
     assert error(model, X_test, rate) < 0.9 * error(boost, X_test, rate)
 
 
@@ -399,7 +226,7 @@ def test_a_cause_of_one_person_is_kept_in_every_fold(engine: str, two_causes: An
     assert np.flatnonzero(folds == -1).tolist() == [0]
 
 
-def test_same_seed_same_model(fitted: HazardBoost, two_causes: Any) -> None:
+def test_same_seed_same_model(fitted: SurvivalBoost, two_causes: Any) -> None:
     again = clone(fitted).fit(*two_causes)
     assert again.member_weights_ == fitted.member_weights_
     X = two_causes[0]
@@ -421,7 +248,7 @@ def test_trees_alone_and_no_trees_at_all(two_causes: Any, tmp_path: Path) -> Non
     median = nothing.predict_quantile(np.ones((1, 1)))[0]
     assert median == pytest.approx(np.median(duration), rel=0.1)
     nothing.save(tmp_path / "nothing")
-    loaded = HazardBoost.load(tmp_path / "nothing")
+    loaded = SurvivalBoost.load(tmp_path / "nothing")
     assert loaded.predict_quantile(np.ones((1, 1)))[0] == median
 
 
@@ -436,11 +263,11 @@ def test_labels_and_names_of_causes(two_causes: Any) -> None:
 
 
 # ------------------------------------------------------------------------------------------- files
-def test_saved_models_are_the_same(fitted: HazardBoost, two_causes: Any, tmp_path: Path) -> None:
+def test_saved_models_are_the_same(fitted: SurvivalBoost, two_causes: Any, tmp_path: Path) -> None:
     X = two_causes[0]
     curves = fitted.predict_cumulative_incidence(X)
     fitted.save(tmp_path / "model")
-    loaded = HazardBoost.load(tmp_path / "model")
+    loaded = SurvivalBoost.load(tmp_path / "model")
     assert_array_equal(loaded.predict_cumulative_incidence(X), curves)
     assert loaded.member_weights_ == fitted.member_weights_
     assert loaded.get_params() == fitted.get_params()
@@ -452,21 +279,21 @@ def test_saved_models_are_the_same(fitted: HazardBoost, two_causes: Any, tmp_pat
         fitted.save(tmp_path / "model")
 
 
-def test_damaged_files_are_refused(fitted: HazardBoost, tmp_path: Path) -> None:
+def test_damaged_files_are_refused(fitted: SurvivalBoost, tmp_path: Path) -> None:
     fitted.save(tmp_path / "model")
-    file = tmp_path / "model" / "hazard_boost.json"
+    file = tmp_path / "model" / "survival_boost.json"
     content = json.loads(file.read_text())
     content["t_max"] += 1
     file.write_text(json.dumps(content))
     with pytest.raises(ValueError, match="not as it was saved"):
-        HazardBoost.load(tmp_path / "model")
+        SurvivalBoost.load(tmp_path / "model")
     fitted.save(tmp_path / "other")
     engine_file = next(f for f in (tmp_path / "other").iterdir() if f.suffix != ".json")
     engine_file.write_bytes(engine_file.read_bytes()[:-5])
     with pytest.raises(ValueError, match="is not the one that was saved"):
-        HazardBoost.load(tmp_path / "other")
-    with pytest.raises(FileNotFoundError, match="no saved HazardBoost"):
-        HazardBoost.load(tmp_path / "nowhere")
+        SurvivalBoost.load(tmp_path / "other")
+    with pytest.raises(FileNotFoundError, match="no saved model"):
+        SurvivalBoost.load(tmp_path / "nowhere")
 
 
 # ------------------------------------------------------------------------------------------- input
@@ -478,7 +305,7 @@ def test_damaged_files_are_refused(fitted: HazardBoost, tmp_path: Path) -> None:
         ({"learning_rate": 2.0}, ValueError, "learning_rate"),
         ({"linear": "yes"}, TypeError, "linear"),
         ({"n_folds": 1}, ValueError, "`n_folds` must be from 2"),
-        ({"n_rows_per_person": 1.5}, TypeError, "n_rows_per_person"),
+        ({"rows_per_person": 1.5}, TypeError, "rows_per_person"),
         ({"min_leaf_people": -1}, ValueError, "min_leaf_people"),
         ({"engine_params": {"objective": "x"}}, ValueError, "objective"),
         ({"random_state": -1}, ValueError, "random_state"),
@@ -488,13 +315,13 @@ def test_bad_parameters_are_refused(
     options: dict[str, Any], error_type: type[Exception], message: str, two_causes: Any
 ) -> None:
     with pytest.raises(error_type, match=message):
-        HazardBoost(**options).fit(*two_causes)
+        small(**options).fit(*two_causes)
 
 
-def test_bad_data_is_refused(fitted: HazardBoost, two_causes: Any) -> None:
+def test_bad_data_is_refused(fitted: SurvivalBoost, two_causes: Any) -> None:
     X, (event, duration) = two_causes
     with pytest.raises(NotFittedError):
-        HazardBoost().predict(X)
+        SurvivalBoost().predict(X)
     with pytest.raises(ValueError, match="rows"):
         small().fit(X[:-1], (event, duration))
     with pytest.raises(ValueError, match="too few for `n_folds=2`"):
@@ -514,49 +341,6 @@ def test_bad_data_is_refused(fitted: HazardBoost, two_causes: Any) -> None:
         fitted.predict_quantile(X, [])
 
 
-# ------------------------------------------------------------------------------------ scikit-learn
-class OneColumnOutcomes(HazardBoost):
-    """Takes the one column of targets that scikit-learn's checks pass for durations."""
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OneColumnOutcomes:
-        super().fit(X, as_outcomes(y), sample_weight)
-        return self
-
-    def score(self, X: Any, y: Any) -> float:
-        return super().score(X, as_outcomes(y))
-
-
-def as_outcomes(y: Any) -> Any:
-    if y is None:
-        msg = "requires y to be passed, but the target y is None"
-        raise ValueError(msg)
-    y = np.asarray(y)
-    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-    if y.ndim != 1 or y.dtype.kind not in "biufO":
-        return y
-    y = y.astype(np.float64)
-    if np.isfinite(y).all() and len(y):
-        y = 1 + y - y.min()
-    return np.ones(len(y)), y
-
-
-EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": "repeated people are in several folds",
-    "check_sample_weight_equivalence_on_sparse_data": "as on dense data",
-    "check_estimator_sparse_array": "takes whoever has `predict_proba` for a classifier",
-    "check_estimator_sparse_matrix": "takes whoever has `predict_proba` for a classifier",
-}
-
-
-@pytest.mark.filterwarnings("ignore:Nobody is censored")
-@parametrize_with_checks(
-    [OneColumnOutcomes(n_estimators=2, n_jobs=1, random_state=0)],
-    expected_failed_checks=lambda _: EXPECTED_FAILURES,
-)
-def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
-    check(estimator)
-
-
 def test_whole_units_are_constant_and_ties_follow_the_unit(two_causes: Any) -> None:
     X, (event, duration) = two_causes
     days = np.floor(duration * 8)
@@ -567,3 +351,185 @@ def test_whole_units_are_constant_and_ties_follow_the_unit(two_causes: Any) -> N
     assert (curves[:, 1] < 1).all()  # Unit 0 has events.
     assert (curves[:, 4] < curves[:, 3]).all()
     assert model.predict_hazard(X[:5])[1][:2].tolist() == [-1.0, 0.0]
+
+
+# ------------------------------------------------------------------------------------- the default
+def test_hazards_are_the_default(two_causes: Any) -> None:
+    X, y = two_causes
+    model = small(censoring="auto").fit(X, y)
+    assert model.censoring_method_ == "hazards"
+    assert model.censoring_reason_.startswith("Hazards need no censoring weights.")
+    for kind in model.member_weights_:
+        assert kind in model.censoring_reason_
+    assert_array_equal(model.predict(X), small().fit(X, y).predict(X))
+    assert (model.n_floored_, model.refreshed_rounds_) == (0, [])
+    times = np.array([0.2, 0.9])
+    marginal = model.censoring_.survival(times)
+    others = small(censoring="kaplan-meier").fit(X, y)
+    assert_array_equal(marginal, others.censoring_.survival(times))
+    assert not hasattr(others, "member_weights_")
+    assert not hasattr(model.set_params(censoring="kaplan-meier").fit(X, y), "member_weights_")
+
+
+def test_where_hazards_are_not_the_default(two_causes: Any) -> None:
+    free = small(censoring="auto", monotone=False).fit(*two_causes)
+    assert free.censoring_method_ == "boosted"
+    assert "`monotone=False`" in free.censoring_reason_
+    asked = small(censoring="imputed").fit(*two_causes)
+    assert "Requested by" in asked.censoring_reason_
+    with pytest.raises(ValueError, match="monotone=False"):
+        small(monotone=False).fit(*two_causes)
+    with pytest.raises(ValueError, match='Train with `censoring="hazards"`'):
+        asked.predict_hazard(two_causes[0])
+
+
+def test_defaults_follow_the_method(two_causes: Any) -> None:
+    X, y = two_causes
+    assert repr(SurvivalBoost()) == "SurvivalBoost()"
+    names = ("learning_rate", "min_leaf_people", "min_split_gain", "max_features")
+    assert all(SurvivalBoost().get_params()[name] is None for name in (*names, "n_estimators"))
+    for method, values in (
+        ("hazards", (0.15, 15.0, 1.0, 1.0)),
+        ("boosted", (0.05, 5.0, 2.0, 0.5)),
+    ):
+        default = small(censoring=method).fit(X, y)
+        given = small(censoring=method, **dict(zip(names, values, strict=True))).fit(X, y)
+        assert_array_equal(default.predict(X), given.predict(X))
+
+
+def test_hazard_boost_is_a_former_name(two_causes: Any) -> None:
+    from survival_objectives import HazardBoost
+
+    with pytest.warns(FutureWarning, match=r'SurvivalBoost\(censoring="hazards"\)'):
+        former = HazardBoost(n_estimators=10, n_rows_per_person=4, random_state=0, n_jobs=1)
+    now = small(n_estimators=10, rows_per_person=4)
+    assert_array_equal(former.fit(*two_causes).predict(two_causes[0]),
+                       now.fit(*two_causes).predict(two_causes[0]))  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------- held out
+@pytest.mark.parametrize("engine", ENGINES)
+def test_history_shows_the_looks_at_held_out_people(engine: str, two_causes: Any) -> None:
+    X, y = two_causes
+    model = small(engine, n_estimators=40, linear=False).fit(X, y)
+    rounds = [look.round for look in model.history_]
+    losses = [look.loss for look in model.history_]
+    assert rounds == list(range(0, rounds[-1] + 1, 10))
+    assert model.n_estimators_ == rounds[int(np.argmin(losses))] <= 40
+    patient = small(engine, n_estimators=200, linear=False, early_stopping_rounds=60).fit(X, y)
+    losses = [look.loss for look in patient.history_]
+    best = 10 * int(np.argmin(losses))
+    assert patient.n_estimators_ == best
+    assert patient.history_[-1].round == min(best + 60, 200)
+
+
+def test_people_of_the_eval_set_judge(two_causes: Any) -> None:
+    X, (event, duration) = two_causes
+    train, held = slice(0, 400), slice(400, 600)
+    y = event[train], duration[train]
+    judged = small(linear=False).fit(X[train], y, eval_set=(X[held], (event[held], duration[held])))
+    # People whose features say nothing: no trees are worth it to them.
+    noise = np.random.default_rng(0).permutation(X[held])
+    with pytest.warns(UserWarning, match="No feature was worth a split"):
+        blind = small(linear=False).fit(
+            X[train], y, eval_set=(noise, (event[held], duration[held]))
+        )
+    assert blind.n_estimators_ < judged.n_estimators_
+    assert len(judged.fitted_model.mixture.members["trees"].folds) == 0
+    assert judged.history_[0].loss > min(look.loss for look in judged.history_)
+
+
+def test_progress_is_shown(two_causes: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    small(n_estimators=20).fit(*two_causes)
+    assert capfd.readouterr() == ("", "")
+    small(n_estimators=20, verbose=1).fit(*two_causes)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "/40 rounds  held-out loss" in err
+
+
+# -------------------------------------------------------------------------------------- warm start
+@pytest.mark.parametrize("engine", ENGINES)
+def test_warm_start_goes_on(engine: str, two_causes: Any) -> None:
+    X, y = two_causes
+    options = {"early_stopping_rounds": 1000, "learning_rate": 0.05}
+    model = small(engine, n_estimators=10, warm_start=True, **options).fit(X, y)
+    knots = model.predict_hazard(X[:1])[1]
+    before, half = model.predict(X), model.booster_
+    model.set_params(n_estimators=30).fit(X, y)
+    assert 10 < model.n_estimators_ <= 30
+    assert model.booster_ is not half
+    assert_array_equal(model.predict_hazard(X[:1])[1], knots)
+    assert not np.array_equal(model.predict(X), before)
+    once = small(engine, n_estimators=30, **options).fit(X, y)
+    assert np.corrcoef(model.predict(X), once.predict(X))[0, 1] > 0.98
+
+
+def test_warm_start_needs_a_seed(two_causes: Any) -> None:
+    X, y = two_causes
+    auto = small(censoring="auto", warm_start=True, random_state=None).fit(X, y)
+    assert auto.censoring_method_ == "boosted"
+    assert "integer `random_state`" in auto.censoring_reason_
+    # It goes on as it began, also with a seed.
+    auto.set_params(random_state=0, n_estimators=40).fit(X, y)
+    assert (auto.censoring_method_, auto.n_estimators_) == ("boosted", 40)
+    with pytest.raises(ValueError, match="integer `random_state`"):
+        small(warm_start=True, random_state=None).fit(X, y)
+
+
+# ------------------------------------------------------------------------------------------- edges
+def test_horizon_max_ends_the_curves(two_causes: Any) -> None:
+    X, (event, duration) = two_causes
+    model = small(horizon_max=0.5).fit(X, (event, duration))
+    assert model.times_[-1] == 0.5
+    end, later = model.predict_cumulative_incidence(X, [0.5, 9.0]).transpose(2, 0, 1)
+    assert_array_equal(end, later)
+    # Events after it are not seen as events in the last interval.
+    known = aalen_johansen(check_survival_target((event, duration)))([0.25, 0.5])
+    found = model.predict_cumulative_incidence(X, [0.25, 0.5]).mean(axis=0).T
+    assert_allclose(found, known, atol=0.02)
+
+
+def edge_cases() -> dict[str, Any]:
+    X, (event, duration), _ = simulated(200, 5, lambda X: X[:, 0])
+    rng = np.random.default_rng(1)
+    rare = event.copy()
+    rare[np.flatnonzero(event)[:2]] = 2
+    closed = duration > 0.6
+    missing = X.copy()
+    missing[:, 1] = np.nan
+    return {
+        "whole days": (X, (event, np.ceil(8 * duration)), {}),
+        "one closing date": (X, (np.where(closed, 0, 1), np.minimum(duration, 0.6)), {}),
+        "a cause of two people": (X, (rare, duration), {}),
+        "fewer people of a cause than folds": (X, (rare, duration), {"n_folds": 4}),
+        "all events at one time": (X, (event, np.where(event > 0, 0.5, duration)), {}),
+        "an event at the last time": (
+            X,
+            (np.where(duration == duration.max(), 1, event), duration),
+            {},
+        ),
+        "six causes": (X, (event * rng.integers(1, 7, 200), duration), {}),
+        "twenty people": (X[:20], (event[:20], duration[:20]), {}),
+        "constant features": (0 * X, (event, duration), {}),
+        "a column without values": (missing, (event, duration), {}),
+        "nobody censored": (X, (np.ones(200, int), duration), {}),
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", edge_cases())
+def test_edges(engine: str, case: str) -> None:
+    X, (event, duration), options = edge_cases()[case]
+    model = small(engine, n_estimators=20, **options).fit(X, (event, duration))
+    times = np.append(np.quantile(duration, [0.02, 0.3, 0.6, 0.9]), duration.max() * np.r_[1, 2])
+    curves = model.predict_cumulative_incidence(X, np.append(0.0, times))
+    assert np.isfinite(curves).all()
+    assert_allclose(curves.sum(axis=1), 1)
+    assert (np.diff(curves[:, 1:]) >= -1e-12).all()
+    assert_array_equal(curves[:, 0, 0], 1.0)
+    assert np.isfinite(model.shap_values(X[:5], float(np.median(duration)))).all()
+    known = aalen_johansen(check_survival_target((event, duration)))(times[:4])
+    # Hazards are smoothed by half an event per cause and interval, which shows with few events.
+    atol = {"six causes": 0.1, "twenty people": 0.12}.get(case, 0.07)
+    assert_allclose(curves[:, :, 1:5].mean(axis=0).T, known, atol=atol)

@@ -1,4 +1,4 @@
-"""One kind of member of a mixture of hazard models while it is fitted."""
+"""Fitting of one candidate member of a mixture of hazard models."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._hazard_problem import HazardProblem, row_margins
-from survival_objectives._hazard_state import HazardState
+from survival_objectives._fit.hazard_problem import HazardProblem, row_margins
+from survival_objectives._fit.hazard_state import HazardState
+from survival_objectives._model.fitted import ENGINE_ROWS
 from survival_objectives._model.mixture import (
     LINEAR,
     HazardModel,
@@ -32,16 +33,16 @@ __all__ = ["Candidate", "HeldOutLoss", "TrainingLog"]
 
 FloatArray = npt.NDArray[np.float64]
 
-_ROUNDS_PER_LOOK = 10
-# Rounds go on while two looks gain this share of what all rounds have gained, or this much.
+# Boosting stops when the last two evaluations gain less than this share of the total gain, or
+# less than this much log-likelihood.
 _LEAST_GAIN_SHARE, _LEAST_GAIN = 0.01, 1.0
-# The same where one part of many people is held out: their gains are less noisy.
+# The share for large data with a single held-out part: its gains are less noisy.
 _LEAST_GAIN_SHARE_OF_MANY = 0.001
 
 
 @dataclass(frozen=True)
 class HeldOutLoss:
-    """Minus the log-likelihood of the held-out people, per person, after some rounds."""
+    """Negative held-out log-likelihood per person after a number of rounds."""
 
     kind: str
     round: int
@@ -50,16 +51,20 @@ class HeldOutLoss:
 
 @dataclass
 class TrainingLog:
-    """What is known about a training while it goes on.
+    """State and history of a running training.
 
     Attributes
     ----------
     held_weight : float
         Total weight of the held-out people.
     state : HazardState
-        Where the training stands; trees are known only where there are checkpoints.
+        State of the training; it contains trees only where checkpoints are written.
     on_checkpoint, progress : callable or None
         As in `HazardTraining`.
+    checkpoint_every : int
+        Rounds between two checkpoints.
+    n_unsaved : int
+        Rounds since the last checkpoint.
     history : list of HeldOutLoss
     """
 
@@ -67,10 +72,12 @@ class TrainingLog:
     state: HazardState
     on_checkpoint: Callable[[HazardState], None] | None
     progress: Callable[[int, float], None] | None
+    checkpoint_every: int = 10
+    n_unsaved: int = 0
     history: list[HeldOutLoss] = field(default_factory=list)
 
-    def looked(self, kind: str, n_rounds: int, n_more: int, gained: float) -> None:
-        """Keep a record of a look at the held-out people."""
+    def record(self, kind: str, n_rounds: int, n_more: int, gained: float) -> None:
+        """Record an evaluation on the held-out people."""
         loss = -gained / max(self.held_weight, 1e-12)
         self.history.append(HeldOutLoss(kind, n_rounds, loss))
         if n_more and self.progress is not None:
@@ -78,18 +85,23 @@ class TrainingLog:
 
     @property
     def has_checkpoints(self) -> bool:
-        """Whether states are handed over."""
+        """Whether checkpoints are written."""
         return self.on_checkpoint is not None
 
+    def advance(self, n_rounds: int) -> bool:
+        """Add rounds to the count, and return whether a checkpoint is due."""
+        self.n_unsaved += n_rounds
+        return self.has_checkpoints and self.n_unsaved >= self.checkpoint_every
+
     def checkpoint(self, kind: str, **changes: object) -> None:
-        """Hand over the state after a kind of member has gone on."""
-        self.state = self.state.updated(kind, **changes)
+        """Pass the updated state to ``on_checkpoint``."""
+        self.state, self.n_unsaved = self.state.updated(kind, **changes), 0
         if self.on_checkpoint is not None:
             self.on_checkpoint(self.state)
 
 
 class Candidate:
-    """One kind of member while it is fitted.
+    """One candidate member of the mixture.
 
     Parameters
     ----------
@@ -100,12 +112,12 @@ class Candidate:
         As in `HazardTraining`.
     log : TrainingLog
     previous : Mixture, optional
-        The mixture that training goes on from.
+        The mixture that a warm start continues.
 
     Attributes
     ----------
     rounds, gained : lists
-        Looks at the held-out people: rounds, and their log-likelihood.
+        Held-out evaluations: number of rounds, and log-likelihood.
     """
 
     def __init__(
@@ -126,11 +138,11 @@ class Candidate:
 
     @property
     def n_rounds(self) -> int:
-        """Rounds that the held-out people choose."""
+        """Number of rounds with the highest held-out log-likelihood."""
         return self.rounds[int(np.argmax(self.gained))] if self.gained else 0
 
     def fit(self) -> None:
-        """Fit the models without the held-out people."""
+        """Fit the models of all folds."""
         if self.kind != LINEAR:
             self.boost(self._problem.n_rounds)
         else:
@@ -146,18 +158,19 @@ class Candidate:
         self.release()
 
     def release(self) -> None:
-        """Forget rows and boosters."""
+        """Free rows and boosters."""
         self._boosters = None
 
     def likelihood(self) -> FloatArray:
-        """Likelihood of the judges under the models that were fitted without them."""
+        """Held-out likelihood of each judge."""
         problem, people, judges = self._problem, self._people, self._problem.judges
         values, design = problem.judge_features()
+        engine_rows = 0 if problem.reduction.is_shared else ENGINE_ROWS
         margin = np.empty((people.n_causes, people.n_intervals, len(judges)))
         for number, hazard in enumerate(self._models):
             own = problem.fold[judges] == number
             own_design = None if design is None else design[own]
-            margin[:, :, own] = hazard.margin(values[own], own_design)
+            margin[:, :, own] = hazard.margin(values[own], own_design, engine_rows=engine_rows)
         event, place = people.event[judges], people.place[judges]
         if problem.n_folds:
             rows = risk_rows(event, place, people.knots, weight=people.weights(judges))
@@ -165,84 +178,90 @@ class Candidate:
             correction = time_corrections(at_rows, rows, people.n_intervals, problem.reduction)
         else:
             correction = self._correction_by_kept_rows()
-        self._models = [_raised(hazard, correction) for hazard in self._models]
+        self._models = [_corrected(hazard, correction) for hazard in self._models]
         incidence = knot_incidence(margin + correction[:, :, None])
         return person_likelihood(incidence, event, place, people.knots)
 
     def _correction_by_kept_rows(self) -> FloatArray:
-        """Terms that bring the expected events of people who were fitted to the observed ones."""
+        """Terms that match expected to observed events on a sample of the training rows."""
         problem, hazard = self._problem, self._models[0]
         rows = problem.calibration_rows
         margin = row_margins(hazard.level, problem.offset(self.kind, 0), rows)
         if hazard.trees is not None:
             person, position = np.unique(rows.person, return_inverse=True)
             values = self._people.features(person).values[position]
-            margin += hazard.trees.row_margin(values, rows.interval)
+            margin += hazard.trees.row_margin(
+                values, rows.interval.astype(np.int64), ask_engine=not problem.reduction.is_shared
+            )
         return time_corrections(margin, rows, self._people.n_intervals, problem.reduction)
 
     def member(self, weight: float) -> Member:
-        """The member, with a model of everybody where folds were held out."""
+        """The fitted member, with a refit on all people if there were folds."""
         problem = self._problem
         if not problem.n_folds:
             return Member(weight, (), self._models[0])
-        rows, everybody = problem.rows, problem.n_folds
-        offset = problem.offset(self.kind, everybody)
-        before = self._before(everybody)
-        level = problem.start(rows, offset) if before is None else before.level
+        rows, refit = problem.rows, problem.n_folds
+        offset = problem.offset(self.kind, refit)
+        previous = self._previous_hazard(refit)
+        level = problem.start(rows, offset) if previous is None else previous.level
         margin, model = row_margins(level, offset, rows), None
         if self.n_rounds:
-            booster = self._new_booster(*self._model_before(everybody))
+            booster = self._new_booster(*self._previous_model(refit))
             key = problem.register(booster, rows, level, offset)
             self._boost_refit(booster, key, rows)
             trained = np.asarray(booster.margin(key), np.float64).T
             margin = against_event_free(trained, reference=booster.reference)
             model = booster.model(self.n_rounds)
-        hazard = self._model(level, everybody, model)
+        hazard = self._model(level, refit, model)
         correction = time_corrections(margin, rows, self._people.n_intervals, problem.reduction)
-        return Member(weight, tuple(self._models), _raised(hazard, correction))
+        return Member(weight, tuple(self._models), _corrected(hazard, correction))
 
     def _boost_refit(self, booster: Any, key: int, rows: RiskRows) -> None:
         log = self._log
         known = log.state.of(self.kind).refit
         if known:
             booster.restore(known)
-        # Rounds in one go are not in every engine the same as rounds in steps.
-        step = _ROUNDS_PER_LOOK if log.has_checkpoints or known else self.n_rounds
+        # In some engines, boosting in steps gives other trees than boosting in one call.
+        is_stepwise = log.has_checkpoints or known
+        step = self._problem.rounds_per_evaluation if is_stepwise else self.n_rounds
         while booster.n_rounds < self.n_rounds:
             n_more = min(step, self.n_rounds - booster.n_rounds)
             booster.boost(key, rows.target, rows.weight, n_more)
-            if log.has_checkpoints:
-                log.checkpoint(self.kind, refit=booster.state())
+            if log.advance(n_more):
+                state = booster.state()
+                log.checkpoint(self.kind, refit=state)
+                # An engine may hold state besides its trees, such as a column sampler. This run
+                # drops it too, so that it gives the same trees as a resumed training.
+                booster.restore(state)
 
     # --------------------------------------------------------------------------------------- trees
     def boost(self, n_rounds: int) -> None:
-        """Boost until the held-out people gain nothing more, up to so many rounds."""
+        """Boost until the held-out log-likelihood stops rising, at most ``n_rounds`` rounds."""
         problem, log = self._problem, self._log
         if self._boosters is None:
             self._begin()
         boosters = self._boosters or []
         n_rounds = min(n_rounds, problem.n_rounds)
         while self.rounds[-1] < n_rounds and not self._is_flat():
-            n_more = min(_ROUNDS_PER_LOOK, n_rounds - self.rounds[-1])
+            n_more = min(problem.rounds_per_evaluation, n_rounds - self.rounds[-1])
             for booster, key, rows in zip(boosters, self._keys, problem.kept, strict=True):
                 booster.boost(key, rows.target, rows.weight, n_more)
-            self._look(self.rounds[-1] + n_more, n_more)
-            if log.has_checkpoints:
-                log.checkpoint(
-                    self.kind,
-                    rounds=tuple(self.rounds),
-                    gained=tuple(self.gained),
-                    trees=tuple(booster.state() for booster in boosters),
-                )
+            self._evaluate_held_out(self.rounds[-1] + n_more, n_more)
+            if log.advance(n_more):
+                trees = tuple(booster.state() for booster in boosters)
+                evaluations = {"rounds": tuple(self.rounds), "gained": tuple(self.gained)}
+                log.checkpoint(self.kind, trees=trees, **evaluations)
+                for booster, state in zip(boosters, trees, strict=True):
+                    booster.restore(state)
 
     def _begin(self) -> None:
-        """Boosters with their rows, where they start or where a checkpoint left them."""
+        """Create the boosters of all folds, and restore their trees from a checkpoint."""
         problem, log = self._problem, self._log
         known = log.state.of(self.kind)
         self._levels = self._start_levels()
         self._boosters, self._keys, self._held_keys = [], [], []
         for number, level in enumerate(self._levels):
-            booster = self._new_booster(*self._model_before(number))
+            booster = self._new_booster(*self._previous_model(number))
             offset = problem.offset(self.kind, number)
             self._keys.append(problem.register(booster, problem.kept[number], level, offset))
             self._held_keys.append(problem.register(booster, problem.held[number], level, offset))
@@ -252,16 +271,16 @@ class Candidate:
                 booster.restore(trees)
             self.rounds, self.gained = list(known.rounds), list(known.gained)
             for n_rounds, gained in zip(self.rounds, self.gained, strict=True):
-                log.looked(self.kind, n_rounds, 0, gained)
+                log.record(self.kind, n_rounds, 0, gained)
         else:
-            self._look(self._boosters[0].n_rounds, 0)
+            self._evaluate_held_out(self._boosters[0].n_rounds, 0)
 
-    def _look(self, n_rounds: int, n_more: int) -> None:
+    def _evaluate_held_out(self, n_rounds: int, n_more: int) -> None:
         self.rounds.append(n_rounds)
-        self.gained.append(self._held_out())
-        self._log.looked(self.kind, n_rounds, n_more, self.gained[-1])
+        self.gained.append(self._held_out_log_likelihood())
+        self._log.record(self.kind, n_rounds, n_more, self.gained[-1])
 
-    def _held_out(self) -> float:
+    def _held_out_log_likelihood(self) -> float:
         """Log-likelihood of the held-out rows of all folds."""
         own = -sum(
             float(
@@ -276,7 +295,7 @@ class Candidate:
         return float(self._problem.reduction.sum(own))
 
     def _is_flat(self) -> bool:
-        """Whether the last looks have gained next to nothing."""
+        """Whether the last held-out evaluations show almost no gain."""
         problem = self._problem
         patience = problem.settings.patience
         if patience is not None:
@@ -288,25 +307,25 @@ class Candidate:
         return self.gained[-1] - self.gained[-3] < least
 
     # ------------------------------------------------------------------------------------- models
-    def _before(self, number: int) -> HazardModel | None:
-        """The model that training goes on from."""
+    def _previous_hazard(self, number: int) -> HazardModel | None:
+        """The model that a warm start continues."""
         previous = self._previous
         if previous is None:
             return None
         member = previous.members[self.kind]
         return (*member.folds, member.refit)[number]
 
-    def _model_before(self, number: int) -> tuple[Any, ...]:
-        before = self._before(number)
-        return () if before is None or before.model is None else (before.model,)
+    def _previous_model(self, number: int) -> tuple[Any, ...]:
+        previous = self._previous_hazard(number)
+        return () if previous is None or previous.model is None else (previous.model,)
 
     def _start_levels(self) -> list[FloatArray]:
         problem = self._problem
         levels = []
         for number, rows in enumerate(problem.kept):
-            before = self._before(number)
+            previous = self._previous_hazard(number)
             offset = problem.offset(self.kind, number)
-            levels.append(problem.start(rows, offset) if before is None else before.level)
+            levels.append(problem.start(rows, offset) if previous is None else previous.level)
         return levels
 
     def _model(self, level: FloatArray, number: int, model: Any) -> HazardModel:
@@ -315,6 +334,6 @@ class Candidate:
         return HazardModel(level, problem.coefficients(self.kind, number), trees, model)
 
 
-def _raised(hazard: HazardModel, correction: FloatArray) -> HazardModel:
+def _corrected(hazard: HazardModel, correction: FloatArray) -> HazardModel:
     """The model with a correction added to its levels."""
     return HazardModel(hazard.level + correction, hazard.coefficients, hazard.trees, hazard.model)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._fit.row_schemes import RowTargets
 from survival_objectives._model.curves import KnotCurves
 from survival_objectives._model.forest import monotone_incidence
+from survival_objectives._plugin.schemes import RowTargets
 from survival_objectives.censoring import log_odds, time_feature
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
@@ -155,10 +155,13 @@ def start_curve(
     if kind == "marginal":
         values, initial, times = population.values, population.initial[None], population.times
     else:
+        weight = targets.weight.astype(np.float64)
+        frequency: FloatArray
         if targets.target.ndim == 2:
-            frequency = np.asarray(targets.weight @ targets.target, dtype=np.float64)
+            frequency = weight @ targets.target.astype(np.float64)
         else:
-            frequency = np.bincount(targets.target, weights=targets.weight, minlength=n_states)
+            counts = np.bincount(targets.target, weights=weight, minlength=n_states)
+            frequency = counts.astype(np.float64)
         values, times = np.empty((0, n_states)), np.empty(0)
         initial = frequency[None] / frequency.sum()
 
@@ -198,7 +201,7 @@ class CalibratedCurves:
     @property
     def n_causes(self) -> int:
         """Number of causes, K."""
-        return self.start.shape[1] - (not self.reference)
+        return int(self.start.shape[1]) - (not self.reference)
 
     def at_knots(self, raw_margin: RawMargin, features: Features, n_knots: int) -> FloatArray:
         """Monotone incidences of the model at the first knots, (K, n_knots, n_samples)."""

@@ -7,33 +7,34 @@ makes of them. `WeightedRows` leaves censored people out and weighs the others (
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._fit.cohort import GivenPeople
+from survival_objectives._fit.weights import given_survival
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring, time_feature
 from survival_objectives.completion import (
-    CrossFittedCompletion,
     Incidence,
     completed_targets,
     lost_states,
+    one_state,
 )
 from survival_objectives.doubly_robust import DoublyRobustTargets, person_nodes
 from survival_objectives.losses import Target
-from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import (
     Stack,
     TrainingRows,
     complete_role,
     event_role,
     exit_feature,
+    lost_rows,
     stacked_matrix,
 )
 from survival_objectives.time_axis import TimeAxis
-from survival_objectives.validation import Features, SurvivalTarget, take_rows
+from survival_objectives.validation import Features, SurvivalTarget
 
 __all__ = [
     "CensoringWeights",
@@ -44,7 +45,6 @@ __all__ = [
     "RowScheme",
     "RowTargets",
     "WeightedRows",
-    "completing_incidence",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -153,40 +153,20 @@ class CensoringWeights:
         self, rows: TrainingRows, X: Any, given: SurvivalTarget, marginal: KaplanMeierCensoring
     ) -> tuple[FloatArray, FloatArray]:
         """G at the horizons of the rows that stayed, and G(t-) at the leavers' event times."""
-        horizon = rows.horizon[rows.stayed].astype(np.float64)
+        if self.is_given:
+            people = GivenPeople(X, given.duration)
+            return given_survival(self.model, people, rows, self.axis)
         in_units = bool(self.axis.unit)
-        if not self.is_given:
-            happened = time_feature(self.axis.answering(given.duration[rows.leaver]))
-            return marginal.survival(horizon), marginal.survival(happened, left=not in_units)
-
-        # A model of the user's sees people and event times as the user gave them. A horizon within
-        # a unit asks who is uncensored as the unit begins.
-        def survival(people: IntArray, times: FloatArray, left: bool) -> FloatArray:
-            known = self.model.survival(times, take_rows(X, people), left=left)
-            return _check_survival(known, len(people))
-
-        # A beginning that is rounded up must not be taken for a time after it.
-        asked = self.axis.number(horizon) * self.axis.unit * (1 - 1e-6) if in_units else horizon
-        return (
-            survival(rows.person[rows.stayed], asked, left=in_units),
-            survival(rows.leaver, given.duration[rows.leaver], left=True),
-        )
-
-
-def _check_survival(survival: npt.ArrayLike, n_rows: int) -> FloatArray:
-    array = np.asarray(survival, dtype=np.float64)
-    if array.shape != (n_rows,):
-        msg = f"The censoring model returned shape {array.shape} for {n_rows} times."
-        raise ValueError(msg)
-    bad = np.flatnonzero(~((array >= 0) & (array <= 1)))
-    if len(bad):
-        msg = f"The censoring model returned {array[bad[0]]}, which is not a probability."
-        raise ValueError(msg)
-    return array
+        happened = time_feature(self.axis.answering(given.duration[rows.leaver]))
+        at_horizon = marginal.survival(rows.horizon[rows.stayed].astype(np.float64))
+        return at_horizon, marginal.survival(happened, left=not in_units)
 
 
 class WeightedRows:
     """Rows of people whose state at the horizon is known, weighted by the inverse of G."""
+
+    #: Rounds of the censoring model at the first refresh, in those of later ones.
+    head_start = 1
 
     def __init__(
         self,
@@ -203,6 +183,8 @@ class WeightedRows:
         self._sample_weight = sample_weight
         weight, self.n_floored = weights.of(self.rows, X, given, sample_weight=sample_weight)
         self.initial = RowTargets(self.rows.target, weight.astype(np.float32))
+        #: What rows count where an engine keeps one set of weights through a training.
+        self.row_weight = self.initial.weight
         #: Why there is nothing to refresh; empty where there is.
         self.fixed = ""
         if weights.is_given:
@@ -232,6 +214,8 @@ class WeightedRows:
         states_at_probes: FloatArray,  # noqa: ARG002
         uncensored_at_stayed: FloatArray,
         uncensored_at_probes: FloatArray,
+        *,
+        is_first: bool,  # noqa: ARG002
     ) -> Refreshed:
         """New weights of the same labels.
 
@@ -241,6 +225,8 @@ class WeightedRows:
             Probabilities of the states, by the event model.
         uncensored_at_stayed, uncensored_at_probes : arrays
             G at the rows that stayed and at `censoring_probes`, by the censoring model.
+        is_first : bool
+            Whether this is the first refresh of a training.
         """
         at_exit = uncensored_at_probes.copy()
         at_exit[self._target.duration[self.rows.leaver] <= 0] = 1.0
@@ -255,7 +241,7 @@ class WeightedRows:
 
 
 class _AllRows:
-    """All rows of all people; each counts 1, times the weight of its person."""
+    """All rows of all people; each counts 1, times the weight of its person (``row_weight``)."""
 
     def __init__(
         self, target: SurvivalTarget, stack: Stack, sample_weight: FloatArray | None
@@ -265,7 +251,7 @@ class _AllRows:
         weight = np.ones(self.rows.n_rows, np.float32)
         if sample_weight is not None:
             weight = sample_weight[self.rows.person].astype(np.float32)
-        self._weight = weight
+        self.row_weight = weight
 
 
 class CompletedRows(_AllRows):
@@ -288,21 +274,21 @@ class CompletedRows(_AllRows):
     ) -> None:
         super().__init__(target, stack, sample_weight)
         states = lost_states(incidence, target, self.rows, axis)
-        self.initial = RowTargets(completed_targets(target, self.rows, *states), self._weight)
-
-
-def completing_incidence(model: Any, X: Any, *, in_training: bool) -> Incidence:
-    """Curves of people by their positions in ``X``; cross-fitted for those of training."""
-    if in_training and isinstance(model, CrossFittedCompletion):
-        return lambda people, times: model.of_training_people(people, take_rows(X, people), times)
-    predict: Callable[..., npt.ArrayLike] = model.predict_cumulative_incidence
-    return lambda people, times: predict(take_rows(X, people), times)
+        self.initial = RowTargets(completed_targets(target, self.rows, *states), self.row_weight)
 
 
 class DoublyRobustRows(_AllRows):
-    """Rows of all people with targets (47); before the first refresh from marginal curves."""
+    """Rows of all people with targets (47) from the second refresh on.
+
+    Before that, rows have labels and weights as in `WeightedRows`, with weight 0 where the person
+    was censored: an event model that has learnt nothing yet would complete everybody alike, and
+    learn from that. The censoring model is given a head start, because the targets are right
+    whatever the event model says where G is right.
+    """
 
     fixed = ""
+    #: Rounds of the censoring model at the first refresh, in those of later ones.
+    head_start = 5
 
     def __init__(
         self,
@@ -310,23 +296,20 @@ class DoublyRobustRows(_AllRows):
         stack: Stack,
         sample_weight: FloatArray | None,
         weights: CensoringWeights,
-        population: StepFunction,
+        given: SurvivalTarget,
         *,
         event_floor: float,
         n_nodes: int,
     ) -> None:
         super().__init__(target, stack, sample_weight)
-        rows, axis = self.rows, weights.axis
-        self._nodes = person_nodes(target, axis, float(rows.horizon.max()), n_nodes)
-        self._targets = DoublyRobustTargets(target, rows, self._nodes, weights.floor, event_floor)
+        rows = self.rows
         self._floor = weights.floor
-        before = self._nodes.feature(left=True)
-        first = self.refreshed(
-            population(rows.horizon),
-            population(self._nodes.feature(left=False)),
-            weights.marginal.survival(rows.horizon[rows.stayed]),
-            weights.marginal.survival(before),
-        )
+        self._nodes = person_nodes(target, weights.axis, float(rows.horizon.max()), n_nodes)
+        self._targets = DoublyRobustTargets(target, rows, self._nodes, weights.floor, event_floor)
+        self._lost = lost_rows(target, rows)
+        self._labels = one_state(rows.target, target.n_causes + 1)
+        inverse, _ = weights.of(rows, None, given)
+        first = self._weighted(inverse)
         self.initial, self.n_floored = first.targets, first.n_floored
 
     def event_probes(self, censorings: TrainingRows) -> Probes:  # noqa: ARG002
@@ -339,7 +322,8 @@ class DoublyRobustRows(_AllRows):
 
     def event_free_at_exit(self, states: FloatArray, censorings: TrainingRows) -> FloatArray:
         """S of the censored people at their exit, from the states at the event probes."""
-        return self._by_person(states[:, 0])[censorings.leaver, -1]
+        at_exit: FloatArray = self._by_person(states[:, 0])[censorings.leaver, -1]
+        return at_exit
 
     def refreshed(
         self,
@@ -347,24 +331,39 @@ class DoublyRobustRows(_AllRows):
         states_at_probes: FloatArray,
         uncensored_at_stayed: FloatArray,
         uncensored_at_probes: FloatArray,
+        *,
+        is_first: bool,
     ) -> Refreshed:
-        """New distributions with the same weights; parameters as in `WeightedRows.refreshed`."""
-        uncensored = self._by_person(uncensored_at_probes)
+        """New distributions or, at first, new weights; parameters as in `WeightedRows`."""
         # Nobody is censored before the start.
-        uncensored = np.where(self._nodes.times <= 0, 1.0, uncensored)
+        uncensored = np.where(self._nodes.times <= 0, 1.0, self._by_person(uncensored_at_probes))
+        if is_first:
+            survival = uncensored[self.rows.person, -1]
+            survival[self.rows.stayed] = uncensored_at_stayed
+            return self._weighted(1 / np.maximum(survival, self._floor))
         psi, inverse = self._targets(
             states_at_rows,
             self._by_person(states_at_probes),
             uncensored_at_stayed,
             uncensored,
         )
-        n_floored = int(np.count_nonzero(uncensored_at_stayed < self._floor))
-        left = self.rows.person[~self.rows.stayed]
-        n_floored += int(np.count_nonzero(uncensored[left, -1] < self._floor))
-        return Refreshed(RowTargets(psi, self._weight), inverse * self._weight, n_floored)
+        return self._refreshed(RowTargets(psi, self.row_weight), inverse)
+
+    def _weighted(self, inverse: FloatArray) -> Refreshed:
+        """Labels of the rows whose state is known, weighted by 1/G."""
+        inverse = inverse.copy()
+        inverse[self._lost] = 0
+        weight = (inverse * self.row_weight).astype(np.float32)
+        return self._refreshed(RowTargets(self._labels, weight), inverse)
+
+    def _refreshed(self, targets: RowTargets, inverse: FloatArray) -> Refreshed:
+        # Rounding apart, no row that was not raised to the floor has its inverse.
+        n_floored = int(np.count_nonzero(inverse >= 1 / self._floor))
+        return Refreshed(targets, inverse * self.row_weight, n_floored)
 
     def _by_person(self, values: FloatArray) -> FloatArray:
-        return values.reshape(*self._nodes.times.shape, *values.shape[1:])
+        by_person: FloatArray = values.reshape(*self._nodes.times.shape, *values.shape[1:])
+        return by_person
 
 
 RowScheme = WeightedRows | CompletedRows | DoublyRobustRows

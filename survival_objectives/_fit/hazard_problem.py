@@ -1,7 +1,7 @@
-"""One training problem of hazard models: who is fitted to and held out, rows, the linear part.
+"""One training problem of hazard models: training and held-out people, rows, the linear part.
 
-Several processes may train together, each with a part of the people: all of them make the same
-calls, and whatever is decided follows from sums over all of them (`Reduction`).
+Several processes may train together, each with a part of the people. All of them make the same
+calls, and all decisions follow from sums over all of them (`Reduction`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._fit.population import Reduction
-from survival_objectives._hazard_people import (
+from survival_objectives._fit.hazard_people import (
     CROSS_FITTED_PEOPLE,
     HazardPeople,
     RowBudget,
@@ -23,6 +22,7 @@ from survival_objectives._hazard_people import (
     one_held_out_part,
     stratified_folds,
 )
+from survival_objectives._fit.population import Reduction
 from survival_objectives._model.mixture import TREES, stacked_rows
 from survival_objectives.hazards import RiskRows, interval_start, risk_rows
 from survival_objectives.hazards_linear import LinearDesign, ridge_hazards
@@ -36,12 +36,14 @@ IntArray = npt.NDArray[np.int64]
 Batch = tuple[Float32Array, FloatArray]
 
 _PENALTIES = (100.0, 10.0, 1.0)
-# People on whose held-out curves levels are calibrated and weights are estimated.
+# Maximum number of people on whose held-out curves levels are calibrated and weights estimated.
 _JUDGES = 20_000
-# People to whom the linear part is fitted: its few coefficients need no more.
+# Maximum number of people for the linear part: its few coefficients need no more.
 _LINEAR_PEOPLE = 100_000
-# Rows on which levels are calibrated where one part is held out.
+# Maximum number of rows on which levels are calibrated where a single part is held out.
 _CALIBRATION_ROWS = 2**18
+
+_ROUNDS_PER_EVALUATION = 10
 
 
 @dataclass(frozen=True)
@@ -51,16 +53,22 @@ class HazardSettings:
     Attributes
     ----------
     n_rounds : int or None
-        Most rounds of boosting; None follows the number of people.
+        Maximum number of boosting rounds; None depends on the number of people.
     n_folds : int
-        Parts that are held out in turn, up to 50 000 people.
+        Number of folds, used up to 50 000 people.
     rows_per_person : int, "all" or None
-        Most rows per person, besides that of the last interval; None follows the number of people.
+        Maximum number of rows per person, besides that of the last interval; None depends on the
+        number of people.
     linear : bool
         Whether there is a linear part.
     patience : int, optional
-        Stop where the best round is so many rounds ago. Default: stop where two looks at the
-        held-out people, 10 rounds apart, gain next to nothing.
+        Stop after this many rounds without a better one. Default: stop when the last two held-out
+        evaluations show almost no gain.
+    rounds_per_call : int, default=1
+        Minimum number of rounds between two held-out evaluations above 50 000 people, for engines
+        with a high cost per call.
+    most_rows : float, optional
+        Most rows above 50 000 people, unless ``rows_per_person`` is given.
     """
 
     n_rounds: int | None
@@ -68,46 +76,50 @@ class HazardSettings:
     rows_per_person: int | str | None
     linear: bool
     patience: int | None = None
+    rounds_per_call: int = 1
+    most_rows: float = np.inf
 
 
 class HazardProblem:
     """People, rows and linear parts of a training.
 
-    Models are numbered: those without each fold, then that of everybody. Where one part is held
-    out once, there is the model without it only.
+    Models are numbered: one without each fold, then one fitted to all people. With a single
+    held-out part, the only model is the one without it.
 
     Parameters
     ----------
     people : HazardPeople
-        Of this process.
+        People of this process.
     settings : HazardSettings
     generator : numpy Generator
-        Of the folds and of the rows, the same in all processes.
+        Draws folds and rows; the same in all processes.
     reduction : Reduction
         Sums over all processes.
     judges : HazardPeople, optional
-        People who are never fitted to, and who are held out in place of folds.
+        Held-out people, in place of folds.
 
     Attributes
     ----------
     people : HazardPeople
-        Who is used, the judges last.
+        The people who are used, the judges last.
     fold : int64 array of shape (n_samples,)
-        Fold in which a person is held out; -1 for never.
+        Fold in which each person is held out; -1 for never.
     n_folds : int
-        Folds that are held out in turn; 0 where one part is held out once.
+        Number of folds; 0 where a single part is held out.
     n_rounds : int
-        Most rounds of boosting.
+        Maximum number of boosting rounds.
+    rounds_per_evaluation : int
+        Rounds between two held-out evaluations.
     rows : RiskRows
-        Of everybody.
+        Rows of all people.
     held, kept : lists of RiskRows
-        Those of the people whom a model is not, and is, fitted to.
+        Held-out rows and training rows of each model.
     judges : int64 array
-        Held-out people whose likelihood decides on the weights.
+        Held-out people whose likelihood determines the weights.
     calibration_rows : RiskRows
-        Rows on which levels are calibrated where one part is held out.
+        Rows on which levels are calibrated where a single part is held out.
     held_weight : float
-        Total weight of the people who are held out.
+        Total weight of the held-out people.
     columns : LinearDesign or None
         Columns of the linear part, once it is fitted.
     """
@@ -132,11 +144,15 @@ class HazardProblem:
     def _draw(
         self, people: HazardPeople, stream: np.random.Generator, judges: HazardPeople | None
     ) -> None:
-        """Who is fitted to, who is held out, and the rows of both."""
+        """Draw training and held-out people, and the rows of both."""
         settings, reduction = self.settings, self.reduction
         n_people = float(reduction.sum(people.n_samples))
         self.n_rounds = settings.n_rounds or most_rounds(n_people)
-        budget = RowBudget.of(n_people, settings.rows_per_person)
+        is_large = n_people > CROSS_FITTED_PEOPLE
+        self.rounds_per_evaluation = max(
+            _ROUNDS_PER_EVALUATION, settings.rounds_per_call if is_large else 1
+        )
+        budget = RowBudget.of(n_people, settings.rows_per_person, settings.most_rows)
         chosen = budget.chosen(people.n_samples, stream)
         if chosen is not None:
             people = people.take(chosen)
@@ -163,7 +179,7 @@ class HazardProblem:
         if not people.is_in_memory:
             self.rows = self.rows.by_person()
         if not reduction.sum((self.rows.target == 0).sum()):
-            msg = "Nobody is event-free at the end of any interval of time: nothing can be learnt."
+            msg = "No person is event-free at the end of any time interval: no model can be fitted."
             raise ValueError(msg)
         row_fold = fold[self.rows.person]
         numbers = range(max(1, self.n_folds))
@@ -179,7 +195,7 @@ class HazardProblem:
         self.held_weight = float(reduction.sum(own_weight))
 
     def _part(self, members: IntArray, most: int, stream: np.random.Generator) -> IntArray:
-        """A random part of some people, at most so many in all processes."""
+        """A random subset, with at most ``most`` members in all processes together."""
         total = float(self.reduction.sum(len(members)))
         if total <= most:
             return members
@@ -188,7 +204,7 @@ class HazardProblem:
 
     # ------------------------------------------------------------------------------------- linear
     def fit_linear(self) -> bool:
-        """Whether there are columns; then their coefficients without each fold and of everybody."""
+        """Fit the coefficients of all models, and return whether there are any columns."""
         people, chosen, reduction = self.people, self._linear_people, self.reduction
         features = people.features(chosen)
         is_kept = slice(None) if self.n_folds else self.fold[chosen] != 0
@@ -213,7 +229,7 @@ class HazardProblem:
     def _chosen_penalty(
         self, design: FloatArray, kept: Sequence[RiskRows], held: Sequence[RiskRows]
     ) -> tuple[list[FloatArray], float]:
-        """Coefficients without each fold, with the penalty that held-out people choose."""
+        """Coefficients without each fold, and the penalty with the best held-out likelihood."""
         path: list[list[FloatArray]] = []
         gained = np.zeros(len(_PENALTIES))
         for kept_rows, held_rows in zip(kept, held, strict=True):
@@ -234,7 +250,7 @@ class HazardProblem:
         return [found[best] for found in path], _PENALTIES[best]
 
     def start(self, rows: RiskRows, offset: FloatArray | None) -> FloatArray:
-        """Margins of everybody at which models of these rows start, (K, M)."""
+        """Marginal margins at which models of these rows start, of shape (K, M)."""
         return interval_start(rows, *self._shape, offset, self.reduction)
 
     def _linear_rows(self, rows: RiskRows) -> RiskRows:
@@ -257,15 +273,15 @@ class HazardProblem:
                 offset[:, people] = one @ design.T
 
     def coefficients(self, kind: str, fold: int) -> FloatArray | None:
-        """Those of a kind of member without a fold, or of everybody."""
+        """Coefficients of a kind of member, without a fold or of all people."""
         return None if kind == TREES else self._coefficients[fold]
 
     def offset(self, kind: str, fold: int) -> FloatArray | None:
-        """Linear predictors of all people, (K, n_samples)."""
+        """Linear predictors of all people, of shape (K, n_samples)."""
         return None if kind == TREES else self._offsets[fold]
 
     def judge_features(self) -> tuple[Float32Array, FloatArray | None]:
-        """Features of the judges, and their columns of the linear part."""
+        """Features of the judges, and their columns in the linear part."""
         if self._judge_features is None:
             values = self.people.features(self.judges).values
             design = None if self.columns is None else self.columns.matrix(values)
@@ -276,7 +292,7 @@ class HazardProblem:
     def register(
         self, booster: Any, rows: RiskRows, level: FloatArray, offset: FloatArray | None
     ) -> int:
-        """Give a booster rows with their margins; returns their key."""
+        """Add rows with their starting margins to a booster, and return their key."""
         source = partial(self._row_batches, rows, level, offset, bool(booster.reference))
         if hasattr(booster, "add_batches"):
             return int(booster.add_batches(source))
@@ -289,7 +305,7 @@ class HazardProblem:
     def _row_batches(
         self, rows: RiskRows, level: FloatArray, offset: FloatArray | None, reference: bool
     ) -> Iterator[Batch]:
-        """Values and margins of rows, a batch of people at a time."""
+        """Values and starting margins of rows, one batch of people at a time."""
         for people, features in self.people.batches:
             part = rows
             if not self.people.is_in_memory:
@@ -303,6 +319,6 @@ class HazardProblem:
 
 
 def row_margins(level: FloatArray, offset: FloatArray | None, rows: RiskRows) -> FloatArray:
-    """Margins of rows before any tree, (K, n_rows)."""
+    """Margins of rows before any tree, of shape (K, n_rows)."""
     margin = level[:, rows.interval]
     return margin if offset is None else margin + offset[:, rows.person]
