@@ -16,7 +16,7 @@ from survival_objectives.datasets import make_competing_risks
 @pytest.mark.filterwarnings("ignore:No split on a feature")
 def test_hazards_are_refused_where_trees_and_engine_differ(engine, monkeypatch):
     pytest.importorskip(engine)
-    data = make_competing_risks(400, n_causes=2, random_state=0)
+    data = make_competing_risks(1500, n_causes=2, random_state=0)
     model = SurvivalBoost(engine, n_estimators=30, linear=False, random_state=0, n_jobs=1)
     mixture = model.fit(data.X, data.y).fitted_model.mixture
     values = data.X.to_numpy(np.float32)
