@@ -423,5 +423,6 @@ ENGINE = Engine(
     load=_load,
     # Each call keeps about 200 bytes per row until the process ends.
     rounds_per_call=30,
+    most_rows=1_000_000,
     coarse_bins={"border_count": 64},
 )

@@ -26,6 +26,7 @@ from survival_objectives._fit.checkpoint import (
     write_checkpoint,
 )
 from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, split_cohort
+from survival_objectives._fit.people_digest import cohort_digest
 from survival_objectives._fit.population import (
     MAX_TIMES,
     Population,
@@ -37,7 +38,6 @@ from survival_objectives._fit.training import Training
 from survival_objectives._model.fitted import FittedModel, snapshot
 from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import import_engine
-from survival_objectives.adapters._people_digest import cohort_digest
 from survival_objectives.resolution import Resolution
 from survival_objectives.validation import Features, SurvivalTarget
 

@@ -27,17 +27,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._fit.alternation import Alternation, TrainingThread
-from survival_objectives._fit.problem_rows import counted_target
-from survival_objectives._fit.row_schemes import Probes, RowTargets
+from survival_objectives._plugin.alternation import TrainingThread
+from survival_objectives._plugin.problem_rows import counted_target
+from survival_objectives._plugin.schemes import Probes, RowTargets
+from survival_objectives.adapters._catboost_censoring import CensoringTrainer as _CensoringTrainer
+from survival_objectives.adapters._catboost_censoring import raw_margin
+from survival_objectives.adapters._catboost_derivatives import compiled_derivatives
 from survival_objectives.adapters._catboost_pool import pool_columns
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
-from survival_objectives.censoring import MarginModel
 from survival_objectives.completion import one_state
 from survival_objectives.losses import Target, gradient_hessian, pointwise_log_loss
 from survival_objectives.objective import TrainingProblem
 from survival_objectives.predictor import IncidencePredictor
-from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
 
@@ -50,8 +51,6 @@ FloatArray = npt.NDArray[np.float64]
 _MAX_NUMBERED_ROWS = 2**24
 # Labels of states and classes are below; CatBoost logs a line about targets above the other.
 _MAX_USER_LABEL, _QUIET_NUMBERS = 100, 900_000
-# Compiled code can raise only a fixed message.
-_FOREIGN_ROW = "A row of this pool is none of this loss. Train on `loss.train_pool`."
 # Several threads may share a loss, whose pool is made when it is first asked for.
 _MAKING = threading.RLock()
 # CatBoost encodes categories by statistics of the target, which here is a row number: only
@@ -86,7 +85,7 @@ class Predictor(IncidencePredictor):
     _file_name = "model.cbm"
 
     def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
-        return _raw_margin(self.model, matrix, self._curves.schema, self.model.feature_names_)
+        return raw_margin(self.model, matrix, self._curves.schema, self.model.feature_names_)
 
     def _write_model(self, file: str) -> None:
         self.model.save_model(file)
@@ -362,12 +361,12 @@ class IPCWLoss(TrainingProblem):
         """In the next round, keep the margins that the metric sees at the training rows."""
         self._seen_margin = np.full((len(self._pool_weight), self.n_margins), np.nan)
 
-    def _see(self, rows: npt.NDArray[np.int64], margin: FloatArray) -> None:
+    def _record_margins(self, rows: npt.NDArray[np.int64], margin: FloatArray) -> None:
         if self._seen_margin is not None:
             training = rows < len(self._seen_margin)
             self._seen_margin[rows[training]] = margin[training]
 
-    def _take_seen(self) -> FloatArray:
+    def _take_margins(self) -> FloatArray:
         """Margins of the training rows after this round."""
         seen, self._seen_margin = self._seen_margin, None
         if seen is None or np.isnan(seen).any():
@@ -399,7 +398,7 @@ class IPCWLoss(TrainingProblem):
         self._check_trained(model.feature_names_, np.size(bias))
 
     def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
-        return _raw_margin(model, matrix, self._features, model.feature_names_)
+        return raw_margin(model, matrix, self._features, model.feature_names_)
 
 
 class _OneMarginLoss(IPCWLoss):
@@ -432,69 +431,8 @@ class _SeveralMarginsLoss(IPCWLoss, catboost.MultiTargetCustomObjective):  # typ
         """Compiled derivatives of minus the loss of one row, by its number."""
         # The table is bound by reference, so the compiled code reads the refreshed weights.
         return functools.partial(
-            _compiled_ders(self.n_margins, self._reference), self._table, self._first_number
+            compiled_derivatives(self.n_margins, self._reference), self._table, self._first_number
         )
-
-
-@functools.cache
-def _compiled_ders(n_margins: int, reference: bool) -> Callable[..., Any]:
-    """Compiled derivatives of minus the loss of one row, equations (4) and (5) of `losses`.
-
-    They come back as tuples: CatBoost reads numbers out of a tuple several times faster than out
-    of an array. It reads the upper triangle of the Hessian only, so the lower one is not written.
-    """
-    njit = import_engine("numba", extra="catboost").njit
-    gradient_tuple = _tuple_of(n_margins, njit(lambda gradient, k: gradient[k]))
-    line_tuple = _tuple_of(n_margins, njit(lambda line, k: line[k]))
-    hessian_tuple = _tuple_of(n_margins, njit(lambda hessian, k: line_tuple(hessian[k])))
-
-    @njit(error_model="numpy")
-    def ders(table, first, trees, numbers, pool_weight):  # type: ignore[no-untyped-def]  # noqa: ARG001
-        # Not less than 0 and not beyond the end; compiled code would read any memory.
-        number = int(numbers[0]) - first
-        if not 0 <= number < len(table):
-            raise ValueError(_FOREIGN_ROW)
-        row = table[number]
-        weight, target, start = row[0], row[1 : 1 + n_margins], row[1 + n_margins :]
-        proba = np.empty(n_margins)
-        top = 0.0 if reference else trees[0] + start[0]
-        for k in range(n_margins):
-            proba[k] = trees[k] + start[k]
-            top = max(top, proba[k])
-        norm = np.exp(-top) if reference else 0.0
-        for k in range(n_margins):
-            proba[k] = np.exp(proba[k] - top)
-            norm += proba[k]
-        # CatBoost maximises: it wants the derivatives of minus the loss.
-        hessian = np.empty((n_margins, n_margins))
-        for k in range(n_margins):
-            proba[k] /= norm
-            for other in range(k):
-                hessian[other, k] = weight * proba[k] * proba[other]
-            hessian[k, k] = -weight * proba[k] * (1 - proba[k])
-        gradient = proba
-        for k in range(n_margins):
-            gradient[k] = weight * (target[k] - proba[k])
-        return gradient_tuple(gradient), hessian_tuple(hessian)
-
-    compiled: Callable[..., Any] = ders
-    return compiled
-
-
-def _tuple_of(length: int, take: Callable[..., Any]) -> Callable[..., Any]:
-    """Compiled function that turns an array into the tuple of ``take(array, k)``, k < length."""
-    njit = import_engine("numba", extra="catboost").njit
-
-    def prepend(k: int, rest: Callable[..., Any] | None) -> Callable[..., Any]:
-        if rest is None:
-            return njit(lambda array: (take(array, k),))  # type: ignore[no-any-return]
-        return njit(lambda array: (take(array, k), *rest(array)))  # type: ignore[no-any-return]
-
-    make: Callable[..., Any] | None = None
-    for k in reversed(range(length)):
-        make = prepend(k, make)
-    assert make is not None
-    return make
 
 
 class IPCWLogLoss:
@@ -520,7 +458,7 @@ class IPCWLogLoss:
         numbers = target[0] if isinstance(target, tuple) else target
         rows = self._loss._own_rows(numbers, weight)
         margin = np.column_stack(approxes) + self._loss._starts[rows]
-        self._loss._see(rows, margin)
+        self._loss._record_margins(rows, margin)
         weight = self._loss._metric_weight(rows, weight)
         losses = pointwise_log_loss(
             margin, self._loss._targets[rows], weight, reference=self._loss._reference
@@ -537,81 +475,6 @@ class _IPCWLogLossMulti(IPCWLogLoss, catboost.MultiTargetCustomMetric):  # type:
 
 
 _IPCWLogLossMulti.__name__ = "IPCWLogLoss"
-
-
-def _raw_margin(
-    model: Any, matrix: Float32Array, schema: Features, names: list[str] | None = None
-) -> npt.ArrayLike:
-    pool = catboost.Pool(**pool_columns(matrix, schema, names))
-    margin: npt.ArrayLike = model.predict(pool, prediction_type="RawFormulaVal")
-    return margin
-
-
-class _SumOfChunks:
-    """Margin of a censoring model that was trained in chunks."""
-
-    def __init__(self, chunks: list[Any], schema: Features) -> None:
-        self.chunks = chunks
-        self.schema = schema
-
-    def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
-        return start + sum(
-            np.asarray(_raw_margin(chunk, matrix, self.schema)) for chunk in self.chunks
-        )
-
-
-class _CensoringTrainer:
-    """Native Logloss on the censored rows, in chunks that start where the last one ended.
-
-    A chunk takes the margins so far as its baseline, which continues boosting with new weights and
-    evaluates every tree once.
-    """
-
-    def __init__(
-        self, alternation: Alternation, loss: IPCWLoss, params: Mapping[str, Any] | None
-    ) -> None:
-        rows = alternation.censorings
-        self._rows = rows
-        self._schema = loss._features.schema
-        self._params = {
-            "random_seed": loss._engine_seed,
-            **(params or {}),
-            "loss_function": "Logloss",
-            "monotone_constraints": rising_in_time(loss._features),
-            "model_shrink_rate": 0,
-            "allow_writing_files": False,
-            "verbose": False,
-        }
-        self._matrix = rows.matrix(loss._features)
-        self._margin = alternation.start(rows.horizon)
-        probes = alternation.censoring_probes
-        self._probe_matrix = probes.matrix(loss._features)
-        self._probe_margin = alternation.start(probes.times)
-        self._chunks: list[Any] = []
-
-    def advance(self, weight: FloatArray, n_rounds: int) -> None:
-        pool = catboost.Pool(
-            label=self._rows.target,
-            weight=weight,
-            baseline=self._margin[:, None],
-            **pool_columns(self._matrix, self._schema),
-        )
-        chunk = catboost.CatBoost({**self._params, "iterations": n_rounds})
-        chunk.fit(pool)
-        self._margin = self._margin + np.asarray(_raw_margin(chunk, self._matrix, self._schema))
-        self._probe_margin = self._probe_margin + np.asarray(
-            _raw_margin(chunk, self._probe_matrix, self._schema)
-        )
-        self._chunks.append(chunk)
-
-    def stayed_margin(self) -> npt.ArrayLike:
-        return self._margin[self._rows.stayed]
-
-    def probe_margin(self) -> npt.ArrayLike:
-        return self._probe_margin
-
-    def model(self) -> MarginModel:
-        return _SumOfChunks(list(self._chunks), self._schema)
 
 
 class _Refresh:
@@ -654,8 +517,10 @@ class _Refresh:
     def _refresh(self, training: IPCWLoss) -> None:
         loss, alternation = self._loss, self._alternation
         if self._trainer is None:
-            self._trainer = _CensoringTrainer(alternation, loss, self._params)
-        margin = training._take_seen()
+            self._trainer = _CensoringTrainer(
+                alternation, loss._features, loss._engine_seed, self._params
+            )
+        margin = training._take_margins()
         n_rows = loss._events.n_rows
         alternation.refresh(
             self._trainer,

@@ -30,15 +30,13 @@ that it builds itself. The objective and callbacks are pickled to the workers an
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from survival_objectives._fit.boosters import finished_boosters
@@ -53,14 +51,20 @@ from survival_objectives._model.fitted import FittedModel
 from survival_objectives.adapters._dask_cluster import (
     Training,
     WorkerLostError,
-    cancel_on_exit,
     gather,
     one_at_a_time,
-    wait_all,
+)
+from survival_objectives.adapters._dask_collection import (
+    Collection,
+    by_rows,
+    held_out_collection,
+    is_collection,
+    partition_blocks,
+    pieces_of,
+    schema_of,
 )
 from survival_objectives.adapters._dask_worker import (
     Plan,
-    checked_part,
     part_digest,
     resolutions,
     summary,
@@ -71,7 +75,6 @@ from survival_objectives.estimator import SurvivalBoost
 from survival_objectives.validation import (
     Features,
     KeptValues,
-    check_features,
     check_positive_int,
     check_random_state,
     check_survival_target,
@@ -201,10 +204,10 @@ class DaskSurvivalBoost(SurvivalBoost):
         if is_warm_start:
             self._check_warm_start()
         client = _connected(client)
-        people = _Collection.checked(X, y, sample_weight, self._schema if is_warm_start else None)
+        people = Collection.checked(X, y, sample_weight, self._schema if is_warm_start else None)
         held_out = None
         if eval_set is not None:
-            held_out = _held_out(eval_set, people.schema)
+            held_out = held_out_collection(eval_set, people.schema)
         with client.as_current(), one_at_a_time(client):
             self._fit_on(client, people, held_out, is_warm_start, resume)
         return self
@@ -235,8 +238,8 @@ class DaskSurvivalBoost(SurvivalBoost):
     def _fit_on(
         self,
         client: Any,
-        people: _Collection,
-        held_out: _Collection | None,
+        people: Collection,
+        held_out: Collection | None,
         is_warm_start: bool,
         resume: bool,
     ) -> None:
@@ -262,7 +265,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         groups: dict[str, list[int]],
         parts: list[Any],
         schema: Features,
-        held_out: _Collection | None,
+        held_out: Collection | None,
         found: tuple[Checkpoint, TrainingState] | None,
         is_warm_start: bool,
     ) -> FittedModel:
@@ -366,14 +369,14 @@ class DaskSurvivalBoost(SurvivalBoost):
     @contextmanager
     def _held_out_parts(
         client: Any,
-        held_out: _Collection | None,
+        held_out: Collection | None,
         workers: list[str],
         event_ids: npt.NDArray[np.int64],
     ) -> Iterator[list[list[Any]] | None]:
         if held_out is None:
             yield None
             return
-        groups = _blocks(held_out.n_partitions, workers)
+        groups = partition_blocks(held_out.n_partitions, workers)
         with held_out.loaded(client, groups) as parts:
             summaries = gather(client, client.map(summary, parts, pure=False), list(groups))
             labels, n_people = [seen for _, seen in summaries], sum(n for n, _ in summaries)
@@ -393,7 +396,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         is_warm_start: bool,
     ) -> Plan:
         return Plan(
-            parameters={**self._local_parameters(), "random_state": None},
+            parameters=self._plan_parameters(),
             schema=schema,
             event_ids=event_ids,
             seed=checkpoint.seed,
@@ -404,6 +407,13 @@ class DaskSurvivalBoost(SurvivalBoost):
             checkpoint_every=self._checkpoint_every(),
             resume=state,
         )
+
+    def _plan_parameters(self) -> dict[str, Any]:
+        """Parameters of the training; a generator has given its `_seed` and stays here."""
+        parameters = self._local_parameters()
+        if not isinstance(self.random_state, numbers.Integral):
+            parameters["random_state"] = None
+        return parameters
 
     def _checkpoint_every(self) -> int:
         return _CHECKPOINT_EVERY if self.checkpoint_every is None else int(self.checkpoint_every)
@@ -470,7 +480,7 @@ class DaskSurvivalBoost(SurvivalBoost):
     ) -> Any:
         model = self.to_local()
         options = {"conditional_after": conditional_after, "as_frame": as_frame}
-        if not _is_collection(X):
+        if not is_collection(X):
             return getattr(model, method)(X, times, **options)
         times = self.times_ if times is None else check_times(times)
         # What one made-up person gets shows mistakes in the arguments now, and the shape.
@@ -508,9 +518,9 @@ class DaskSurvivalBoost(SurvivalBoost):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the integrated Brier score, as `SurvivalBoost.score`, computed by partition."""
         model = self.to_local()
-        if not _is_collection(X):
+        if not is_collection(X):
             return model.score(X, y, sample_weight)
-        people = _Collection.checked(X, y, sample_weight, self._schema)
+        people = Collection.checked(X, y, sample_weight, self._schema)
         last = dask.delayed(max)([dask.delayed(_latest)(part) for part in people.parts])
         scores = [dask.delayed(_part_score)(model, part, last) for part in people.parts]
         totals = np.sum(dask.compute(*scores), axis=0)
@@ -524,12 +534,12 @@ class DaskSurvivalBoost(SurvivalBoost):
         self, method: str, X: Any, tail: tuple[int, ...] | None, *arguments: Any, **options: Any
     ) -> Any:
         model = self.to_local()
-        if not _is_collection(X):
+        if not is_collection(X):
             return getattr(model, method)(X, *arguments, **options)
         if tail is None:
             tail = getattr(model, method)(self._made_up(), *arguments, **options).shape[1:]
-        _schema_of(X, self._schema)
-        X = _by_rows(X)
+        schema_of(X, self._schema)
+        X = by_rows(X)
         predict = dask.delayed(_part_prediction, pure=False)
         # One copy of the model in the graph, not one per partition.
         shared = dask.delayed(model, pure=False)
@@ -538,180 +548,9 @@ class DaskSurvivalBoost(SurvivalBoost):
             da.from_delayed(
                 predict(shared, method, part, tail, arguments, options), (size, *tail), np.float64
             )
-            for part, size in zip(_pieces(X), sizes, strict=True)
+            for part, size in zip(pieces_of(X), sizes, strict=True)
         ]
         return da.concatenate(blocks, allow_unknown_chunksizes=True)
-
-
-# ------------------------------------------------------------------------------------- collections
-@dataclass(frozen=True)
-class _Collection:
-    """People of a Dask collection: one task per partition that checks them, not run yet."""
-
-    schema: Features
-    parts: list[Any]
-    source: Any
-
-    @property
-    def n_partitions(self) -> int:
-        return len(self.parts)
-
-    @classmethod
-    def checked(cls, X: Any, y: Any, sample_weight: Any, like: Features | None) -> _Collection:
-        if not _is_collection(X):
-            msg = (
-                f"`X` is a {type(X).__name__}; pass a dask DataFrame or Array (e.g. "
-                "`dask.array.from_array`), or use `SurvivalBoost`."
-            )
-            raise TypeError(msg)
-        X = _by_rows(X)
-        features = _pieces(X)
-        if isinstance(y, tuple) and all(isinstance(name, str) for name in y):
-            schema = _schema_of(_without_outcome(X, y), like)
-            outcomes: Sequence[Any] = [y] * len(features)  # The worker takes them apart.
-        else:
-            schema = _schema_of(X, like)
-            outcomes = _outcome_pieces(y, len(features))
-        weights: Sequence[Any] = [None] * len(features)
-        if sample_weight is not None:
-            weights = _aligned(sample_weight, "sample_weight", len(features))
-        check = dask.delayed(checked_part, pure=False)
-        parts = [
-            check(*pieces, schema, f"Partition {number}")
-            for number, pieces in enumerate(zip(features, outcomes, weights, strict=True))
-        ]
-        return cls(schema, parts, X)
-
-    def placed(self, client: Any, workers: list[str]) -> dict[str, list[int]]:
-        """Partitions of each worker: where they are or, unless in memory, in blocks."""
-        futures = distributed.futures_of(self.source)
-        if len(futures) != self.n_partitions:
-            return _blocks(self.n_partitions, workers)
-        distributed.wait(futures)
-        holders = client.who_has(futures)
-        groups: dict[str, list[int]] = {}
-        for number, future in enumerate(futures):
-            holder = sorted(holders.get(future.key, ()))
-            if not holder:
-                return _blocks(self.n_partitions, workers)
-            groups.setdefault(holder[0], []).append(number)
-        return groups
-
-    @contextmanager
-    def loaded(self, client: Any, groups: dict[str, list[int]]) -> Iterator[list[Any]]:
-        """Futures of the checked people, each on its worker until the end of the context."""
-        futures: list[Any] = [None] * self.n_partitions
-        with cancel_on_exit(client, futures):
-            for worker, block in groups.items():
-                computed = client.compute(
-                    [self.parts[number] for number in block],
-                    workers=[worker],
-                    # Strictly: an idle worker may steal what is only preferred elsewhere, rows
-                    # and all.
-                    allow_other_workers=False,
-                )
-                for number, future in zip(block, computed, strict=True):
-                    futures[number] = future
-            wait_all(client, futures, list(groups))
-            yield futures
-
-
-def _is_collection(X: Any) -> bool:
-    return isinstance(X, da.Array | dd.DataFrame)
-
-
-def _without_outcome(X: Any, names: tuple[str, ...]) -> Any:
-    if not isinstance(X, dd.DataFrame) or len(names) != 2:
-        msg = f"`y` is {names!r}; two names of columns are for a dask DataFrame `X`."
-        raise ValueError(msg)
-    missing = [name for name in names if name not in X.columns]
-    if missing:
-        msg = f"`X` has no column {missing[0]!r}; its columns are {list(X.columns)}."
-        raise ValueError(msg)
-    return X.drop(columns=list(names))
-
-
-def _schema_of(X: Any, like: Features | None) -> Features:
-    """Names and categories of the columns, before any person is looked at."""
-    if isinstance(X, da.Array):
-        if X.ndim != 2 or np.isnan(X.shape[1]):
-            msg = f"`X` must have two dimensions, the second of known size; got shape {X.shape}."
-            raise ValueError(msg)
-        made_up: Any = np.zeros((1, X.shape[1]), X.dtype)
-    else:
-        unknown = [name for name in X.columns if _has_unknown_categories(X[name])]
-        if unknown:
-            msg = (
-                f"Column {unknown[0]!r} has categories that Dask does not know before it reads "
-                f"the data. Use `X.categorize(columns={unknown!r})`."
-            )
-            raise ValueError(msg)
-        made_up = X._meta_nonempty
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # The made-up person may be of any category.
-        return check_features(made_up, like=like).schema
-
-
-def _has_unknown_categories(column: Any) -> bool:
-    return isinstance(column.dtype, pd.CategoricalDtype) and not column.cat.known
-
-
-def _by_rows(X: Any) -> Any:
-    """The collection in partitions of whole rows."""
-    is_split = isinstance(X, da.Array) and X.ndim == 2 and X.numblocks[1] > 1
-    return X.rechunk({1: -1}) if is_split else X
-
-
-def _pieces(X: Any) -> list[Any]:
-    # Not optimised: Dask would merge small partitions of one collection and not of another.
-    return list(np.ravel(_by_rows(X).to_delayed(optimize_graph=False)))
-
-
-def _outcome_pieces(y: Any, n_partitions: int) -> list[Any]:
-    if isinstance(y, tuple | list):
-        if len(y) != 2:
-            msg = f"A tuple `y` must be (event, duration); got {len(y)} elements."
-            raise ValueError(msg)
-        columns = [_aligned(column, "y", n_partitions) for column in y]
-        return list(zip(*columns, strict=True))
-    if isinstance(y, dict):
-        names = list(y)
-        columns = [_aligned(y[name], f"y[{name!r}]", n_partitions) for name in names]
-        return [dict(zip(names, pieces, strict=True)) for pieces in zip(*columns, strict=True)]
-    return _aligned(y, "y", n_partitions)
-
-
-def _aligned(column: Any, name: str, n_partitions: int) -> list[Any]:
-    if not isinstance(column, da.Array | dd.DataFrame | dd.Series):
-        msg = f"`{name}` must be a Dask collection like `X`; got {type(column).__name__}."
-        raise TypeError(msg)
-    pieces = _pieces(column)
-    if len(pieces) != n_partitions:
-        msg = (
-            f"`{name}` has {len(pieces)} partitions, but `X` has {n_partitions}. Take both from "
-            "the same collection, or rechunk one like the other."
-        )
-        raise ValueError(msg)
-    return pieces
-
-
-def _held_out(eval_set: Any, schema: Features) -> _Collection:
-    if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
-        msg = f"`eval_set` must be a pair (X, y); got {type(eval_set).__name__}."
-        raise ValueError(msg)
-    try:
-        X, y = eval_set
-        return _Collection.checked(X, y, None, schema)
-    except (TypeError, ValueError) as error:
-        msg = f"`eval_set`: {error}"
-        raise type(error)(msg) from None
-
-
-def _blocks(n_partitions: int, workers: Sequence[str]) -> dict[str, list[int]]:
-    blocks = np.array_split(np.arange(n_partitions), len(workers))
-    return {
-        worker: block.tolist() for worker, block in zip(workers, blocks, strict=True) if len(block)
-    }
 
 
 def _regrouped(checkpoint: Checkpoint, n_partitions: int, client: Any) -> dict[str, list[int]]:
@@ -778,7 +617,7 @@ def _frame_prediction(
 def _frame_by_part(
     model: SurvivalBoost, method: str, X: Any, meta: Any, arguments: Any, options: Any
 ) -> Any:
-    _schema_of(X, model._schema)
+    schema_of(X, model._schema)
     if isinstance(X, dd.DataFrame):
         meta = meta.set_axis(X._meta.index)
         return X.map_partitions(
@@ -786,7 +625,7 @@ def _frame_by_part(
         )
     predict = dask.delayed(_frame_prediction, pure=False)
     shared = dask.delayed(model, pure=False)
-    parts = [predict(part, shared, method, meta, arguments, options) for part in _pieces(X)]
+    parts = [predict(part, shared, method, meta, arguments, options) for part in pieces_of(X)]
     return dd.from_delayed(parts, meta=meta, verify_meta=False)
 
 

@@ -29,36 +29,29 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.cohort import (
     Cohort,
-    Outcomes,
-    batch_slices,
     checked_eval_set,
-    joined_outcomes,
 )
+from survival_objectives._fit.disk import DiskBatches, read_batches
 from survival_objectives._fit.engine import Engine, StackedBatches
 from survival_objectives._fit.population import LocalReduction, grid_population
 from survival_objectives._fit.training import Training
 from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters._interrupts import HeldInterrupts, interrupts_held
-from survival_objectives.adapters._people_digest import cohort_digest
 from survival_objectives.validation import (
-    Features,
-    KeptValues,
     check_positive_int,
     check_random_state,
-    check_survival_target,
     warn_about_outcomes,
 )
 
@@ -191,7 +184,7 @@ def fit_external(
     _check_external(model, batches, eval_set)
     if people_per_turn is not None:
         check_positive_int(people_per_turn, "people_per_turn")
-    source, outcomes = _read_outcomes(batches)
+    source, outcomes = read_batches(batches)
     warn_about_outcomes(outcomes.target)
     outcomes = outcomes.with_relative_weights(LocalReduction())
     n_samples = outcomes.n_samples
@@ -250,158 +243,6 @@ def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
             'all people in memory. Leave `censoring="auto"` here, and `completion` out.'
         )
         raise ValueError(msg)
-
-
-# ----------------------------------------------------------------------------------------- batches
-@dataclass(frozen=True)
-class _Source:
-    """Features of the people, batch by batch; how many each batch has, and their digests."""
-
-    batches: Iterable[Any]
-    schema: Features
-    sizes: list[int]
-    digests: list[str]
-
-    def __iter__(self) -> Iterator[Features]:
-        found = 0
-        for people in _people(self.batches, self.schema):
-            digest = cohort_digest(people)
-            if found == len(self.sizes) or digest != self.digests[found]:
-                raise ValueError(self._other_people(found, digest))
-            found += 1
-            yield people.features
-        if found < len(self.sizes):
-            msg = f"`batches` gave {found} batches when it was read again, not {len(self.sizes)}."
-            raise ValueError(msg)
-
-    def _other_people(self, number: int, digest: str) -> str:
-        known = ""
-        if digest in self.digests:
-            known = f" It was batch {self.digests.index(digest)} before."
-        return (
-            f"`batches` gave other people when it was read again, or the same in another order "
-            f"(batch {number}).{known} Features would be paired with the outcomes of others: pass "
-            "an object that gives the same batches in the same order whenever it is iterated over."
-        )
-
-
-@dataclass(frozen=True)
-class DiskBatches:
-    """People whose outcomes are in memory, and whose features are read batch by batch."""
-
-    source: _Source
-    people: Outcomes
-
-    @property
-    def n_samples(self) -> int:
-        """Number of people."""
-        return self.people.n_samples
-
-    @property
-    def schema(self) -> Features:
-        """Columns, with the levels of all batches."""
-        return self.source.schema
-
-    @property
-    def resident(self) -> Features:
-        """Nobody's features are in memory all the time."""
-        return self.source.schema
-
-    @property
-    def given(self) -> None:
-        """People from files are not kept as they came."""
-        return None
-
-    @cached_property
-    def slices(self) -> list[slice]:
-        """Rows of each batch."""
-        return batch_slices(self.source.sizes)
-
-    def outcomes(self) -> Outcomes:
-        """Outcomes and weights of all people."""
-        return self.people
-
-    def __iter__(self) -> Iterator[tuple[slice, Features]]:
-        """Rows and features, batch by batch."""
-        return zip(self.slices, self.source, strict=True)
-
-    def with_outcomes(self, outcomes: Outcomes) -> DiskBatches:
-        """The same people with other durations or weights."""
-        return DiskBatches(self.source, outcomes)
-
-    def sample(self, n_people: int, generator: np.random.Generator) -> Iterator[Cohort]:
-        """About ``n_people`` people at random, or all if there are fewer, batch by batch."""
-        share = min(1.0, n_people / self.n_samples)
-        for place, features in self:
-            chosen = np.flatnonzero(generator.random(features.n_samples) < share)
-            if len(chosen):
-                outcomes = self.people.take(place).take(chosen)
-                some = replace(features, values=features.values[chosen])
-                yield Cohort(some, outcomes.target, outcomes.weight)
-
-
-def _people(batches: Iterable[Any], like: Features | None) -> Iterator[Cohort]:
-    """Checked people of every batch who count."""
-    for number, batch in enumerate(batches):
-        try:
-            X, y, *rest = batch
-            people = Cohort.checked_part(
-                X,
-                y,
-                rest[0] if rest else None,
-                like=like,
-                resolution="count" if like is None else "ignore",
-            )
-        except (TypeError, ValueError) as error:
-            msg = f"Batch {number}: {error}"
-            raise type(error)(msg) from None
-        if people is not None:
-            yield people
-
-
-def _read_outcomes(batches: Iterable[Any]) -> tuple[_Source, Outcomes]:
-    """One pass over everything: checks, outcomes, weights, and the levels of categories."""
-    schema: Features | None = None
-    parts: list[Outcomes] = []
-    digests: list[str] = []
-    kept_values = KeptValues()
-    for people in _people(batches, None):
-        assert people.duration_resolution is not None
-        features = people.features
-        kept_values.add(features.resolutions, people.duration_resolution)
-        schema = features.schema if schema is None else _with_levels(schema, features, len(parts))
-        if parts and (people.weight is None) != (parts[0].weight is None):
-            msg = f"Batch {len(parts)}: either all batches have weights or none has."
-            raise ValueError(msg)
-        parts.append(people.outcomes)
-        digests.append(cohort_digest(people))
-    if schema is None:
-        msg = "`batches` has no people."
-        raise ValueError(msg)
-    kept_values.check(schema)
-    labels = np.concatenate([part.target.event_ids[part.target.event] for part in parts])
-    durations = np.concatenate([part.target.duration for part in parts])
-    event_ids = check_survival_target((labels, durations)).event_ids
-    sizes = [part.n_samples for part in parts]
-    return _Source(batches, schema, sizes, digests), joined_outcomes(parts, event_ids)
-
-
-def _with_levels(schema: Features, features: Features, number: int) -> Features:
-    """The schema with the levels of one more batch, whose columns must be the same."""
-    if features.names != schema.names or set(features.categories) != set(schema.categories):
-        msg = (
-            f"Batch {number}: columns or their kinds differ from those of the first batch, "
-            f"{list(schema.names or range(schema.n_features))}."
-        )
-        raise ValueError(msg)
-    if features.n_features != schema.n_features:
-        msg = f"Batch {number}: `X` has {features.n_features} columns, not {schema.n_features}."
-        raise ValueError(msg)
-    categories = {}
-    for column, levels in schema.categories.items():
-        new = features.categories[column]
-        categories[column] = levels.append(pd.Index(new[~new.isin(levels)]))
-    return replace(schema, categories=categories)
 
 
 # ---------------------------------------------------------------------------------------- training

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._fit.alternation import Alternation, TrainingThread
-from survival_objectives._fit.row_schemes import RowTargets
+from survival_objectives._plugin.alternation import Alternation, TrainingThread
+from survival_objectives._plugin.schemes import RowTargets
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
 from survival_objectives.objective import TrainingProblem

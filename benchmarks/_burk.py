@@ -81,8 +81,10 @@ def fold_of(
     frame = pd.read_csv(burk_folder(folder) / f"{table}.csv")
     marks = [name for name in frame if name.startswith("test_")]
     features = pd.get_dummies(frame.drop(columns=["time", "status", *marks]), drop_first=True)
+    values = features.to_numpy(np.float64)
     return (
-        features.to_numpy(np.float64),
+        # A column of dates loses digits in float32, which boosters compute in.
+        values - np.nanmin(values, axis=0),
         frame["status"].to_numpy(np.int64),
         frame["time"].to_numpy(np.float64),
         frame[f"test_{fold}"].to_numpy() == 1,

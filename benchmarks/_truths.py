@@ -82,13 +82,14 @@ class Truth:
         X = _features(generator, n_samples, self.n_features)
         cause, time = _outcomes(self.on_grid(X), generator)
         event, duration = _observed(
-            cause, time, self._unscaled_censoring(X, generator) * self.censoring_scale
+            cause, time, self.unscaled_censoring(X, generator) * self.censoring_scale
         )
         if self.time_unit:
             duration = np.ceil(duration / self.time_unit - 1e-9) * self.time_unit
         return Sample(X, event, duration)
 
-    def _unscaled_censoring(self, X: FloatArray, generator: np.random.Generator) -> FloatArray:
+    def unscaled_censoring(self, X: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """Censoring times of people before they are multiplied by the scale."""
         time = generator.weibull(1.3, len(X))
         if self.censoring_effect is not None:
             time *= np.exp(self.censoring_effect(X))
@@ -125,7 +126,7 @@ def draw_truth(
     truth = Truth(n_features, n_causes, on_grid, effect, np.inf, unit)
     X = _features(pilot, 4000, n_features)
     cause, time = _outcomes(on_grid(X), pilot)
-    leaving = truth._unscaled_censoring(X, pilot)
+    leaving = truth.unscaled_censoring(X, pilot)
 
     def share(scale: float) -> float:
         return float(np.mean(_observed(cause, time, leaving * scale)[0] == 0))

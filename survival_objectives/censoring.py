@@ -152,7 +152,7 @@ class BoostedCensoring:
     def survival(self, times: npt.ArrayLike, X: Any = None, *, left: bool = False) -> FloatArray:
         """P(C > t | x), or P(C >= t | x) with ``left``; see `CensoringModel`."""
         if X is None:
-            msg = "This censoring model depends on the features: pass `X`, one row a person."
+            msg = "This censoring model depends on the features: pass `X`, one row per person."
             raise ValueError(msg)
         values = check_features(X, like=self.schema).values
         times = np.asarray(times, dtype=np.float64)

@@ -66,7 +66,7 @@ FloatArray = npt.NDArray[np.float64]
 
 _N_TIMES = 101
 # Stack level of the caller of `fit`, for warnings.
-_CALLER = 4
+_CALLER = 3
 
 
 class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[misc]

@@ -26,7 +26,11 @@ Margins f determine hazards, and hazards determine the incidences at knots:
 Terms added to the margins match the expected events E_km = sum w q_km of the risk set to the
 observed ones, in a few iterations:
 
-    d_km <- d_km + log((D_km + 1) / (E_km + 1)).                                               (74)
+    d_km <- d_km + c_km + log((D_k + 1/2) / (sum_m E_km exp(c_km) + 1/2)),
+    c_km = log((D_km + 1) / (E_km + 1)).                                                       (74)
+
+The first term matches the events of each interval, the second the total D_k of each cause: with
+many causes or few people most intervals have no event of a cause, but each keeps a small hazard.
 
 Each person contributes to the likelihood of the observed outcomes
 
@@ -266,7 +270,8 @@ def time_corrections(
             [np.bincount(rows.interval, rows.weight * q, minlength=n_intervals) for q in hazard]
         )
         step = np.log((events + 1) / (expected + 1))
-        correction += np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
+        total = np.log((events.sum(axis=1) + 0.5) / ((expected * np.exp(step)).sum(axis=1) + 0.5))
+        correction += np.clip(step + total[:, None], -_LARGEST_STEP, _LARGEST_STEP)
     return correction
 
 

@@ -1,11 +1,10 @@
 r"""One training problem, free of any engine: the face of the plugin.
 
 `TrainingProblem` is what the adapters build on. It holds the stacked rows of the event model, their
-targets and weights (`survival_objectives._fit.row_schemes`), and the margins from which boosting
-starts; `survival_objectives._fit.alternation.Alternation` refreshes the weights during a training.
-What an adapter adds is what only its engine can do: to hold the rows, to ask for derivatives, to
-train a binary booster for a few rounds (`CensoringTrainer`), and to evaluate a trained model on
-rows (`TrainingProblem._raw_margin`).
+targets and weights (`survival_objectives._plugin.schemes`), and the margins from which boosting
+starts; `survival_objectives._plugin.alternation` refreshes the weights during a training. An
+adapter adds what only its engine can do: hold the rows, ask for derivatives, train a binary booster
+for a few rounds (`CensoringTrainer`), and evaluate a trained model on rows.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import GroupKFold
 
-from survival_objectives._fit.alternation import (
+from survival_objectives._plugin.alternation import (
     Alternation,
     AlternationSettings,
     RefreshRecord,
@@ -27,17 +26,17 @@ from survival_objectives._fit.alternation import (
     WeightSlot,
     log_floor,
 )
-from survival_objectives._fit.buffers import DerivativeBuffers
-from survival_objectives._fit.parameters import PARAMETERS
-from survival_objectives._fit.plugin_curves import CurveCalibration
-from survival_objectives._fit.problem_rows import (
+from survival_objectives._plugin.buffers import DerivativeBuffers
+from survival_objectives._plugin.curves import CurveCalibration
+from survival_objectives._plugin.parameters import PARAMETERS
+from survival_objectives._plugin.problem_rows import (
     CensoringSettings,
     HeldOutRows,
     HorizonSettings,
     ProblemRows,
 )
-from survival_objectives._fit.reader import CurveReader, MarginalTail, check_falling, start_curve
-from survival_objectives._fit.row_schemes import DoublyRobustRows
+from survival_objectives._plugin.reader import CurveReader, MarginalTail, check_falling, start_curve
+from survival_objectives._plugin.schemes import DoublyRobustRows
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.losses import Target, gradient_hessian, log_loss
 from survival_objectives.predictor import IncidencePredictor

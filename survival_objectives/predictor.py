@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from survival_objectives._fit.reader import CalibratedCurves
 from survival_objectives._model.curves import KnotCurves
+from survival_objectives._plugin.reader import CalibratedCurves
 from survival_objectives._version import __version__
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features

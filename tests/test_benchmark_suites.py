@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 pytest.importorskip("psutil")
 pytest.importorskip("matplotlib")
 
-from benchmarks import _environments, _pages, _records, _report, _tables
+from benchmarks import _environments, _pages, _problems, _records, _report, _tables
 from benchmarks.__main__ import main
 from benchmarks._comparison import METRICS, compare, standard_error
 from benchmarks._contenders import CONTENDERS, contender
@@ -626,3 +626,39 @@ def test_polar_features_hold_the_same_knowledge() -> None:
     np.testing.assert_allclose(distance * np.cos(angle), plain_one.X[:, 0::2], atol=1e-12)
     np.testing.assert_allclose(distance * np.sin(angle), plain_one.X[:, 1::2], atol=1e-12)
     np.testing.assert_array_equal(turned.duration, plain_one.duration)
+
+
+def test_calibration_is_read_at_fine_times() -> None:
+    """Curves that drop at once are calibrated, which 32 nodes would not show."""
+    problem = make_problem("survival", {"table": "simulated"}, 0, None, Environments())
+    events = problem.duration[problem.event > 0]
+    inside = np.quantile(events, np.linspace(0, 1, 201), method="inverted_cdf")
+    assert np.isin(inside[inside > 0], problem.times).all()
+
+
+def test_metrics_of_an_older_scoring_are_left_out(tmp_path: Path) -> None:
+    job = next(job for job in jobs_of("survival") if job.contender == "marginal")
+    metrics = {"ibs": 0.2, "d_calibration_p": 0.5}
+    for scoring, expected in ((1, None), (2, 0.5)):
+        record = {
+            **runner(tmp_path, in_process=True).record(small_job()),
+            "key": job.key,
+            "contender": job.contender,
+            "settings": {**job.settings, "scoring": scoring},
+            "metrics": metrics,
+        }
+        Store("survival", tmp_path).append(record)
+        found = _tables.latest("survival", tmp_path).iloc[0]
+        assert found["ibs"] == 0.2
+        assert found["d_calibration_p"] == expected
+
+
+def test_ties_are_spread_over_their_day_and_other_times_stay() -> None:
+    y = pd.DataFrame({"event": [1, 1, 0, 2], "duration": [4.0, 4.0, 4.0, 7.0]})
+    spread = _problems._untied(y)["duration"]
+    assert spread[2] == 4
+    assert ((spread[[0, 1]] > 3) & (spread[[0, 1]] <= 4)).all()
+    assert 6 < spread[3] <= 7
+    assert spread.nunique() == 4
+    continuous = y.assign(duration=[4.5, 4.5, 4.0, 7.0])
+    assert _problems._untied(continuous) is continuous

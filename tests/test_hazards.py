@@ -109,7 +109,9 @@ def test_curves_likelihood_and_corrections_are_the_formulas() -> None:
             E[:, m] += w * odds / (1 + odds.sum())
             if y:
                 D[y - 1, m] += w
-        d += np.log((D + 1) / (E + 1))
+        c = np.log((D + 1) / (E + 1))
+        total = (E * np.exp(c)).sum(axis=1)
+        d += c + np.log((D.sum(axis=1) + 0.5) / (total + 0.5))[:, None]
     assert_allclose(found, d, atol=1e-10)
 
 

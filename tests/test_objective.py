@@ -14,9 +14,9 @@ from scipy.special import expit, logit
 from simulation import KnownCensoring, simulate
 from strategies import survival_targets
 
-from survival_objectives._fit import reader
-from survival_objectives._fit.alternation import RefreshSchedule
-from survival_objectives._fit.row_schemes import RowTargets
+from survival_objectives._plugin import reader
+from survival_objectives._plugin.alternation import RefreshSchedule
+from survival_objectives._plugin.schemes import RowTargets
 from survival_objectives.censoring import BoostedCensoring, KaplanMeierCensoring
 from survival_objectives.losses import gradient_hessian, pointwise_log_loss
 from survival_objectives.marginal import aalen_johansen

@@ -1,5 +1,6 @@
 """What is installed: layers that import one way, no engine in the core, a complete wheel."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -273,6 +274,13 @@ def test_wheel_works_away_from_the_repository(wheel, tmp_path):
     version, *files = result.stdout.split()
     assert version == __version__
     assert all(Path(file).is_relative_to(tmp_path) for file in files)
+
+
+def test_files_that_the_check_of_lowest_versions_runs_exist():
+    script = (ROOT / ".ci" / "lowest").read_text("utf-8").partition("set -- ")[2]
+    tests = re.findall(r"tests/[\w./]+", script)
+    assert len(tests) > 10
+    assert [name for name in tests if not (ROOT / name).exists()] == []
 
 
 def test_adapters_are_one_place_under_two_names():

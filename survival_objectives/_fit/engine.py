@@ -238,6 +238,8 @@ class Engine:
         Write the engine's own model to a path, and read it.
     rounds_per_call : int
         Fewest rounds per call of `Booster.boost` where there are many rows and calls cost much.
+    most_rows : float
+        Most rows of hazards that are drawn from a large population, where rows cost much.
     coarse_bins : mapping
         Settings for about 64 bins per column, which is enough for rows of hazards.
     """
@@ -251,6 +253,7 @@ class Engine:
     save: Callable[[Any, str], None]
     load: Callable[[str], Any]
     rounds_per_call: int = 1
+    most_rows: float = np.inf
     coarse_bins: Mapping[str, Any] = field(default_factory=dict)
 
     def new_booster(self, settings: TreeSettings, model: Any = None) -> Booster:

@@ -10,8 +10,9 @@ the number of rows is limited to
 
     n_rows = 450 000 (n / 50 000)^(1/2),                                                       (80)
 
-first with fewer rows per person, down to two besides the last, then with a random subset of the
-people. A single part of the people is then held out instead of folds.
+or to `Engine.most_rows` if that is less, first with fewer rows per person, down to two besides the
+last, then with a random subset of the people. A single part of the people is then held out instead
+of folds.
 """
 
 from __future__ import annotations
@@ -191,7 +192,9 @@ class RowBudget:
     people_share: float
 
     @classmethod
-    def of(cls, n_people: float, rows_per_person: int | str | None) -> RowBudget:
+    def of(
+        cls, n_people: float, rows_per_person: int | str | None, most_rows: float = np.inf
+    ) -> RowBudget:
         """The budget for a number of people.
 
         Parameters
@@ -200,6 +203,8 @@ class RowBudget:
             Number of people in all processes.
         rows_per_person : int, "all" or None
             Requested number of rows; None follows equation (80).
+        most_rows : float, optional
+            Most rows in all, where they follow equation (80).
 
         Examples
         --------
@@ -216,7 +221,8 @@ class RowBudget:
             return cls(int(rows_per_person), 1.0)
         if n_people <= CROSS_FITTED_PEOPLE:
             return cls(_ROWS_PER_PERSON, 1.0)
-        per_person = (_ROWS_PER_PERSON + 1) * np.sqrt(CROSS_FITTED_PEOPLE / n_people)
+        n_rows = (_ROWS_PER_PERSON + 1) * np.sqrt(CROSS_FITTED_PEOPLE * n_people)
+        per_person = min(n_rows, most_rows) / n_people
         n_rows = max(_LEAST_ROWS_PER_PERSON, int(np.floor(per_person + 1e-9)) - 1)
         return cls(n_rows, min(1.0, float(round(per_person / (n_rows + 1), 6))))
 

@@ -67,6 +67,8 @@ class HazardSettings:
     rounds_per_call : int, default=1
         Minimum number of rounds between two held-out evaluations above 50 000 people, for engines
         with a high cost per call.
+    most_rows : float, optional
+        Most rows above 50 000 people, unless ``rows_per_person`` is given.
     """
 
     n_rounds: int | None
@@ -75,6 +77,7 @@ class HazardSettings:
     linear: bool
     patience: int | None = None
     rounds_per_call: int = 1
+    most_rows: float = np.inf
 
 
 class HazardProblem:
@@ -149,7 +152,7 @@ class HazardProblem:
         self.rounds_per_evaluation = max(
             _ROUNDS_PER_EVALUATION, settings.rounds_per_call if is_large else 1
         )
-        budget = RowBudget.of(n_people, settings.rows_per_person)
+        budget = RowBudget.of(n_people, settings.rows_per_person, settings.most_rows)
         chosen = budget.chosen(people.n_samples, stream)
         if chosen is not None:
             people = people.take(chosen)

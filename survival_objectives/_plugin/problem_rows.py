@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._fit.folds import FoldWeights
-from survival_objectives._fit.plugin_curves import some_outcomes
-from survival_objectives._fit.row_schemes import (
+from survival_objectives._plugin.curves import some_outcomes
+from survival_objectives._plugin.folds import FoldWeights
+from survival_objectives._plugin.schemes import (
     CensoringWeights,
     CompletedRows,
     DoublyRobustRows,

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from survival_objectives._fit.row_schemes import CompletedRows, Probes, RowScheme, RowTargets
+from survival_objectives._plugin.schemes import CompletedRows, Probes, RowScheme, RowTargets
 from survival_objectives.censoring import (
     BoostedCensoring,
     KaplanMeierCensoring,

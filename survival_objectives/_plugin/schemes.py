@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._fit.cohort import GivenPeople
+from survival_objectives._fit.weights import given_survival
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring, time_feature
 from survival_objectives.completion import (
     Incidence,
@@ -32,7 +34,7 @@ from survival_objectives.stacking import (
     stacked_matrix,
 )
 from survival_objectives.time_axis import TimeAxis
-from survival_objectives.validation import Features, SurvivalTarget, take_rows
+from survival_objectives.validation import Features, SurvivalTarget
 
 __all__ = [
     "CensoringWeights",
@@ -151,36 +153,13 @@ class CensoringWeights:
         self, rows: TrainingRows, X: Any, given: SurvivalTarget, marginal: KaplanMeierCensoring
     ) -> tuple[FloatArray, FloatArray]:
         """G at the horizons of the rows that stayed, and G(t-) at the leavers' event times."""
-        horizon = rows.horizon[rows.stayed].astype(np.float64)
+        if self.is_given:
+            people = GivenPeople(X, given.duration)
+            return given_survival(self.model, people, rows, self.axis)
         in_units = bool(self.axis.unit)
-        if not self.is_given:
-            happened = time_feature(self.axis.answering(given.duration[rows.leaver]))
-            return marginal.survival(horizon), marginal.survival(happened, left=not in_units)
-
-        # A model of the user's sees people and event times as the user gave them. A horizon within
-        # a unit asks who is uncensored as the unit begins.
-        def survival(people: IntArray, times: FloatArray, left: bool) -> FloatArray:
-            known = self.model.survival(times, take_rows(X, people), left=left)
-            return _check_survival(known, len(people))
-
-        # A beginning that is rounded up must not be taken for a time after it.
-        asked = self.axis.number(horizon) * self.axis.unit * (1 - 1e-6) if in_units else horizon
-        return (
-            survival(rows.person[rows.stayed], asked, left=in_units),
-            survival(rows.leaver, given.duration[rows.leaver], left=True),
-        )
-
-
-def _check_survival(survival: npt.ArrayLike, n_rows: int) -> FloatArray:
-    array = np.asarray(survival, dtype=np.float64)
-    if array.shape != (n_rows,):
-        msg = f"The censoring model returned shape {array.shape} for {n_rows} times."
-        raise ValueError(msg)
-    bad = np.flatnonzero(~((array >= 0) & (array <= 1)))
-    if len(bad):
-        msg = f"The censoring model returned {array[bad[0]]}, which is not a probability."
-        raise ValueError(msg)
-    return array
+        happened = time_feature(self.axis.answering(given.duration[rows.leaver]))
+        at_horizon = marginal.survival(rows.horizon[rows.stayed].astype(np.float64))
+        return at_horizon, marginal.survival(happened, left=not in_units)
 
 
 class WeightedRows:

@@ -1,0 +1,202 @@
+"""People of a Dask collection: checked partition by partition, and placed on workers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from survival_objectives.adapters._dask_cluster import cancel_on_exit, wait_all
+from survival_objectives.adapters._dask_worker import checked_part
+from survival_objectives.adapters._engine import import_engine
+from survival_objectives.validation import Features, check_features
+
+dask = import_engine("dask")
+distributed = import_engine("distributed", extra="dask")
+da = import_engine("dask.array", extra="dask")
+dd = import_engine("dask.dataframe", extra="dask")
+
+__all__ = [
+    "Collection",
+    "by_rows",
+    "held_out_collection",
+    "is_collection",
+    "partition_blocks",
+    "pieces_of",
+    "schema_of",
+]
+
+
+@dataclass(frozen=True)
+class Collection:
+    """People of a Dask collection: one task per partition that checks them, not run yet."""
+
+    schema: Features
+    parts: list[Any]
+    source: Any
+
+    @property
+    def n_partitions(self) -> int:
+        return len(self.parts)
+
+    @classmethod
+    def checked(cls, X: Any, y: Any, sample_weight: Any, like: Features | None) -> Collection:
+        if not is_collection(X):
+            msg = (
+                f"`X` is a {type(X).__name__}; pass a dask DataFrame or Array (e.g. "
+                "`dask.array.from_array`), or use `SurvivalBoost`."
+            )
+            raise TypeError(msg)
+        X = by_rows(X)
+        features = pieces_of(X)
+        if isinstance(y, tuple) and all(isinstance(name, str) for name in y):
+            schema = schema_of(_without_outcome(X, y), like)
+            outcomes: Sequence[Any] = [y] * len(features)  # The worker takes them apart.
+        else:
+            schema = schema_of(X, like)
+            outcomes = _outcome_pieces(y, len(features))
+        weights: Sequence[Any] = [None] * len(features)
+        if sample_weight is not None:
+            weights = _aligned(sample_weight, "sample_weight", len(features))
+        check = dask.delayed(checked_part, pure=False)
+        parts = [
+            check(*pieces, schema, f"Partition {number}")
+            for number, pieces in enumerate(zip(features, outcomes, weights, strict=True))
+        ]
+        return cls(schema, parts, X)
+
+    def placed(self, client: Any, workers: list[str]) -> dict[str, list[int]]:
+        """Partitions of each worker: where they are or, unless in memory, in blocks."""
+        futures = distributed.futures_of(self.source)
+        if len(futures) != self.n_partitions:
+            return partition_blocks(self.n_partitions, workers)
+        distributed.wait(futures)
+        holders = client.who_has(futures)
+        groups: dict[str, list[int]] = {}
+        for number, future in enumerate(futures):
+            holder = sorted(holders.get(future.key, ()))
+            if not holder:
+                return partition_blocks(self.n_partitions, workers)
+            groups.setdefault(holder[0], []).append(number)
+        return groups
+
+    @contextmanager
+    def loaded(self, client: Any, groups: dict[str, list[int]]) -> Iterator[list[Any]]:
+        """Futures of the checked people, each on its worker until the end of the context."""
+        futures: list[Any] = [None] * self.n_partitions
+        with cancel_on_exit(client, futures):
+            for worker, block in groups.items():
+                computed = client.compute(
+                    [self.parts[number] for number in block],
+                    workers=[worker],
+                    # Strictly: an idle worker may steal what is only preferred elsewhere, rows
+                    # and all.
+                    allow_other_workers=False,
+                )
+                for number, future in zip(block, computed, strict=True):
+                    futures[number] = future
+            wait_all(client, futures, list(groups))
+            yield futures
+
+
+def is_collection(X: Any) -> bool:
+    return isinstance(X, da.Array | dd.DataFrame)
+
+
+def _without_outcome(X: Any, names: tuple[str, ...]) -> Any:
+    if not isinstance(X, dd.DataFrame) or len(names) != 2:
+        msg = f"`y` is {names!r}; two names of columns are for a dask DataFrame `X`."
+        raise ValueError(msg)
+    missing = [name for name in names if name not in X.columns]
+    if missing:
+        msg = f"`X` has no column {missing[0]!r}; its columns are {list(X.columns)}."
+        raise ValueError(msg)
+    return X.drop(columns=list(names))
+
+
+def schema_of(X: Any, like: Features | None) -> Features:
+    """Names and categories of the columns, before any person is looked at."""
+    if isinstance(X, da.Array):
+        if X.ndim != 2 or np.isnan(X.shape[1]):
+            msg = f"`X` must have two dimensions, the second of known size; got shape {X.shape}."
+            raise ValueError(msg)
+        made_up: Any = np.zeros((1, X.shape[1]), X.dtype)
+    else:
+        unknown = [name for name in X.columns if _has_unknown_categories(X[name])]
+        if unknown:
+            msg = (
+                f"Column {unknown[0]!r} has categories that Dask does not know before it reads "
+                f"the data. Use `X.categorize(columns={unknown!r})`."
+            )
+            raise ValueError(msg)
+        made_up = X._meta_nonempty  # noqa: SLF001  Dask has no public one.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # The made-up person may be of any category.
+        return check_features(made_up, like=like).schema
+
+
+def _has_unknown_categories(column: Any) -> bool:
+    return isinstance(column.dtype, pd.CategoricalDtype) and not column.cat.known
+
+
+def by_rows(X: Any) -> Any:
+    """The collection in partitions of whole rows."""
+    is_split = isinstance(X, da.Array) and X.ndim == 2 and X.numblocks[1] > 1
+    return X.rechunk({1: -1}) if is_split else X
+
+
+def pieces_of(X: Any) -> list[Any]:
+    # Not optimised: Dask would merge small partitions of one collection and not of another.
+    return list(np.ravel(by_rows(X).to_delayed(optimize_graph=False)))
+
+
+def _outcome_pieces(y: Any, n_partitions: int) -> list[Any]:
+    if isinstance(y, tuple | list):
+        if len(y) != 2:
+            msg = f"A tuple `y` must be (event, duration); got {len(y)} elements."
+            raise ValueError(msg)
+        columns = [_aligned(column, "y", n_partitions) for column in y]
+        return list(zip(*columns, strict=True))
+    if isinstance(y, dict):
+        names = list(y)
+        columns = [_aligned(y[name], f"y[{name!r}]", n_partitions) for name in names]
+        return [dict(zip(names, pieces, strict=True)) for pieces in zip(*columns, strict=True)]
+    return _aligned(y, "y", n_partitions)
+
+
+def _aligned(column: Any, name: str, n_partitions: int) -> list[Any]:
+    if not isinstance(column, da.Array | dd.DataFrame | dd.Series):
+        msg = f"`{name}` must be a Dask collection like `X`; got {type(column).__name__}."
+        raise TypeError(msg)
+    pieces = pieces_of(column)
+    if len(pieces) != n_partitions:
+        msg = (
+            f"`{name}` has {len(pieces)} partitions, but `X` has {n_partitions}. Take both from "
+            "the same collection, or rechunk one like the other."
+        )
+        raise ValueError(msg)
+    return pieces
+
+
+def held_out_collection(eval_set: Any, schema: Features) -> Collection:
+    if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
+        msg = f"`eval_set` must be a pair (X, y); got {type(eval_set).__name__}."
+        raise ValueError(msg)
+    try:
+        X, y = eval_set
+        return Collection.checked(X, y, None, schema)
+    except (TypeError, ValueError) as error:
+        msg = f"`eval_set`: {error}"
+        raise type(error)(msg) from None
+
+
+def partition_blocks(n_partitions: int, workers: Sequence[str]) -> dict[str, list[int]]:
+    blocks = np.array_split(np.arange(n_partitions), len(workers))
+    return {
+        worker: block.tolist() for worker, block in zip(workers, blocks, strict=True) if len(block)
+    }
