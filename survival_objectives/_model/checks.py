@@ -154,8 +154,9 @@ def warn_if_constant(gains: FloatArray, values: Float32Array, stacklevel: int) -
     if gains.any() or not _vary(values):
         return
     msg = (
-        "No feature was worth a split, so all people get the same curve. If the features should "
-        "matter, lower `min_leaf_people` or `min_split_gain`, or raise `n_estimators`."
+        "No split on a feature was worth its gain, so all people get the same curve. If the "
+        "features should matter, lower `min_leaf_people` or `min_split_gain`, or raise "
+        "`n_estimators`."
     )
     warnings.warn(msg, UserWarning, stacklevel=stacklevel + 1)
 
