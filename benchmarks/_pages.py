@@ -337,8 +337,8 @@ _TABLES = {
 def _truths(table: pd.DataFrame, _figures: Path, _root: Path) -> str:
     parts = [
         "Simulated populations of several families whose true curves are known; each seed is "
-        "another member of its family. Error to the truth × 1000, mean over seeds; contenders that "
-        "take minutes a fit ran on the first seed of each half. Defaults were chosen on the first "
+        "another member of its family. Error to the truth × 1000, mean over seeds, in brackets how "
+        "many of them where a contender did not run on all. Defaults were chosen on the first "
         "half; the second confirms them. Ratios are of ours to the contender, or other setting of "
         "ours on XGBoost, that comes out best on the seeds both have; the last column is our error "
         "over that of the true mean curve, the least that is possible without features.",
@@ -391,24 +391,28 @@ def times_ours_table(good: pd.DataFrame) -> str:
 
 
 def error_table(part: pd.DataFrame) -> str:
-    """Families by contenders; the best of each in bold."""
+    """Families by contenders; the best of those with all seeds in bold."""
     good = ok(part)
     names = [name for name in CONTENDERS if name in set(part["contender"])]
     # Seeds differ much, so a mean is of those on which ours ran too.
     own = good.loc[good["contender"] == OURS_DEFAULT, ["case", "seed"]]
     shared = good.merge(own, on=["case", "seed"]) if len(own) else good
-    means = shared.groupby(["case", "contender"])["ise_x1000"].mean().unstack()
+    groups = shared.groupby(["case", "contender"])["ise_x1000"]
+    means, n_seeds = groups.mean().unstack(), groups.count().unstack()
     rows = []
     for case in dict.fromkeys(part["case"]):
         own = part[part["case"] == case]
         row = [f"{case} ({own['settings'].iloc[0]['data']['n_samples']})"]
+        most = n_seeds.loc[case].max() if case in n_seeds.index else 0
+        best = means.loc[case][n_seeds.loc[case] == most].min() if most else np.nan
         for name in names:
             value = means[name].get(case, np.nan) if name in means else np.nan
             if np.isnan(value):
                 row.append(fate(own[own["contender"] == name]))
-            else:
-                text = f"{value:.2f}"
-                row.append(f"**{text}**" if value == means.loc[case].min() else text)
+                continue
+            count = n_seeds.loc[case, name]
+            text = f"{value:.2f}" if count == most else f"{value:.2f} ({count:.0f} of {most:.0f})"
+            row.append(f"**{text}**" if value == best and count == most else text)
         rows.append(row)
     marks = [former_mark(part[part["contender"] == name]) for name in names]
     header = [name_of(name) + mark for name, mark in zip(names, marks, strict=True)]
