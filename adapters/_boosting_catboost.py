@@ -1,8 +1,8 @@
-"""CatBoost, driven chunk by chunk with its native losses, an order faster than a custom one.
+"""CatBoost, driven chunk by chunk with its native losses, ten times faster than a custom loss.
 
-A chunk of rounds is a model of its own that starts from the margins so far, given as the baseline;
-in the end the chunks are summed into one model. Several causes train CatBoost's MultiClass, with a
-margin for every state; a single cause, and censoring, train Logloss.
+A chunk of rounds is a separate model that starts from the current margins, passed as the baseline;
+in the end the chunks are summed into one model. Several causes use CatBoost's MultiClass, with one
+margin per state; a single cause, and censoring, use Logloss.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _MAX_DEPTH = 16
 
 _L2_PEOPLE = 3.0
 
-_SYMMETRIC = "CatBoost keeps symmetric trees only monotone in time"
-_ENCODED = "categories are split on as they are: encodings would count people's outcomes"
+_SYMMETRIC = "CatBoost supports monotone constraints for symmetric trees only"
+_ENCODED = "categories are one-hot encoded: other encodings would store people's outcomes"
 
 SETTINGS = EngineSettings(
     "catboost",
@@ -121,9 +121,9 @@ SETTINGS = EngineSettings(
     },
     known=inspect.signature(catboost.CatBoostClassifier).parameters,
 )
-# What makes the bins; a pool that is binned already no longer looks at the settings of training.
+# Settings of the bins; training ignores them for a pool that is already binned.
 _BINNING = ("border_count", "feature_border_type", "nan_mode")
-# The kind of sampling that a setting is meant for.
+# Bootstrap type that each sampling setting belongs to.
 _SAMPLING = {"subsample": "Bernoulli", "bagging_temperature": "Bayesian", "mvs_reg": "MVS"}
 
 Float32Array = npt.NDArray[np.float32]
@@ -138,8 +138,8 @@ class Booster(BatchJoiner):
         self.reference = settings.n_causes == 1
         self._n_margins = 1 if self.reference else settings.n_causes + 1
         self._values: list[Float32Array] = []
-        self._pools: dict[int, Any] = {}  # Targets and rows that are trained on, in bins.
-        self._rows: dict[int, Any] = {}  # All rows, as predictions read them.
+        self._pools: dict[int, Any] = {}  # Targets and binned training rows.
+        self._rows: dict[int, Any] = {}  # All rows, for prediction.
         self._margins: list[FloatArray] = []
         self._chunks: list[Any] = [] if model is None else [model]
 
@@ -155,9 +155,9 @@ class Booster(BatchJoiner):
             "bootstrap_type": "No",
             "random_strength": 0,
             "boost_from_average": False,
-            # Above so many categories (255 at most) CatBoost encodes them by statistics of the
-            # target, a table a chunk, which count people's outcomes. Summing chunks averages the
-            # tables, so that the model would no longer be quite the one that was trained.
+            # Above this many categories (at most 255) CatBoost encodes them by statistics of the
+            # target, with one table per chunk, which store people's outcomes. Summing chunks
+            # averages the tables, so that the model would differ from the trained one.
             "one_hot_max_size": 255,
             "thread_count": settings.threads(self._n_rows),
         }
@@ -183,7 +183,7 @@ class Booster(BatchJoiner):
 
     @property
     def _n_rows(self) -> int:
-        """Rows of the largest matrix."""
+        """Number of rows of the largest matrix."""
         return max(map(len, self._values), default=0)
 
     def _columns(self, values: Float32Array) -> dict[str, Any]:
@@ -199,14 +199,14 @@ class Booster(BatchJoiner):
         self, key: int, target: npt.NDArray[np.int32], weight: FloatArray, n_rounds: int
     ) -> None:
         if target.ndim == 2:
-            # Its own losses take labels only: a state is drawn from each distribution, again for
-            # each chunk of rounds.
+            # Native losses accept labels only: a state is drawn from each distribution, with a new
+            # draw for each chunk of rounds.
             generator = np.random.default_rng([self._settings.seed, self.n_rounds])
             target = drawn_states(target[:, 1:].astype(np.float64), generator)
         pool = self._pool(key, target)
         pool.set_weight(weight)
         pool.set_baseline(self._margins[key])
-        # CatBoost multiplies its regularisation by the mean weight of a row; it is meant in people.
+        # CatBoost multiplies its regularisation by the mean row weight; here it is in people.
         people = {"l2_leaf_reg": _L2_PEOPLE / weight.mean()}
         chunk = catboost.CatBoost({**people, **self._params, "iterations": n_rounds})
         chunk.fit(pool)
@@ -280,7 +280,7 @@ class Booster(BatchJoiner):
             self._chunks = [catboost.CatBoost().load_model(blob=trees)]
 
     def model(self, n_rounds: int) -> Any:
-        """The native model of all chunks, cut to its first rounds."""
+        """The native model of all chunks, truncated to its first rounds."""
         if len(self._chunks) == 1:
             joined = self._chunks[0].copy()
         else:
@@ -293,7 +293,7 @@ class Booster(BatchJoiner):
         schema = self._settings.schema
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.json"
-            # CatBoost knows categories by hashes, and lists those of the pool it is given.
+            # CatBoost stores hashes of categories, and lists those of the given pool.
             pool = catboost.Pool(**self._columns(_all_codes(schema))) if schema.categories else None
             self._chunks[0].save_model(str(path), format="json", pool=pool)
             content = json.loads(path.read_text())
@@ -308,7 +308,7 @@ class Booster(BatchJoiner):
         ):
             trees = [_tree(tree, columns, self._n_margins) for tree in oblivious]
         else:
-            # Encodings of many categories are known to CatBoost only; it evaluates such trees.
+            # Only CatBoost knows the encodings of many categories, and evaluates such trees.
             breaks = columns.borders(schema.n_features)
         return Forest(trees, self._n_margins, schema.n_features, at_most=True, breaks=breaks)
 
@@ -331,7 +331,7 @@ class Booster(BatchJoiner):
 
 
 def _all_codes(schema: Features) -> Float32Array:
-    """Rows that hold every level of every categorical column, and the missing one."""
+    """Rows with every level of every categorical column, and missing."""
     n_levels = max(len(levels) for levels in schema.categories.values())
     values = np.zeros((n_levels + 1, schema.n_features + 1), np.float32)
     values[:, sorted(schema.categories)] = np.append(np.arange(n_levels), np.nan)[:, None]
@@ -355,10 +355,10 @@ class _SplitColumns:
         return np.asarray(info["borders"] or [], dtype=np.float32)
 
     def condition(self, split: dict[str, Any]) -> tuple[int, float, bool, int | None]:
-        """Column, threshold, whether a missing value fails the split, and the code asked for."""
+        """Column, threshold, whether a missing value fails the split, and the code tested for."""
         if split["split_type"] == "OneHotFeature":
             info = self._categories[split["cat_feature_index"]]
-            # Written as a signed number in splits, as an unsigned one in the list of hashes.
+            # Signed in splits, unsigned in the list of hashes.
             code = self._code[split["value"] % 2**32]
             return info["flat_feature_index"], 0.0, code != -1, code
         info = self._floats[split["float_feature_index"]]
@@ -387,7 +387,7 @@ def _tree(oblivious: dict[str, Any], columns: _SplitColumns, n_margins: int) -> 
         feature[node], threshold[node], fails, code = conditions[depth - 1 - level]
         nan_left[node] = fails
         if code is not None:
-            # The category that CatBoost asks for goes right; trees list those that go left.
+            # The tested category goes right in CatBoost; `Tree` lists those that go left.
             categories[node] = frozenset([code])
             left[node], right[node] = right[node], left[node]
             nan_left[node] = not fails

@@ -1,9 +1,9 @@
 """LightGBM, driven round by round: a booster per chunk, all matrices binned alike.
 
-LightGBM re-evaluates all trees when a booster changes its training data, but starts a new booster
-from any margins at no cost. So every chunk of rounds is a booster of its own that starts where the
-last one ended; matrices that wait for their turn ride along as validation sets, whose margins
-LightGBM keeps up to date on binned values. In the end the chunks are joined into one model.
+LightGBM re-evaluates all trees when a booster changes its training data, but a new booster can
+start from any margins at no cost. So every chunk of rounds is a separate booster that starts from
+the margins of the last one; the other matrices are its validation sets, whose margins LightGBM
+updates on binned values. In the end the chunks are joined into one model.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ lgb = import_engine("lightgbm")
 __all__ = ["ENGINE", "SETTINGS", "Booster"]
 
 _MAX_DEPTH = 64
-# What LightGBM allows.
+# Limit of LightGBM.
 _MAX_LEAVES = 131072
-# Sums of Hessians are differences of floating-point sums; below this, LightGBM would split off
-# leaves that nobody is in, and stop with an error.
+# Sums of Hessians are differences of floating-point sums; below this, LightGBM would create empty
+# leaves, and stop with an error.
 _MIN_HESSIAN = 1e-3
 
 _ALIASES = {
@@ -104,7 +104,7 @@ SETTINGS = EngineSettings(
         "metric": OWNED["metric"],
         "first_metric_only": OWNED["metric"],
         "boost_from_average": OWNED["start"],
-        "input_model": "use `warm_start=True` to go on with a model",
+        "input_model": "use `warm_start=True` to continue a model",
         "categorical_feature": OWNED["categories"],
         "monotone_constraints": OWNED["monotone"],
         "linear_tree": OWNED["trees"],
@@ -152,7 +152,7 @@ class Booster(BatchJoiner):
             "min_sum_hessian_in_leaf": max(settings.min_leaf_people, _MIN_HESSIAN),
             "min_gain_to_split": settings.min_split_gain,
             "feature_fraction": settings.column_share,
-            # It would count rows, whatever they weigh.
+            # It would count rows regardless of their weight.
             "min_data_in_leaf": 1,
             "lambda_l2": 1.0,
             # Chunks differ in their rows only; a seed that moves keeps column sampling varied.
@@ -222,22 +222,22 @@ class Booster(BatchJoiner):
         for _ in range(n_rounds):
             chunk.update(fobj=loss)
         self._read_margins(chunk, [key, *waiting])
-        # LightGBM drops a round in which no split is worth it; the rounds asked for are kept count
-        # of all the same. As text a booster holds neither data nor training state.
+        # LightGBM drops a round without a worthwhile split; empty trees keep the number of rounds.
+        # As text, a booster holds neither data nor training state.
         n_dropped = n_rounds - chunk.current_iteration()
         text = _join([chunk.model_to_string()], n_empty=n_dropped * self._n_margins)
         self._chunks.append(lgb.Booster(model_str=text))
 
     def _read_margins(self, chunk: Any, keys: Sequence[int]) -> None:
-        seen: list[FloatArray] = []
+        margins: list[FloatArray] = []
 
-        def look(margin: FloatArray, _: Any) -> tuple[str, float, bool]:
-            seen.append(np.array(margin).reshape(-1, self._n_margins, order="F"))
-            return "look", 0.0, False
+        def record(margin: FloatArray, _: Any) -> tuple[str, float, bool]:
+            margins.append(np.array(margin).reshape(-1, self._n_margins, order="F"))
+            return "record", 0.0, False
 
-        chunk.eval_train(look)
-        chunk.eval_valid(look)
-        for key, margin in zip(keys, seen, strict=True):
+        chunk.eval_train(record)
+        chunk.eval_valid(record)
+        for key, margin in zip(keys, margins, strict=True):
             self._margins[key] = margin
 
     def margin(self, key: int) -> npt.ArrayLike:
@@ -276,7 +276,7 @@ class Booster(BatchJoiner):
         return _join([chunk.model_to_string() for chunk in self._chunks])
 
     def model(self, n_rounds: int) -> Any:
-        """The native booster of all chunks, cut to its first rounds."""
+        """The native booster of all chunks, truncated to its first rounds."""
         joined = lgb.Booster(model_str=self._text())
         if n_rounds < joined.current_iteration():
             joined = lgb.Booster(model_str=joined.model_to_string(num_iteration=n_rounds))
@@ -303,9 +303,9 @@ class Booster(BatchJoiner):
 
 
 def _join(texts: Sequence[str], n_empty: int = 0) -> str:
-    """The model text of several boosters with the same columns and margins, in a row.
+    """The concatenated model text of several boosters with the same columns and margins.
 
-    ``n_empty`` trees that add nothing follow.
+    It ends with ``n_empty`` trees that add nothing.
     """
     blocks: list[str] = []
     for text in texts:
@@ -366,7 +366,7 @@ def _tree(root: dict[str, Any], margin: int) -> Tree:
             categories[number] = frozenset(int(code) for code in node["threshold"].split("||"))
         else:
             threshold[number] = node["threshold"]
-            # Columns without missing values in training take a missing value for 0.
+            # Columns without missing values in training treat a missing value as 0.
             as_zero = node["missing_type"] == "None"
             nan_left[number] = threshold[number] >= 0 if as_zero else node["default_left"]
         left[number] = visit(node["left_child"])

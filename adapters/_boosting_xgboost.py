@@ -34,7 +34,7 @@ _MAX_DEPTH = 64
 
 
 def _device(value: Any) -> str:
-    """``value``, or an error where XGBoost would fall back on the CPU without a word."""
+    """``value``, or an error where XGBoost would silently fall back to the CPU."""
     if value == "cpu":
         return "cpu"
     if not isinstance(value, str) or re.fullmatch(r"(cuda|gpu)(:\d+)?", value) is None:
@@ -127,9 +127,9 @@ class Booster(BatchJoiner):
     ----------
     settings : TreeSettings
     model : xgboost.Booster, optional
-        Trees to go on from.
+        Trees to continue from.
     before_round : callable, optional
-        Called before every round; what it raises ends the training.
+        Called before every round; an exception ends the training.
     """
 
     reference = True
@@ -198,7 +198,7 @@ class Booster(BatchJoiner):
 
     def add(self, values: Float32Array, start: FloatArray) -> int:
         with warnings.catch_warnings():
-            # A worker may have no rows of a kind; the others have some.
+            # A worker may have no rows of a matrix while other workers have some.
             warnings.filterwarnings("ignore", message=".*Empty dataset at worker")
             matrix = self._training_matrix(values)
         self._n_rows = max(self._n_rows, len(values))
@@ -208,8 +208,8 @@ class Booster(BatchJoiner):
 
     def _training_matrix(self, values: Float32Array) -> Any:
         if self._has_other_bins:
-            # A quantile matrix knows values up to its own bins only, which are not those that the
-            # trees so far have split at: their margins would be off.
+            # A quantile matrix keeps values only up to its own bins, which differ from the split
+            # points of the existing trees: their margins would be wrong.
             return self._matrix(xgb.DMatrix, values)
         options = {"ref": self._matrices[0]} if self._matrices else {}
         max_bin = self._settings.engine_params.get("max_bin")
@@ -224,13 +224,13 @@ class Booster(BatchJoiner):
         if self._booster is None:
             self._booster = xgb.Booster(self._params, [matrix])
         elif self._is_warm_start and not self._is_copy:
-            # XGBoost trains in place; the model so far belongs to whoever passed it in.
+            # XGBoost trains in place; the passed model must not change.
             self._booster = self._booster.copy()
             self._booster.set_param(self._params)
             self._is_copy = True
         loss = None
         if self._n_margins == 1:
-            # Of a distribution over two states, the probability of the cause.
+            # For a distribution over two states, the label is the probability of the cause.
             label = target if target.ndim == 1 else target[:, 1]
             matrix.set_info(label=label, weight=weight)
         else:
@@ -256,7 +256,7 @@ class Booster(BatchJoiner):
         return margin.reshape(-1, self._n_margins)  # type: ignore[no-any-return]
 
     def contribution(self, values: Float32Array, first: int, last: int) -> npt.ArrayLike:
-        if first == last:  # XGBoost would take (0, 0) for all rounds.
+        if first == last:  # XGBoost would interpret (0, 0) as all rounds.
             return np.zeros((len(values), self._n_margins))
         margin = self._booster.predict(
             self._matrix(xgb.DMatrix, values), output_margin=True, iteration_range=(first, last)
@@ -278,7 +278,7 @@ class Booster(BatchJoiner):
             self._n_rounds = self._booster.num_boosted_rounds()
 
     def model(self, n_rounds: int) -> Any:
-        """The native booster, cut to its first rounds and free of training data."""
+        """The native booster, truncated to its first rounds, without training data."""
         booster = self._booster[:n_rounds]
         booster.set_param({"nthread": self._settings.most_threads})
         return booster
@@ -317,7 +317,7 @@ def _tree(tree: dict[str, Any], margin: int) -> Tree:
         tree["categories_nodes"], tree["categories_segments"], tree["categories_sizes"], strict=True
     ):
         right_sets[node] = frozenset(tree["categories"][start : start + size])
-    # Where a node splits on a category, both children change places, and so does its default.
+    # At a node that splits on a category, children and default direction are swapped.
     swapped = [node in right_sets for node in range(len(left))]
     right = tree["right_children"]
     default_left = [bool(flag) for flag in tree["default_left"]]
@@ -326,7 +326,7 @@ def _tree(tree: dict[str, Any], margin: int) -> Tree:
             -1 if leaf else column
             for leaf, column in zip(is_leaf, tree["split_indices"], strict=True)
         ],
-        # JSON has the shortest decimals that are read as the same float32, not its exact value.
+        # JSON has the shortest decimals that parse to the same float32, not its exact value.
         threshold=np.asarray(tree["split_conditions"], np.float32).astype(np.float64).tolist(),
         left=[b if swap else a for a, b, swap in zip(left, right, swapped, strict=True)],
         right=[a if swap else b for a, b, swap in zip(left, right, swapped, strict=True)],

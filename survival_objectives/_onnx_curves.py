@@ -1,7 +1,7 @@
 """The ONNX graph of a fitted model: from features to the probabilities of all states at times.
 
-The graph follows the code that predicts in Python step by step. What that code does with constants
-(averages around knots, calibration in time) is linear, and is read off it.
+The graph follows the Python code for prediction step by step. Operations with constants (averages
+around knots, calibration in time) are linear; their matrices are computed by that code.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class StackedTrees:
 
 @dataclass(frozen=True)
 class Exportable:
-    """What a fitted model tells about itself for export.
+    """Parts of a fitted model that are exported.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class CurveGraph:
 
     # ------------------------------------------------------------------------------------ features
     def _coded_features(self) -> str:
-        """Float64 features; a code that is none of a level's becomes missing."""
+        """Float64 features; a code that belongs to no level becomes missing."""
         graph, n_features = self._graph, self._source.schema.n_features
         given = graph.input("features", np.float32, ["n_people", n_features])
         features = graph.cast(given, np.float64)
@@ -250,7 +250,7 @@ class CurveGraph:
     def _knot_incidence(self, margin: str) -> str:
         """Incidences at knots from margins of hazards; see `hazards.knot_incidence`."""
         graph = self._graph
-        # log(1 + sum exp margin), from the largest of all terms on.
+        # log(1 + sum exp margin), stabilised by the largest term.
         top = graph.op(
             "Max", graph.op("ReduceMax", margin, axes=[1], keepdims=1), graph.constant(0.0)
         )
@@ -300,7 +300,7 @@ class CurveGraph:
         """Averages around the trained knots, (n_samples, K, n_trained); see `KnotCurves.cells`."""
         graph = self._graph
         centre, radius = shape.cell_windows()
-        # Averages are linear: jumps at the beginning of each step, times what a jump of 1 adds.
+        # Averages are linear: jumps at the start of each step times the effect of a unit jump.
         n_steps, n_trained = len(breaks) + 1, len(centre)
         jumps_of_1 = np.tril(np.ones((n_steps, n_steps)))[None]
         adds = averaged_incidence(jumps_of_1, breaks, centre, radius)[0].T
@@ -323,7 +323,7 @@ class CurveGraph:
         """Calibrated hazards between knots, (n_samples, K, M); see `KnotCurves.at_knots`."""
         graph = self._graph
         n_trained, n_intervals = len(shape.trained_knots), len(shape.knots) - 1
-        # What calibration makes of hazards is affine: of none at all, and of a hazard of 1 each.
+        # Calibration is affine in the hazards: a constant, and the effect of unit hazards.
         factor = shape.factor[:, :, None]
         constant = shape.mixed(np.zeros((self._n_causes, n_intervals, 1))) * factor
         if n_trained == 0:
@@ -355,7 +355,7 @@ class CurveGraph:
         survival = graph.op("Max", left, graph.constant(0.0))
         risen = graph.op("Max", graph.op("Sub", cells, earlier), graph.constant(0.0))
         enough = graph.op("Greater", survival, risen)
-        # Where nobody is left, whatever is still to rise has a hazard of 1.
+        # If survival is 0, any further rise has a hazard of 1.
         ended = graph.cast(graph.op("Greater", risen, graph.constant(0.0)), np.float64)
         divisor = graph.op("Where", enough, survival, graph.constant(1.0))
         return graph.op("Where", enough, graph.op("Div", risen, divisor), ended)
@@ -370,14 +370,14 @@ class CurveGraph:
         return graph.op("Floor", graph.op("Add", multiples, graph.constant(UNIT_ROUNDING)))
 
     def _n_passed(self, values: FloatArray, times: str, comparison: str) -> str:
-        """How many of the sorted values compare so with each time, (n_times,)."""
+        """Number of sorted values for which the comparison with each time holds, (n_times,)."""
         graph = self._graph
         passed = graph.op(comparison, graph.constant(values[None]), graph.reshape(times, (-1, 1)))
         count = graph.sum(graph.cast(passed, np.int64), 1)
         return graph.reshape(count, (-1,))
 
     def _steps(self, forest: Forest, times: str) -> str:
-        """The step of the forest that each time falls into; see `Forest.interval`."""
+        """The step of the forest that contains each time; see `Forest.interval`."""
         graph, unit = self._graph, self._source.axis.unit
         if unit:
             answer = graph.op("Add", self._numbers(times), graph.constant(ANSWER_SHARE))
@@ -401,7 +401,7 @@ class CurveGraph:
         return graph.op("Add", low, graph.op("Mul", share, graph.op("Sub", high, low)))
 
     def _with_event_free(self, incidence: str, times: str) -> str:
-        """All states; at time 0 everybody is event-free."""
+        """All states; at time 0 all people are event-free."""
         graph = self._graph
         began = graph.op("Greater", times, graph.constant(0.0))
         incidence = graph.op("Mul", incidence, graph.cast(began, np.float64))

@@ -1,10 +1,10 @@
 """Pieces of ONNX graphs: operators by name, running extremes, and forests without their time axis.
 
-A tree that splits on features and on time is the sum of trees that split on features only, whose
-leaves hold for an interval of time each: a split on time puts the trees of its two sides next to
-each other, a split on a feature joins those of its two sides in pairs. A leaf adds its value where
-its interval begins and takes it away where it ends; a running sum over the steps then gives the
-margins of all steps, as in `survival_objectives._model.forest`.
+A tree that splits on features and on time is the sum of trees that split on features only, each of
+whose leaves covers a time interval: a split on time concatenates the lists of trees of its two
+sides, a split on a feature joins them in pairs. A leaf adds its value where its interval begins and
+subtracts it where it ends; a cumulative sum over the steps then gives the margins of all steps, as
+in `survival_objectives._model.forest`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ML_DOMAIN = "ai.onnx.ml"
 
 
 class Graph:
-    """An ONNX graph that is built operator by operator; values are known by their names.
+    """An ONNX graph that is built operator by operator; values are referred to by name.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Graph:
         return name
 
     def op(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """The name of the one output of a new operator."""
+        """The name of the single output of a new operator."""
         name = f"{kind.lower()}_{next(self._names)}"
         self._nodes.append(
             self._onnx.helper.make_node(
@@ -75,7 +75,7 @@ class Graph:
         return self.op("ReduceSum", value, self.constant([axis], np.int64), keepdims=1)
 
     def running_sum(self, value: str, axis: int, *, exclusive: bool = False) -> str:
-        """Running sum along an axis; ``exclusive`` leaves each element itself out."""
+        """Cumulative sum along an axis; ``exclusive`` excludes the element itself."""
         axis_name = self.constant(axis, np.int64)
         return self.op("CumSum", value, axis_name, exclusive=int(exclusive))
 
@@ -101,7 +101,7 @@ class Graph:
         return self.op("Slice", value, begin, end, axes)
 
     def take(self, value: str, index: str | npt.ArrayLike, axis: int) -> str:
-        """Elements by their numbers along an axis."""
+        """Elements by index along an axis."""
         if not isinstance(index, str):
             index = self.constant(index, np.int64)
         return self.op("Gather", value, index, axis=axis)
@@ -169,7 +169,7 @@ class Graph:
 # ----------------------------------------------------------------------------------------- forests
 @dataclass(frozen=True)
 class _Leaf:
-    """What a leaf adds on the steps from ``first`` to ``last`` (not included)."""
+    """Values that a leaf adds on the steps from ``first`` to ``last`` (not included)."""
 
     values: Sequence[float]
     first: int
@@ -178,7 +178,7 @@ class _Leaf:
 
 @dataclass(frozen=True)
 class _Split:
-    """A split on a column; a side is None where nothing is added."""
+    """A split on a column; a side that adds nothing is None."""
 
     column: int
     threshold: float
@@ -191,10 +191,10 @@ _Piece = _Leaf | _Split
 
 
 class _Columns:
-    """The columns that trees split on: features, and those that the graph derives from them.
+    """The columns that trees split on: features, and columns derived from them in the graph.
 
     A set of categories becomes a column that is 0 for people who go left and 1 for the others,
-    missing values included. Where LightGBM takes 0 for missing, there is a column in which it is.
+    including missing values. If LightGBM treats 0 as missing, there is a column with NaN for 0.
     """
 
     def __init__(self, n_levels: Mapping[int, int], n_features: int) -> None:
@@ -277,7 +277,7 @@ class _Ensemble:
         self._targets: list[tuple[int, int, int, float]] = []
 
     def add(self, piece: _Piece | None, first_margin: int) -> None:
-        """Add a tree whose leaves speak about the margins ``first_margin`` and on."""
+        """Add a tree whose leaves add to the margins from ``first_margin`` on."""
         waiting: list[_Piece | None] = [piece]
         number = 0
         while number < len(waiting):
@@ -344,14 +344,14 @@ class _Ensemble:
 def forest_margins(
     graph: Graph, onnx: Any, forest: Forest, features: str, n_levels: Mapping[int, int]
 ) -> str:
-    """Margins of people on every step of a forest, (n_samples, n_margins, n_steps).
+    """Margins on every step of a forest, (n_samples, n_margins, n_steps).
 
     Parameters
     ----------
     graph : Graph
     onnx : module
     forest : Forest
-        With readable trees.
+        A forest with readable trees.
     features : str
         Name of the float64 features, (n_samples, n_features).
     n_levels : mapping of int to int

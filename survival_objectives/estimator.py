@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import numbers
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -25,33 +24,30 @@ from survival_objectives._fit.cohort import (
 from survival_objectives._fit.engine import (
     ENGINES,
     engine,
-    engine_to_use,
     installed_engine,
     is_installed,
 )
-from survival_objectives._fit.hazard_people import ALL_ROWS
 from survival_objectives._fit.population import LocalReduction
 from survival_objectives._fit.training import Training
 from survival_objectives._model import files
 from survival_objectives._model.checks import warn_if_constant, warn_if_floored
 from survival_objectives._model.fitted import FittedModel, MarginalCensoring
 from survival_objectives._model.mixture import HazardMixture
-from survival_objectives._parameters import HAZARDS, METHODS, by_method
+from survival_objectives._parameters import HAZARDS, by_method
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.completion import CompletionModel
 from survival_objectives.horizon_view import view_at
-from survival_objectives.limits import check_limits
+from survival_objectives.limits import check_parameters
 from survival_objectives.metrics import integrated_brier_score
 from survival_objectives.onnx_export import Exportable, OnnxMixin, exportable
 from survival_objectives.outcomes import EVENT_FREE, named_outcomes, survival_outcomes
-from survival_objectives.stacking import HorizonSampler, TimeStacker
+from survival_objectives.stacking import HorizonSampler
 from survival_objectives.validation import (
     Features,
     check_choice,
     check_features,
     check_fraction,
     check_paired,
-    check_positive_int,
     check_random_state,
     check_survival_target,
     check_times,
@@ -450,45 +446,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         return int(np.searchsorted(self.event_ids_, cause))
 
     def _check_parameters(self) -> None:
-        check_choice(self.engine, "engine", tuple(ENGINES))
-        for name in ("max_depth", "n_horizons", "n_folds"):
-            check_positive_int(getattr(self, name), name)
-        for name in ("n_estimators", "refresh_every", "early_stopping_rounds"):
-            if getattr(self, name) is not None:
-                check_positive_int(getattr(self, name), name)
-        if self.rows_per_person not in (None, ALL_ROWS):
-            check_positive_int(self.rows_per_person, "rows_per_person")
-        for name in ("learning_rate", "max_features"):
-            if getattr(self, name) is not None:
-                check_fraction(getattr(self, name), name, zero=False)
-        check_fraction(self.time_smoothing, "time_smoothing", one=False)
-        check_fraction(self.validation_fraction, "validation_fraction", zero=False, one=False)
-        check_fraction(self.min_censoring_survival, "min_censoring_survival", zero=False)
-        if not isinstance(self.censoring, CensoringModel):
-            check_choice(self.censoring, "censoring", ("auto", *METHODS))
-        if isinstance(self.completion, str):
-            check_choice(self.completion, "completion", (HAZARDS,))
-        TimeStacker(self.n_horizons, self.horizon_sampler, horizon_max=self.horizon_max)
-        for name, types, wanted in (
-            ("monotone", (bool, np.bool_), "True or False"),
-            ("linear", (bool, np.bool_), "True or False"),
-            ("warm_start", (bool, np.bool_), "True or False"),
-            ("n_jobs", (numbers.Integral, type(None)), "a number of threads, -1 for all, or None"),
-            ("engine_params", (Mapping, type(None)), "a dict or None"),
-            ("min_leaf_people", (numbers.Real, type(None)), "a number >= 0, or None"),
-            ("min_split_gain", (numbers.Real, type(None)), "a number >= 0, or None"),
-        ):
-            if not isinstance(getattr(self, name), types):
-                msg = f"`{name}` must be {wanted}; got {getattr(self, name)!r}."
-                raise TypeError(msg)
-        for name in ("min_leaf_people", "min_split_gain"):
-            value = getattr(self, name)
-            if value is not None and not (np.isfinite(value) and value >= 0):
-                msg = f"`{name}` must be finite and >= 0; got {value!r}."
-                raise ValueError(msg)
-        used = engine(engine_to_use(self.engine))
-        check_limits(self, max_depth=used.max_depth)
-        used.settings.resolved(self.engine_params or {})
+        check_parameters(self)
 
     def _check_warm_start(self) -> None:
         if self.engine_ != self.engine and is_installed(self.engine):
@@ -498,7 +456,8 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
             )
             raise ValueError(msg)
         given = by_method(self.get_params(deep=False), self.censoring_method_, self.engine_)
-        if given["n_estimators"] <= self.n_estimators_:
+        is_chosen_by_data = self.n_estimators is None and self.censoring_method_ == HAZARDS
+        if not is_chosen_by_data and given["n_estimators"] <= self.n_estimators_:
             msg = (
                 f"`n_estimators` is {given['n_estimators']}, but the model to continue has "
                 f"{self.n_estimators_} rounds already. Raise it, or set `warm_start=False`."

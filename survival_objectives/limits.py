@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import numbers
 import os
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["check_limits"]
+import numpy as np
+
+from survival_objectives._fit.engine import ENGINES, engine, engine_to_use
+from survival_objectives._fit.hazard_people import ALL_ROWS
+from survival_objectives._parameters import HAZARDS, METHODS
+from survival_objectives.censoring import CensoringModel
+from survival_objectives.stacking import TimeStacker
+from survival_objectives.validation import check_choice, check_fraction, check_positive_int
+
+__all__ = ["check_parameters"]
 
 # Smallest and largest values: engines hold weights and times in float32.
 _LIMITS: dict[str, tuple[float, float]] = {
@@ -22,11 +32,75 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "min_split_gain": (0, 1e9),
     "horizon_max": (1e-30, 1e30),
 }
+_BOOLEAN = (bool, np.bool_)
+# Types of parameters, and what is asked for in words.
+_TYPES: tuple[tuple[str, tuple[type, ...], str], ...] = (
+    ("monotone", _BOOLEAN, "True or False"),
+    ("linear", _BOOLEAN, "True or False"),
+    ("warm_start", _BOOLEAN, "True or False"),
+    ("n_jobs", (numbers.Integral, type(None)), "a number of threads, -1 for all, or None"),
+    ("engine_params", (Mapping, type(None)), "a dict or None"),
+    ("min_leaf_people", (numbers.Real, type(None)), "a number >= 0, or None"),
+    ("min_split_gain", (numbers.Real, type(None)), "a number >= 0, or None"),
+)
 # More threads than this only cost memory; LightGBM and CatBoost end the process on 10^5.
 _MOST_THREADS = 256
 
 
-def check_limits(model: Any, *, max_depth: int) -> None:
+def check_parameters(model: Any) -> None:
+    """Raise an error if a parameter of ``model`` has a wrong type or value.
+
+    Parameters
+    ----------
+    model : object
+        With the parameters of `survival_objectives.SurvivalBoost`.
+    """
+    check_choice(model.engine, "engine", tuple(ENGINES))
+    _check_counts(model)
+    _check_fractions(model)
+    if not isinstance(model.censoring, CensoringModel):
+        check_choice(model.censoring, "censoring", ("auto", *METHODS))
+    if isinstance(model.completion, str):
+        check_choice(model.completion, "completion", (HAZARDS,))
+    TimeStacker(model.n_horizons, model.horizon_sampler, horizon_max=model.horizon_max)
+    _check_types(model)
+    used = engine(engine_to_use(model.engine))
+    _check_limits(model, max_depth=used.max_depth)
+    used.settings.resolved(model.engine_params or {})
+
+
+def _check_counts(model: Any) -> None:
+    for name in ("max_depth", "n_horizons", "n_folds"):
+        check_positive_int(getattr(model, name), name)
+    for name in ("n_estimators", "refresh_every", "early_stopping_rounds"):
+        if getattr(model, name) is not None:
+            check_positive_int(getattr(model, name), name)
+    if model.rows_per_person not in (None, ALL_ROWS):
+        check_positive_int(model.rows_per_person, "rows_per_person")
+
+
+def _check_fractions(model: Any) -> None:
+    for name in ("learning_rate", "max_features"):
+        if getattr(model, name) is not None:
+            check_fraction(getattr(model, name), name, zero=False)
+    check_fraction(model.time_smoothing, "time_smoothing", one=False)
+    check_fraction(model.validation_fraction, "validation_fraction", zero=False, one=False)
+    check_fraction(model.min_censoring_survival, "min_censoring_survival", zero=False)
+
+
+def _check_types(model: Any) -> None:
+    for name, types, wanted in _TYPES:
+        if not isinstance(getattr(model, name), types):
+            msg = f"`{name}` must be {wanted}; got {getattr(model, name)!r}."
+            raise TypeError(msg)
+    for name in ("min_leaf_people", "min_split_gain"):
+        value = getattr(model, name)
+        if value is not None and not (np.isfinite(value) and value >= 0):
+            msg = f"`{name}` must be finite and >= 0; got {value!r}."
+            raise ValueError(msg)
+
+
+def _check_limits(model: Any, *, max_depth: int) -> None:
     """Raise an error if a parameter of ``model`` is out of range.
 
     Parameters

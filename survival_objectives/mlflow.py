@@ -1,7 +1,7 @@
-"""Models in MLflow: saved as this package saves them, loaded as a ``pyfunc`` or as they were.
+"""Models in MLflow, saved by `SurvivalBoost.save` and loaded as a ``pyfunc`` or as an estimator.
 
-MLflow's scikit-learn flavour writes pickles, or with skops types that it must be told to trust.
-Here MLflow keeps the folder that `SurvivalBoost.save` writes, and this module is the loader that
+MLflow's scikit-learn flavour writes pickles, or with skops types that must be declared as trusted.
+Here MLflow stores the folder that `SurvivalBoost.save` writes, and this module is the loader that
 MLflow calls.
 """
 
@@ -37,8 +37,9 @@ def save_model(model: Any, path: Any, **options: Any) -> None:
     path : path
         The folder, which must not exist or be empty.
     **options
-        Of ``mlflow.pyfunc.save_model``, such as ``metadata``. ``signature``, ``pip_requirements``
-        and ``input_example`` (a made-up person) follow from the model where they are not given.
+        Options of ``mlflow.pyfunc.save_model``, such as ``metadata``. ``signature``,
+        ``pip_requirements`` and ``input_example`` (a made-up person) are derived from the model
+        unless given.
     """
     with tempfile.TemporaryDirectory() as folder:
         arguments = _arguments(model, Path(folder), options)
@@ -46,7 +47,7 @@ def save_model(model: Any, path: Any, **options: Any) -> None:
 
 
 def log_model(model: Any, name: str = "model", **options: Any) -> Any:
-    """Log a fitted model in the current run of MLflow, and return MLflow's information on it.
+    """Log a fitted model in the current MLflow run, and return its ModelInfo.
 
     Parameters
     ----------
@@ -55,14 +56,14 @@ def log_model(model: Any, name: str = "model", **options: Any) -> Any:
     name : str, default="model"
         Its name in the run.
     **options
-        Of ``mlflow.pyfunc.log_model``, such as ``registered_model_name``. ``signature``,
-        ``pip_requirements`` and ``input_example`` (a made-up person) follow from the model where
-        they are not given.
+        Options of ``mlflow.pyfunc.log_model``, such as ``registered_model_name``. ``signature``,
+        ``pip_requirements`` and ``input_example`` (a made-up person) are derived from the model
+        unless given.
 
     Returns
     -------
     mlflow.models.model.ModelInfo
-        Its ``model_uri`` is what `load_model` takes.
+        Its ``model_uri`` is the argument of `load_model`.
     """
     with tempfile.TemporaryDirectory() as folder:
         arguments = _arguments(model, Path(folder), options)
@@ -78,7 +79,7 @@ def load_model(model_uri: str) -> Any:
     Parameters
     ----------
     model_uri : str
-        Of MLflow, such as "models:/churn/3" or a folder.
+        URI of MLflow, such as "models:/churn/3", or a folder.
 
     Returns
     -------
@@ -88,7 +89,7 @@ def load_model(model_uri: str) -> Any:
 
 
 class _Curves:
-    """What MLflow predicts with; ``times`` is a parameter of the prediction."""
+    """The ``pyfunc`` model; ``times`` is a parameter of the prediction."""
 
     def __init__(self, estimator: Any) -> None:
         self._estimator = estimator
@@ -109,7 +110,7 @@ class _Curves:
         return curves
 
     def _with_types(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame with types for columns of nothing but nulls, which JSON leaves open."""
+        """The frame with types for columns that are all null, which have no type in JSON."""
         schema = self._estimator.fitted_model.schema
         empty = {name for name in frame if frame[name].isna().all()}
         types = {
@@ -123,7 +124,7 @@ class _Curves:
 
 
 def _load_pyfunc(path: str) -> _Curves:
-    """What MLflow calls with the folder that was saved."""
+    """Loader that MLflow calls with the saved folder."""
     return _Curves(SurvivalBoost.load(path))
 
 
@@ -139,7 +140,7 @@ def _arguments(model: Any, folder: Path, options: dict[str, Any]) -> dict[str, A
     """Arguments of MLflow's own functions, with the model saved below ``folder``."""
     for name in ("loader_module", "data_path", "python_model", "artifacts"):
         if name in options:
-            msg = f"`{name}` is what this function gives MLflow; leave it out."
+            msg = f"`{name}` is set by this function; leave it out."
             raise TypeError(msg)
     _mlflow()
     model.save(folder / _FOLDER)
@@ -149,7 +150,7 @@ def _arguments(model: Any, folder: Path, options: dict[str, Any]) -> dict[str, A
         "input_example": _made_up_person(model),
     }
     if any(name in options for name in ("conda_env", "extra_pip_requirements")):
-        # MLflow takes one of these.
+        # MLflow accepts only one of these.
         del made["pip_requirements"]
     return {
         **made,
@@ -160,7 +161,7 @@ def _arguments(model: Any, folder: Path, options: dict[str, Any]) -> dict[str, A
 
 
 def _made_up_person(model: Any) -> Any:
-    """One row with the columns of training, which nobody of training had to give."""
+    """One row with the columns of training, and no data of a real person."""
     schema = model.fitted_model.schema
     if schema.names is None:
         return np.zeros((1, schema.n_features))
@@ -184,7 +185,7 @@ def _signature(model: Any) -> Any:
     """Columns of training as inputs, ``times`` as a parameter, and curves as the output."""
     models = importlib.import_module("mlflow.models")
     types = importlib.import_module("mlflow.types")
-    # MLflow turns no whole numbers into others, and no categorical dtype into text. The model does.
+    # MLflow converts neither integers to floats nor categorical dtypes to text; the model does.
     anything = importlib.import_module("mlflow.types.schema").AnyType()
     if model.fitted_model.schema.names is None:
         shape = (-1, model.n_features_in_)

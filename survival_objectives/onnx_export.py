@@ -1,7 +1,7 @@
-"""Fitted models as ONNX files: features in, the probabilities of all states at all times out.
+"""Export of fitted models to ONNX: from features to the probabilities of all states at all times.
 
-The graph does what `predict_cumulative_incidence` does, trees, linear part and curves in time
-included, in float64. One reader of trees serves all engines (`survival_objectives._model.forest`).
+The graph computes `predict_cumulative_incidence`, including trees, linear part and curves in time,
+in float64. All engines share one representation of trees (`survival_objectives._model.forest`).
 """
 
 from __future__ import annotations
@@ -35,53 +35,53 @@ __all__ = ["Exportable", "OnnxMixin", "StackedTrees", "exportable", "write_onnx"
 
 FloatArray = npt.NDArray[np.float64]
 
-#: Largest difference between the file and the model that made it.
+#: Maximum difference between the probabilities of the file and of the model.
 TOLERANCE = 1e-5
-# People on whom both are compared, and how often one of their values is missing.
+# Number of made-up people on whom both are compared, and their share of missing values.
 _N_CHECKED, _MISSING_SHARE = 64, 0.15
-# The smallest value that is not 0 among theirs.
+# Their smallest non-zero absolute value.
 _SMALLEST = 1e-30
 
 
 class OnnxMixin:
-    """The method `to_onnx` of an estimator that says what it consists of."""
+    """Mixin with the method `to_onnx`, for an estimator with `_exportable`."""
 
     @abstractmethod
     def _exportable(self) -> Exportable:
-        """What the fitted model consists of."""
+        """Parts of the fitted model to export."""
 
     def to_onnx(self, path: Any, times: Any = None, *, categories: str = "codes") -> None:
         """Write the model as an ONNX graph whose output is `predict_cumulative_incidence`.
 
-        Needs onnx. Where onnxruntime is installed, both are compared on made-up people first; a
-        graph that differs by more than 1e-5 is not written.
+        Needs onnx. If onnxruntime is installed, graph and model are first compared on made-up
+        people; a graph that differs by more than 1e-5 is not written.
 
         Parameters
         ----------
         path : path
             The file, such as "model.onnx", which must not exist.
         times : array of shape (n_times,), optional
-            Times >= 0 at which the graph answers. Default: times are an input of the graph.
+            Fixed times >= 0 of the output. Default: times are an input of the graph.
         categories : {"codes", "text"}, default="codes"
-            How categorical columns are given. "codes": as the numbers 0, 1, ... of their levels,
-            which the metadata list. "text": as a text input of their own. Levels that training
-            never saw are missing values.
+            Input of categorical columns. "codes": as codes 0, 1, ... of their levels, which are
+            listed in the metadata. "text": as a separate text input. Levels unseen in training are
+            treated as missing.
 
         Notes
         -----
         Inputs are ``features``, float32 of shape (n_people, n_features) in the order of training
-        with NaN for missing; with text and where there are such columns, ``categories`` of shape
-        (n_people, n_categorical), and ``features`` has the other columns only; and without a grid,
-        ``times``, float64 of shape (n_times,). The output ``probabilities`` is float32 of shape
-        (n_people, K + 1, n_times). Infinite features, which `predict_cumulative_incidence` refuses,
-        are not noticed.
+        with NaN for missing; with "text" and categorical columns, ``categories`` of shape
+        (n_people, n_categorical), and ``features`` has the other columns only; and without fixed
+        times, ``times``, float64 of shape (n_times,). The output ``probabilities`` is float32 of
+        shape (n_people, K + 1, n_times). Infinite features, which `predict_cumulative_incidence`
+        refuses, are not detected.
         """
         check_is_fitted(self)
         write_onnx(self._exportable(), path, times, categories)
 
 
 def exportable(fitted: FittedModel, event_names: tuple[str, ...]) -> Exportable:
-    """What a fitted model consists of, for export."""
+    """Parts of a fitted model to export."""
     frame = fitted.frame
     if isinstance(fitted, HazardMixture):
         model: Mixture | StackedTrees = fitted.mixture
@@ -104,7 +104,7 @@ def exportable(fitted: FittedModel, event_names: tuple[str, ...]) -> Exportable:
 def write_onnx(
     exportable: Exportable, path: Any, times: npt.ArrayLike | None = None, categories: str = "codes"
 ) -> None:
-    """Write the model to an ONNX file, and compare it with the model where onnxruntime is there.
+    """Write the model to an ONNX file, after a comparison with it if onnxruntime is installed.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def write_onnx(
     times : array of shape (n_times,), optional
         A fixed grid. Default: times are the last input of the graph.
     categories : {"codes", "text"}
-        Whether categorical columns are numbers among the features, or a text input of their own.
+        Whether categorical columns are codes among the features, or a separate text input.
     """
     path = Path(path)
     check_choice(categories, "categories", ("codes", "text"))
@@ -148,7 +148,7 @@ def _check_exportable(exportable: Exportable, *, as_text: bool) -> None:
         columns = ", ".join(column_name(exportable.schema, c) for c in exportable.schema.categories)
         msg = (
             f"The trees encode a categorical column ({columns}) by statistics that only the engine "
-            "knows, so they cannot be written to ONNX. CatBoost does so above 255 levels: join "
+            "knows, so they cannot be written to ONNX. CatBoost does so above 255 levels: merge "
             "rare ones, or train with another engine."
         )
         raise ValueError(msg)
@@ -179,7 +179,7 @@ def _forests(model: Mixture | StackedTrees) -> Iterator[Forest]:
 def _check_same(
     exportable: Exportable, content: bytes, grid: FloatArray | None, *, as_text: bool
 ) -> None:
-    """Raise a RuntimeError where the file and the model differ by more than the tolerance."""
+    """Raise a RuntimeError if the file and the model differ by more than the tolerance."""
     import onnxruntime
 
     people = replace(exportable.schema, values=_random_people(exportable))
@@ -221,7 +221,7 @@ def _inputs(people: Features, *, as_text: bool) -> dict[str, npt.NDArray[Any]]:
 
 
 def _random_people(exportable: Exportable) -> npt.NDArray[np.float32]:
-    """Rows of thresholds and their float32 neighbours, where trees and their file could part."""
+    """Rows of thresholds and their float32 neighbours, where model and file could differ."""
     schema, generator = exportable.schema, np.random.default_rng(0)
     values = generator.normal(size=(_N_CHECKED, schema.n_features)).astype(np.float32)
     seen = _thresholds(exportable.model)
@@ -232,14 +232,14 @@ def _random_people(exportable: Exportable) -> npt.NDArray[np.float32]:
             near = generator.choice(seen[column], size=_N_CHECKED).astype(np.float32)
             side = generator.choice([-np.inf, 0, np.inf], size=_N_CHECKED).astype(np.float32)
             values[:, column] = np.where(side == 0, near, np.nextafter(near, side))
-    # LightGBM takes values up to 1e-35 for 0, and splits there.
+    # LightGBM treats values up to 1e-35 as 0, and splits there.
     values[np.abs(values) < _SMALLEST] = 0.0
     values[generator.random(values.shape) < _MISSING_SHARE] = np.nan
     return values
 
 
 def _thresholds(model: Mixture | StackedTrees) -> dict[int, list[float]]:
-    """Values around which each numeric column matters."""
+    """Thresholds and quantiles of each numeric column, near which predictions change."""
     seen: dict[int, list[float]] = {}
     for forest in _forests(model):
         for tree in forest.trees:

@@ -387,7 +387,7 @@ def report_text(tmp_path, data, *, model=None, **options):
     return Page(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.filterwarnings("ignore:No feature was worth a split")
+@pytest.mark.filterwarnings("ignore:No split on a feature was worth its gain")
 def test_trouble_is_said_in_words(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise ValueError("a singular matrix")
@@ -545,7 +545,7 @@ def test_unit_of_time_is_said_everywhere(study, tmp_path):
 
 
 # -------------------------------------------------------------------------------------- other input
-@pytest.mark.filterwarnings("ignore:No feature was worth a split")
+@pytest.mark.filterwarnings("ignore:No split on a feature was worth its gain")
 @pytest.mark.parametrize("engine", ["xgboost", "catboost"])
 def test_arrays_other_engines_labels_and_a_loaded_model(engine, tmp_path):
     data = make_competing_risks(200, n_causes=2, n_features=2, random_state=0)

@@ -80,7 +80,7 @@ def test_refresh_of_another_objective_is_refused_on_lightgbm(data):
         ("xgboost", "reg_lambda", "lambda", 100.0),
     ],
 )
-@pytest.mark.filterwarnings("ignore:No feature was worth a split")
+@pytest.mark.filterwarnings("ignore:No split on a feature was worth its gain")
 def test_an_alias_of_the_engine_acts_like_the_name(data, engine, alias, name, value):
     def curves(engine_params):
         model = SurvivalBoost(

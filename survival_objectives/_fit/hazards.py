@@ -18,6 +18,7 @@ from survival_objectives._fit.hazard_people import HazardPeople, InMemory, most_
 from survival_objectives._fit.hazard_state import HazardState
 from survival_objectives._fit.population import LocalReduction, Population, Reduction
 from survival_objectives._fit.progress import Progress
+from survival_objectives._model.checks import check_hazard_paths
 from survival_objectives._model.curves import KnotCurves, marginal_hazard, time_knots
 from survival_objectives._model.fitted import ModelFrame, TrainingRecord
 from survival_objectives._model.mixture import HazardMixture
@@ -129,7 +130,10 @@ class HazardsTraining:
             mixture,
             np.zeros(frame.schema.n_features),
         )
-        model = model.with_importances(self._some_values(batches))
+        values = self._some_values(batches)
+        if not self.reduction.is_shared:
+            check_hazard_paths(mixture, values, trees.engine_params)
+        model = model.with_importances(values)
         weights = ", ".join(f"{kind} {weight:.2f}" for kind, weight in model.member_weights.items())
         return model.with_record(reason=f"{self.reason} Weights by held-out likelihood: {weights}.")
 

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._model.fitted import StackedModel
+from survival_objectives._model.mixture import Mixture
 from survival_objectives.losses import probabilities
 
-__all__ = ["check_prediction_paths", "warn_if_constant", "warn_if_floored"]
+__all__ = ["check_hazard_paths", "check_prediction_paths", "warn_if_constant", "warn_if_floored"]
 
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
@@ -25,6 +26,8 @@ _MOST_PEOPLE = 8
 _MOST_STEPS = 64
 _TOLERANCE = 1e-5
 _FLOORED_SHARE = 0.1
+# More rows than there are: the engine evaluates all.
+_EVERY_ROW = 2**62
 
 
 def check_prediction_paths(
@@ -78,6 +81,37 @@ def check_prediction_paths(
             msg = (
                 f"The trained model and {other} differ by up to {difference:.2g} in their "
                 f"probabilities, so predictions are not reliable. {_way_out(engine_params)}"
+            )
+            raise RuntimeError(msg)
+
+
+def check_hazard_paths(
+    mixture: Mixture, values: Float32Array, engine_params: Mapping[str, Any]
+) -> None:
+    """Raise a RuntimeError if the engine and the trees read off its models differ by over 1e-5.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    values : array of shape (n_samples, n_features)
+        Features of people; a few of them are used.
+    engine_params : mapping
+        The user's settings, named in the error.
+    """
+    people = _few(values)
+    for member in mixture.members.values():
+        trees = member.refit.trees
+        if trees is None or not trees.forest().is_readable:
+            continue
+        n_intervals = mixture.n_intervals
+        by_engine = trees.margin(people, n_intervals, engine_rows=_EVERY_ROW)
+        by_forest = trees.margin(people, n_intervals, engine_rows=0)
+        difference = float(np.abs(by_engine - by_forest).max())
+        if not difference <= _TOLERANCE * max(1.0, float(np.abs(by_engine).max())):
+            msg = (
+                f"The trained model and the trees that are read off it differ by up to "
+                f"{difference:.2g} in their margins, so that predictions cannot be relied on. "
+                f"{_way_out(engine_params)}"
             )
             raise RuntimeError(msg)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NoReturn
@@ -103,17 +103,7 @@ def understand_columns(
         "--date": dates,
         "--drop": drop,
     }
-    for option, names in decided.items():
-        for name in names:
-            table.require(name, option)
-            if name in outcome:
-                msg = f"{option} names {name!r}, which is the duration or the event; leave it out"
-                raise UsageError(msg)
-    for first, second in combinations(("--categorical", "--numeric", "--date"), 2):
-        both = sorted(set(decided[first]) & set(decided[second]))
-        if both:
-            msg = f"{listed(both)} cannot be both {first} and {second}; choose one"
-            raise UsageError(msg)
+    _check_decided(table, outcome, decided)
     used, dropped = [], {}
     for name in table.names:
         if name in outcome:
@@ -138,6 +128,23 @@ def understand_columns(
         msg = f"{table.source} has no column to learn from: {reasons or 'only the outcome'}"
         raise CommandError(msg)
     return Selection(tuple(used), dropped)
+
+
+def _check_decided(
+    table: Table, outcome: Sequence[str], decided: Mapping[str, Sequence[str]]
+) -> None:
+    """Raise an error if options name columns that are missing, of the outcome, or of two kinds."""
+    for option, names in decided.items():
+        for name in names:
+            table.require(name, option)
+            if name in outcome:
+                msg = f"{option} names {name!r}, which is the duration or the event; leave it out"
+                raise UsageError(msg)
+    for first, second in combinations(("--categorical", "--numeric", "--date"), 2):
+        both = sorted(set(decided[first]) & set(decided[second]))
+        if both:
+            msg = f"{listed(both)} cannot be both {first} and {second}; choose one"
+            raise UsageError(msg)
 
 
 def _ask_about_codes(table: Table, columns: Sequence[Column]) -> None:

@@ -62,7 +62,7 @@ EXPECTED_FAILURES = {
 
 
 @pytest.mark.filterwarnings("ignore:Nobody is censored")
-@pytest.mark.filterwarnings("ignore:No feature was worth a split")
+@pytest.mark.filterwarnings("ignore:No split on a feature was worth its gain")
 @parametrize_with_checks(
     [
         OneColumnOutcomes(engine, censoring=method, n_estimators=2, n_jobs=1, random_state=0)

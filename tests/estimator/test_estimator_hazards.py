@@ -430,7 +430,7 @@ def test_people_of_the_eval_set_judge(two_causes: Any) -> None:
     judged = small(linear=False).fit(X[train], y, eval_set=(X[held], (event[held], duration[held])))
     # People whose features say nothing: no trees are worth it to them.
     noise = np.random.default_rng(0).permutation(X[held])
-    with pytest.warns(UserWarning, match="No feature was worth a split"):
+    with pytest.warns(UserWarning, match="No split on a feature was worth its gain"):
         blind = small(linear=False).fit(
             X[train], y, eval_set=(noise, (event[held], duration[held]))
         )

@@ -128,7 +128,7 @@ def test_eval_set_without_patience_is_only_recorded(engine, data):
     assert same_booster(model, boost(engine, n_estimators=8).fit(data.X, data.y))
 
 
-@pytest.mark.filterwarnings("ignore:No feature was worth a split")
+@pytest.mark.filterwarnings("ignore:No split on a feature was worth its gain")
 def test_few_people_can_be_split(engine, data):
     model = stopping(engine, n_estimators=10).fit(data.X[:14], data.y[:14])
     assert 1 <= model.n_estimators_ <= 10
@@ -152,7 +152,7 @@ def test_rounds_are_counted_exactly(engine, data, n_estimators):
     assert model.refreshed_rounds_ == list(range(10, n_estimators, 10))
 
 
-@pytest.mark.filterwarnings("ignore:No feature was worth a split")
+@pytest.mark.filterwarnings("ignore:No split on a feature was worth its gain")
 def test_rounds_are_counted_where_no_split_is_worth_it(engine, data):
     model = boost(engine, n_estimators=7).fit(data.X[:8], data.y[:8])
     assert model._model.trees.booster.n_rounds == 7
@@ -160,7 +160,7 @@ def test_rounds_are_counted_where_no_split_is_worth_it(engine, data):
     assert 1 <= stopped.n_estimators_ <= 30
 
 
-@pytest.mark.filterwarnings("ignore:No feature was worth a split")
+@pytest.mark.filterwarnings("ignore:No split on a feature was worth its gain")
 @pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
 def test_min_split_gain_is_in_people(engine):
     """Of features that say nothing, few splits survive, however many people or horizons."""

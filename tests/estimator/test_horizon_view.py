@@ -54,7 +54,7 @@ def test_cross_val_predict(data):
 
 def test_a_classifier_is_not_trained_on_codes_of_durations(data):
     view = boost("xgboost").at_horizon(1.0, 1, kind="classifier")
-    with pytest.raises(TypeError, match=r'replaces durations by codes.*kind="regressor"'):
+    with pytest.raises(TypeError, match=r'replaces durations by class codes.*kind="regressor"'):
         cross_val_predict(view, data.X, data.y, cv=3, method="predict_proba")
     probabilities = view.fit(data.X, data.y).predict_proba(data.X)
     assert_allclose(probabilities.sum(axis=1), 1)
