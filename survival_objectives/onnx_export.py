@@ -142,6 +142,13 @@ def _check_exportable(exportable: Exportable, *, as_text: bool) -> None:
             "written to ONNX. Fit the model again."
         )
         raise TypeError(msg)
+    if exportable.schema.offsets:
+        columns = ", ".join(column_name(exportable.schema, c) for c in exportable.schema.offsets)
+        msg = (
+            f"float32, the type of the inputs of an ONNX file, cannot tell the values of {columns} "
+            "apart. Subtract the smallest value before training, or use a larger unit."
+        )
+        raise ValueError(msg)
     if as_text:
         _check_level_texts(exportable.schema)
     if not all(forest.is_readable for forest in _forests(exportable.model)):

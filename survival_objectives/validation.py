@@ -319,12 +319,16 @@ class Features:
         Levels of each categorical column, by position.
     resolutions : dict of int to Resolution
         Distinct values of each numeric column before and after rounding to float32, if counted.
+    offsets : dict of int to float
+        What is subtracted from columns whose values float32 could not tell apart, such as times in
+        seconds since 1970.
     """
 
     values: npt.NDArray[np.float32]
     names: tuple[str, ...] | None
     categories: dict[int, pd.Index]
     resolutions: dict[int, Resolution] = field(default_factory=dict, compare=False)
+    offsets: dict[int, float] = field(default_factory=dict)
 
     @property
     def n_samples(self) -> int:
@@ -343,7 +347,11 @@ class Features:
 
 
 def check_features(
-    X: Any, *, like: Features | None = None, resolution: str | None = None
+    X: Any,
+    *,
+    like: Features | None = None,
+    resolution: str | None = None,
+    with_offsets: bool = False,
 ) -> Features:
     """Features as one float32 matrix, with categories coded as integers.
 
@@ -359,6 +367,9 @@ def check_features(
         "check" refuses a column that loses too many values in float32; "count" only fills
         `Features.resolutions`, for data that arrives in parts. Default: "check" without ``like``,
         as in training, else "ignore".
+    with_offsets : bool, default=False
+        Whether columns that would lose too many values in float32 are shifted instead, where that
+        keeps their values apart. Offsets of ``like`` always apply.
 
     Returns
     -------
@@ -370,9 +381,10 @@ def check_features(
         resolution = "check" if like is None else "ignore"
     counts = resolution != "ignore"
     is_frame = hasattr(X, "columns")
-    features = (
-        _from_frame(X, like, resolutions=counts) if is_frame else _from_array(X, resolutions=counts)
+    numbers_of = _NumericColumns(
+        {} if like is None else like.offsets, counts=counts, shifts=with_offsets and like is None
     )
+    features = _from_frame(X, like, numbers_of) if is_frame else _from_array(X, numbers_of)
     values = features.values
     if values.shape[0] == 0:
         msg = f"`X` of shape {values.shape} is empty: it has no rows."
@@ -422,7 +434,46 @@ def _label(features: Features, column: int) -> str:
     return str(column) if features.names is None else repr(features.names[column])
 
 
-def _from_array(X: Any, *, resolutions: bool) -> Features:
+class _NumericColumns:
+    """Turns numeric columns into float32, and remembers what was lost or subtracted.
+
+    Parameters
+    ----------
+    offsets : dict of int to float
+        Known offsets of columns.
+    counts : bool
+        Whether resolutions are counted.
+    shifts : bool
+        Whether columns that lose too many values get an offset.
+    """
+
+    def __init__(self, offsets: dict[int, float], *, counts: bool, shifts: bool) -> None:
+        self.offsets = dict(offsets)
+        self.resolutions: dict[int, Resolution] = {}
+        self._counts, self._shifts = counts, shifts
+
+    def __call__(self, column: int, values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        if column in self.offsets:
+            values = values.astype(np.float64) - self.offsets[column]
+        if self._counts:
+            self.resolutions[column] = Resolution.of(values)
+            if self._shifts and self.resolutions[column].is_too_coarse:
+                values = self._shifted(column, values.astype(np.float64))
+        return _to_float32(values)
+
+    def _shifted(self, column: int, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Values minus an offset near the smallest one, if this keeps them apart."""
+        smallest = float(values[np.isfinite(values)].min())
+        # A rounded number, unless it leaves too much: no person's own value is needed.
+        for offset in (float(f"{smallest:.6g}"), smallest):
+            resolution = Resolution.of(values - offset)
+            if not resolution.is_too_coarse:
+                self.offsets[column], self.resolutions[column] = offset, resolution
+                return values - offset
+        return values
+
+
+def _from_array(X: Any, numbers_of: _NumericColumns) -> Features:
     masked = np.ma.getmaskarray(X) if isinstance(X, np.ma.MaskedArray) else None
     # Engines are trained on dense rows; a sparse matrix comes from one-hot encoding.
     array = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
@@ -446,10 +497,10 @@ def _from_array(X: Any, *, resolutions: bool) -> Features:
         raise TypeError(msg)
     if masked is not None and masked.any():
         array = np.where(masked, np.nan, array)
-    counted = {}
-    if resolutions:
-        counted = {number: Resolution.of(column) for number, column in enumerate(array.T)}
-    return Features(_to_float32(array), None, {}, counted)
+    values = np.empty(array.shape, np.float32)
+    for column, given in enumerate(array.T):
+        values[:, column] = numbers_of(column, given)
+    return Features(values, None, {}, numbers_of.resolutions, numbers_of.offsets)
 
 
 def _numbers_of_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -470,7 +521,7 @@ def _to_float32(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         return np.ascontiguousarray(array, dtype=np.float32)
 
 
-def _from_frame(X: Any, like: Features | None, *, resolutions: bool) -> Features:
+def _from_frame(X: Any, like: Features | None, numbers_of: _NumericColumns) -> Features:
     names = tuple(str(name) for name in X.columns)
     if len(set(names)) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
@@ -479,17 +530,13 @@ def _from_frame(X: Any, like: Features | None, *, resolutions: bool) -> Features
     known = {} if like is None or like.names != names else like.categories
     values = np.empty((len(X), len(names)), np.float32)
     categories: dict[int, pd.Index] = {}
-    counted: dict[int, Resolution] = {}
     for column, (key, name) in enumerate(zip(X.columns, names, strict=True)):
         series = _text_as_category(_to_pandas(X[key]), name, known.get(column))
         if isinstance(series.dtype, pd.CategoricalDtype):
             values[:, column], categories[column] = _category_codes(series, name, known.get(column))
         else:
-            numbers_given = _numeric_column(series, name)
-            values[:, column] = _to_float32(numbers_given)
-            if resolutions:
-                counted[column] = Resolution.of(numbers_given)
-    return Features(values, names, categories, counted)
+            values[:, column] = numbers_of(column, _numeric_column(series, name))
+    return Features(values, names, categories, numbers_of.resolutions, numbers_of.offsets)
 
 
 def _to_pandas(series: Any) -> pd.Series[Any]:

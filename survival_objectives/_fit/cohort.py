@@ -173,7 +173,7 @@ class Cohort:
             Whether `given` is kept.
         """
         check_paired(X, y, sample_weight)
-        features = check_features(X, like=like, resolution=resolution)
+        features = check_features(X, like=like, resolution=resolution, with_offsets=True)
         target = check_survival_target(y, event_ids=event_ids, require_event=require_event)
         if resolution == "check":
             check_time_resolution(target.duration)

@@ -165,6 +165,11 @@ def _check_content(content: dict[str, Any]) -> None:
     _check_names(content.get("event_names"), len(event_ids))
     n_features = _whole(content["n_features"], "n_features", 1)
     _check_columns(content["names"], content["categories"], n_features)
+    for column, offset in content.get("offsets", {}).items():
+        if not 0 <= int(column) < n_features:
+            msg = f"the column {column} has an offset, but there are {n_features} columns"
+            raise ValueError(msg)
+        _finite(offset, "an offset", -math.inf)
     t_max = _finite(content["t_max"], "t_max", 0.0, float(np.finfo(np.float32).max))
     if t_max == 0:
         msg = "t_max is 0"
@@ -390,6 +395,7 @@ def _frame_content(model: FittedModel) -> dict[str, Any]:
         "n_events": None if record.n_events is None else record.n_events.tolist(),
         "names": schema.names,
         "n_features": schema.n_features,
+        "offsets": {str(column): value for column, value in schema.offsets.items()},
         "categories": {
             str(column): _levels(levels, column, schema)
             for column, levels in schema.categories.items()
@@ -459,6 +465,7 @@ def _restore(path: Path, content: dict[str, Any], parameters: dict[str, Any]) ->
             np.empty((0, content["n_features"]), np.float32),
             None if names is None else tuple(names),
             {int(k): pd.Index(levels) for k, levels in content["categories"].items()},
+            offsets={int(k): float(value) for k, value in content.get("offsets", {}).items()},
         ),
         event_ids=np.array(content["event_ids"], dtype=np.int64),
         # In models of format 1 only the windows of the curves use the time unit.
