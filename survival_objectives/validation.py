@@ -382,7 +382,9 @@ def check_features(
     counts = resolution != "ignore"
     is_frame = hasattr(X, "columns")
     numbers_of = _NumericColumns(
-        {} if like is None else like.offsets, counts=counts, shifts=with_offsets and like is None
+        {} if like is None else like.offsets,
+        counts=counts,
+        shifts=with_offsets and like is None and resolution == "check",
     )
     features = _from_frame(X, like, numbers_of) if is_frame else _from_array(X, numbers_of)
     values = features.values
