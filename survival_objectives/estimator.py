@@ -816,7 +816,7 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
 def checked_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters of a SurvivalBoost with these values; an error if any is invalid."""
     model = SurvivalBoost(**given)
-    model._check_parameters()  # noqa: SLF001  The class's own.
+    check_parameters(model)
     parameters: dict[str, Any] = model.get_params(deep=False)
     return parameters
 

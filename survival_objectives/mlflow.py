@@ -132,7 +132,7 @@ def _mlflow() -> Any:
     try:
         return importlib.import_module("mlflow")
     except ImportError as error:
-        msg = 'MLflow is not installed. Use: pip install "survival-objectives[mlflow]"'
+        msg = "MLflow is not installed. Use: pip install mlflow"
         raise ImportError(msg) from error
 
 

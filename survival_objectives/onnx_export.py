@@ -122,7 +122,7 @@ def write_onnx(
         msg = f"{str(path)!r} exists already. Choose another file, or remove it first."
         raise FileExistsError(msg)
     if importlib.util.find_spec("onnx") is None:
-        msg = '`to_onnx` needs onnx. Use: pip install "survival-objectives[onnx]"'
+        msg = "`to_onnx` needs onnx. Use: pip install onnx onnxruntime"
         raise ImportError(msg)
     as_text = categories == "text"
     _check_exportable(exportable, as_text=as_text)
