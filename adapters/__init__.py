@@ -1,1 +1,1 @@
-"""One module per engine; each is imported only by those who have the engine installed."""
+"""One folder per engine; each is imported only by those who have the engine installed."""

@@ -104,7 +104,7 @@ def _source_digest(source: str) -> bytes:
             "baselines.py",
             "metrics",
         }
-        apart |= {"dask.py", "external_memory.py"}
+        apart |= {"dask", "external_memory"}
         files = [
             path
             for folder in (ROOT / "survival_objectives", ROOT / "adapters")

@@ -42,9 +42,9 @@ import catboost
 import lightgbm as lgb
 import xgboost as xgb
 
-from survival_objectives.adapters import catboost as catboost_adapter
-from survival_objectives.adapters import lightgbm as lightgbm_adapter
-from survival_objectives.adapters import xgboost as xgboost_adapter
+from survival_objectives.adapters.catboost import _objective as catboost_adapter
+from survival_objectives.adapters.lightgbm import _objective as lightgbm_adapter
+from survival_objectives.adapters.xgboost import _objective as xgboost_adapter
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.datasets import SyntheticData, make_competing_risks
 
@@ -235,33 +235,33 @@ QUESTIONS = {"objective": objective_arms, "refresh": refresh_arms}
 def _timed_boosting(adapter: Any) -> Iterator[list[float]]:
     """Note the seconds of each call that advances the censoring model."""
     seconds: list[float] = []
-    original = adapter._CensoringTrainer.advance
+    original = adapter.CensoringTrainer.advance
 
     def advance(self: Any, weight: Any, n_rounds: int) -> None:
         start = time.process_time()
         original(self, weight, n_rounds)
         seconds.append(time.process_time() - start)
 
-    adapter._CensoringTrainer.advance = advance
+    adapter.CensoringTrainer.advance = advance
     try:
         yield seconds
     finally:
-        adapter._CensoringTrainer.advance = original
+        adapter.CensoringTrainer.advance = original
 
 
 @contextlib.contextmanager
 def _without_boosting(adapter: Any) -> Iterator[None]:
     """Let the censoring model stay at the Kaplan-Meier curve it starts from."""
-    original = adapter._CensoringTrainer.advance
+    original = adapter.CensoringTrainer.advance
 
     def advance(self: Any, weight: Any, n_rounds: int) -> None:  # noqa: ARG001
         original(self, weight, 0)
 
-    adapter._CensoringTrainer.advance = advance
+    adapter.CensoringTrainer.advance = advance
     try:
         yield
     finally:
-        adapter._CensoringTrainer.advance = original
+        adapter.CensoringTrainer.advance = original
 
 
 def _seconds(arm: str, train: Callable[..., Any], *args: Any, **options: Any) -> dict[str, float]:

@@ -114,7 +114,7 @@ def test_every_python_fence_is_a_block() -> None:
 def sources() -> Iterator[tuple[str, Path]]:
     """Dotted name and file of every module, the private ones included."""
     package = ROOT / "survival_objectives"
-    for path in sorted({*package.rglob("*.py"), *(package / "adapters").glob("*.py")}):
+    for path in sorted({*package.rglob("*.py"), *(package / "adapters").rglob("*.py")}):
         yield ".".join(path.relative_to(ROOT).with_suffix("").parts), path
 
 

@@ -91,7 +91,7 @@ def spin_counts(program, **environment):
 
 
 FIT = """
-import survival_objectives.adapters._boosting_{engine}
+import survival_objectives.adapters.{engine}._booster
 from survival_objectives._threads import default_threads
 print(default_threads(2**19, 1))
 """

@@ -64,6 +64,8 @@ def digest(model: Any, X: Any, times: Any = TIMES) -> str:
     found.update(trees(model.engine_, model.booster_))
     censored = model.censoring_.survival(np.full(len(X), times[9]), X)
     found.update(np.ascontiguousarray(censored).tobytes())
+    if model.censoring_method_ == "hazards":
+        found.update(repr(model.member_weights_).encode())
     facts = (
         model.n_estimators_,
         model.n_floored_,
@@ -77,7 +79,9 @@ def digest(model: Any, X: Any, times: Any = TIMES) -> str:
 
 
 def trees(engine: str, booster: Any) -> bytes:
-    """What is stable of the engine's own model."""
+    """What is stable of the engine's own model, None where trees have no weight."""
+    if booster is None:
+        return b""
     if engine == "xgboost":
         return bytes(booster.save_raw("ubj"))
     if engine == "lightgbm":
@@ -118,13 +122,22 @@ def without_censoring(engine: str) -> str:
     return digest(SurvivalBoost(engine, **SETTINGS).fit(X, y), X)
 
 
-def plugin(engine: str, *, refresh: bool, whole_days: bool = False) -> str:
+class Marginal:
+    """A completion model that knows no features."""
+
+    def predict_cumulative_incidence(self, X: Any, times: Any) -> Any:
+        shares = np.array([0.6, 0.4])[:, None] * -np.expm1(-0.3 * np.asarray(times, float))
+        curves = np.concatenate([1 - shares.sum(axis=0, keepdims=True), shares])
+        return np.broadcast_to(curves, (len(X), *curves.shape))
+
+
+def plugin(engine: str, *, refresh: bool, whole_days: bool = False, **own: Any) -> str:
     from tests.adapters.conftest import ENGINES as PLUGINS
 
     X, y, weight = people(whole_days=whole_days)
     X = X.drop(columns="kind")
     driver = PLUGINS[engine]()
-    objective = driver.problem(X, y, random_state=0, refresh_every=5, sample_weight=weight)
+    objective = driver.problem(X, y, random_state=0, refresh_every=5, sample_weight=weight, **own)
     model = driver.train(objective, 12, refresh=refresh)
     curves = objective.predict_cumulative_incidence(model, X, TIMES)
     found = hashlib.sha256(np.ascontiguousarray(curves).tobytes())
@@ -173,10 +186,21 @@ def dask_cases() -> Iterator[tuple[str, Case]]:
             )
         return digest(model.to_local(), X)
 
+    yield "dask/hazards", lambda: one_worker(censoring="hazards")
+    yield "dask/hazards, weighted", lambda: one_worker(weighted=True, censoring="hazards")
     yield "dask/boosted", lambda: one_worker(censoring="boosted")
     yield "dask/imputed, weighted", lambda: one_worker(weighted=True, censoring="imputed")
     yield "dask/early stopping", lambda: one_worker(early_stopping_rounds=4)
     yield "dask/checkpoints", lambda: one_worker(checkpoints=True)
+
+
+def hazard_cases(engine: str) -> Iterator[tuple[str, Case]]:
+    one: dict[str, Any] = {"engine": engine, "censoring": "hazards", "n_estimators": 30}
+    yield f"{engine}/hazards", lambda: in_memory(**one)
+    yield f"{engine}/hazards, weighted", lambda: in_memory(**one, weighted=True)
+    yield f"{engine}/hazards, whole days", lambda: in_memory(**one, whole_days=True)
+    yield f"{engine}/hazards, warm start", lambda: warm_start(engine, "hazards")
+    yield f"{engine}/hazards, horizon_max", lambda: in_memory(**one, horizon_max=2.0)
 
 
 def cases() -> Iterator[tuple[str, Case]]:
@@ -208,6 +232,19 @@ def cases() -> Iterator[tuple[str, Case]]:
             f"{engine}/not monotone",
             lambda engine=engine: in_memory(engine, monotone=False, refresh_every=7),
         )
+        yield from hazard_cases(engine)
+        yield (
+            f"{engine}/completion",
+            lambda engine=engine: in_memory(engine, censoring="auto", completion=Marginal()),
+        )
+        yield (
+            f"{engine}/plugin, completion",
+            lambda engine=engine: plugin(engine, refresh=False, completion=Marginal()),
+        )
+        yield (
+            f"{engine}/plugin, doubly robust",
+            lambda engine=engine: plugin(engine, refresh=True, doubly_robust=True),
+        )
         for refresh in (False, True):
             yield (
                 f"{engine}/plugin, refresh={refresh}",
@@ -225,6 +262,8 @@ def cases() -> Iterator[tuple[str, Case]]:
                 censoring=method, people_per_turn=120, weighted=True, refresh_every=4
             ),
         )
+    yield "disk/hazards", lambda: from_disk(censoring="hazards")
+    yield "disk/hazards, weighted", lambda: from_disk(censoring="hazards", weighted=True)
     yield "disk/weighted, whole days", lambda: from_disk(weighted=True, whole_days=True)
     yield "disk/early stopping", lambda: from_disk(early_stopping_rounds=3, held_out=True)
     yield from dask_cases()

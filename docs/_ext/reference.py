@@ -40,7 +40,7 @@ def source_files() -> Iterator[tuple[str, Path]]:
     """Pairs (dotted name, file) of the public modules, found on disk and not by import."""
     folder = ROOT / PACKAGE
     # A list, as `rglob` alone would not follow the link to the adapters on every Python.
-    files = [*folder.rglob("*.py"), *(folder / "adapters").glob("*.py")]
+    files = [*folder.rglob("*.py"), *(folder / "adapters").rglob("*.py")]
     for path in sorted(set(files)):
         parts = list(path.relative_to(ROOT).with_suffix("").parts)
         if parts[-1] == "__init__":

@@ -270,9 +270,9 @@ class Adapter(NamedTuple):
 
 #: Adapters by engine, in the order in which a missing engine is replaced.
 ENGINES: dict[str, Adapter] = {
-    "xgboost": Adapter("survival_objectives.adapters._boosting_xgboost", "xgboost"),
-    "lightgbm": Adapter("survival_objectives.adapters._boosting_lightgbm", "lightgbm"),
-    "catboost": Adapter("survival_objectives.adapters._boosting_catboost", "catboost"),
+    "xgboost": Adapter("survival_objectives.adapters.xgboost._booster", "xgboost"),
+    "lightgbm": Adapter("survival_objectives.adapters.lightgbm._booster", "lightgbm"),
+    "catboost": Adapter("survival_objectives.adapters.catboost._booster", "catboost"),
 }
 
 

@@ -21,8 +21,7 @@ from sklearn.base import clone
 
 from survival_objectives import SurvivalBoost
 from survival_objectives._fit.checkpoint import read_checkpoint
-from survival_objectives.adapters import _dask_worker
-from survival_objectives.adapters.dask import DaskSurvivalBoost, WorkerLostError
+from survival_objectives.adapters.dask import DaskSurvivalBoost, WorkerLostError, _worker
 from survival_objectives.datasets import integrated_squared_error, make_competing_risks
 
 N_WORKERS = 4
@@ -290,7 +289,7 @@ def at_first_checkpoint(folder, action):
 
 
 def busy(client):
-    states = client.run(lambda: (len(_dask_worker._running), len(_dask_worker._trackers)))
+    states = client.run(lambda: (len(_worker._running), len(_worker._trackers)))
     return {worker: state for worker, state in states.items() if state != (0, 0)}
 
 

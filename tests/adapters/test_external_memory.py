@@ -18,8 +18,8 @@ import xgboost as xgb
 from survival_objectives import SurvivalBoost
 from survival_objectives._fit.loop import BoostingLoop
 from survival_objectives._fit.schemes import AlternatingScheme
-from survival_objectives.adapters import external_memory
 from survival_objectives.adapters.external_memory import ParquetBatches, fit_external
+from survival_objectives.adapters.external_memory import _training as external_memory
 from survival_objectives.datasets import integrated_squared_error, make_competing_risks
 
 TIMES = np.linspace(0.1, 3.0, 20)
@@ -403,6 +403,8 @@ import numpy as np
 from survival_objectives import SurvivalBoost
 from survival_objectives.adapters.external_memory import fit_external
 
+# A process that was started in the background inherits that interrupts are ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 generator = np.random.default_rng(0)
 X, y = generator.normal(size=(2000, 4)), (np.arange(2000) % 3, generator.exponential(size=2000))
 batches = [(X[i::10], (y[0][i::10], y[1][i::10])) for i in range(10)]

@@ -19,8 +19,8 @@ from survival_objectives import SurvivalBoost
 from survival_objectives._fit import engine_settings
 from survival_objectives._fit.stacked import StackedTraining
 from survival_objectives._model.forest import Forest
-from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import column_names
+from survival_objectives.adapters.xgboost import _booster as xgboost_booster
 from survival_objectives.validation import Features
 
 REFUSED = [
@@ -101,11 +101,11 @@ def test_a_refused_setting_leaves_a_fitted_model_alone(engine, data):
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", "gpu"])
 def test_a_gpu_that_is_not_there_is_an_error(device, data, monkeypatch):
-    monkeypatch.setattr(_boosting_xgboost, "n_cuda_devices", lambda: 0)
-    monkeypatch.setattr(_boosting_xgboost.xgb, "build_info", lambda: {"USE_CUDA": True})
+    monkeypatch.setattr(xgboost_booster, "n_cuda_devices", lambda: 0)
+    monkeypatch.setattr(xgboost_booster.xgb, "build_info", lambda: {"USE_CUDA": True})
     with pytest.raises(ValueError, match="needs a GPU, and this process sees 0"):
         boost("xgboost", engine_params={"device": device}).fit(data.X, data.y)
-    monkeypatch.setattr(_boosting_xgboost.xgb, "build_info", lambda: {"USE_CUDA": False})
+    monkeypatch.setattr(xgboost_booster.xgb, "build_info", lambda: {"USE_CUDA": False})
     with pytest.raises(ValueError, match="built with CUDA"):
         boost("xgboost", engine_params={"device": device}).fit(data.X, data.y)
 
@@ -251,7 +251,7 @@ def test_predictions_that_disagree_are_an_error(engine, data, monkeypatch):
 
 def test_steps_that_are_not_constant_are_an_error(engine, data, monkeypatch):
     """As with leaves that are linear in time."""
-    module = importlib.import_module(f"survival_objectives.adapters._boosting_{engine}")
+    module = importlib.import_module(f"survival_objectives.adapters.{engine}._booster")
     right = module.Booster.contribution
 
     def linear(self, values, first, last):
@@ -333,7 +333,7 @@ def test_settings_of_an_older_model_do_not_keep_it_from_loading(tmp_path, data):
 
 def test_every_engine_refuses_what_the_estimator_owns():
     for engine in ENGINES:
-        module = importlib.import_module(f"survival_objectives.adapters._boosting_{engine}")
+        module = importlib.import_module(f"survival_objectives.adapters.{engine}._booster")
         settings = module.SETTINGS
         assert not set(settings.allowed) & set(settings.owned)
         assert settings.resolved({}) == {}

@@ -121,7 +121,7 @@ SINGLE = [(engine, name) for engine in ENGINES for name in VALUES[engine]]
 
 
 def adapter(engine):
-    return importlib.import_module(f"survival_objectives.adapters._boosting_{engine}")
+    return importlib.import_module(f"survival_objectives.adapters.{engine}._booster")
 
 
 @pytest.fixture(scope="module")

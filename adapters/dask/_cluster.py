@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from survival_objectives.adapters._dask_worker import (
+from survival_objectives.adapters._engine import import_engine
+from survival_objectives.adapters.dask._worker import (
     TrainingCancelled,
     free_tracker,
     is_running,
     start_tracker,
 )
-from survival_objectives.adapters._engine import import_engine
 
 distributed = import_engine("distributed", extra="dask")
 xgb = import_engine("xgboost", extra="dask")

@@ -30,11 +30,10 @@ import numpy.typing as npt
 from survival_objectives._plugin.alternation import TrainingThread
 from survival_objectives._plugin.problem_rows import counted_target
 from survival_objectives._plugin.schemes import Probes, RowTargets
-from survival_objectives.adapters._catboost_censoring import CensoringTrainer as _CensoringTrainer
-from survival_objectives.adapters._catboost_censoring import raw_margin
-from survival_objectives.adapters._catboost_derivatives import compiled_derivatives
-from survival_objectives.adapters._catboost_pool import pool_columns
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
+from survival_objectives.adapters.catboost._censoring import CensoringTrainer, raw_margin
+from survival_objectives.adapters.catboost._derivatives import compiled_derivatives
+from survival_objectives.adapters.catboost._pool import pool_columns
 from survival_objectives.completion import one_state
 from survival_objectives.losses import Target, gradient_hessian, pointwise_log_loss
 from survival_objectives.objective import TrainingProblem
@@ -489,7 +488,7 @@ class _Refresh:
 
     def _begin(self) -> None:
         self._alternation = self._loss._new_alternation()
-        self._trainer: _CensoringTrainer | None = None
+        self._trainer: CensoringTrainer | None = None
         self._training: IPCWLoss | None = None
         self._n_rounds = 0
 
@@ -517,7 +516,7 @@ class _Refresh:
     def _refresh(self, training: IPCWLoss) -> None:
         loss, alternation = self._loss, self._alternation
         if self._trainer is None:
-            self._trainer = _CensoringTrainer(
+            self._trainer = CensoringTrainer(
                 alternation, loss._features, loss._engine_seed, self._params
             )
         margin = training._take_margins()

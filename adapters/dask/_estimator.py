@@ -1,31 +1,4 @@
-r"""SurvivalBoost on a Dask cluster, by XGBoost.
-
-The loss is a sum over people, so a worker that holds some of them can stack them, draw their
-horizons and weight them by itself. One task on each worker runs the training of a single machine on
-its own people, inside XGBoost's communicator:
-
-- XGBoost merges the sketches of the bins and sums the histograms of every tree level, so that all
-  workers grow the same trees, of the events and of the censoring;
-- the label set, the latest horizon, Kaplan-Meier, the event times that horizons follow, the
-  constant to start from, the rows that the floor touches and the held-out loss are reduced
-  over workers (`CollectiveReduction`); a few megabytes once, a few bytes per refresh;
-- nothing else leaves a worker, and no partition ever comes to the client.
-
-Trainings with one worker and an integer seed give the model of `SurvivalBoost`, bit for bit, if it
-trains on the same people in the same order with the same number of threads. More workers draw other
-horizons and sum in another order: the same estimate up to noise.
-
-Why not LightGBM. `lightgbm.dask` (4.7) gives a worker one call, ``LGBMModel.fit``, on one Dataset
-that it builds itself. The objective and callbacks are pickled to the workers and do run there, but:
-
-- the loop needs two boosters that train in turn, on several Datasets that share their bins, inside
-  one network; ``fit`` makes one of each, and frees the network when it returns;
-- ``Booster.update(train_set=...)`` and the Datasets of the alternation would have to be made by a
-  callback from rows that it is not given: it sees the live booster of stacked rows and no people;
-- LightGBM's network cannot be used from Python (`LGBM_NetworkInitWithFunctions` and its reductions
-  are C only), so the sums above would need a second network of our own;
-- a worker that dies leaves the others waiting for ``time_out``, 120 minutes by default.
-"""
+"""The estimator whose training runs on all workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -48,13 +21,14 @@ from survival_objectives._fit.checkpoint import (
 )
 from survival_objectives._fit.cohort import Cohort
 from survival_objectives._model.fitted import FittedModel
-from survival_objectives.adapters._dask_cluster import (
+from survival_objectives.adapters._engine import import_engine
+from survival_objectives.adapters.dask._cluster import (
     Training,
     WorkerLostError,
     gather,
     one_at_a_time,
 )
-from survival_objectives.adapters._dask_collection import (
+from survival_objectives.adapters.dask._collection import (
     Collection,
     by_rows,
     held_out_collection,
@@ -63,14 +37,13 @@ from survival_objectives.adapters._dask_collection import (
     pieces_of,
     schema_of,
 )
-from survival_objectives.adapters._dask_worker import (
+from survival_objectives.adapters.dask._worker import (
     Plan,
     part_digest,
     resolutions,
     summary,
     train,
 )
-from survival_objectives.adapters._engine import import_engine
 from survival_objectives.estimator import SurvivalBoost
 from survival_objectives.validation import (
     Features,

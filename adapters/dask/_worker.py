@@ -36,8 +36,8 @@ from survival_objectives._fit.population import (
 )
 from survival_objectives._fit.training import Training
 from survival_objectives._model.fitted import FittedModel, snapshot
-from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import import_engine
+from survival_objectives.adapters.xgboost import _booster as xgboost_booster
 from survival_objectives.resolution import Resolution
 from survival_objectives.validation import Features, SurvivalTarget
 
@@ -229,10 +229,10 @@ def _fit(
     held = None
     if held_out is not None:
         held = Cohort.joined(_counted(held_out), plan.schema, plan.event_ids)
-    booster = partial(_boosting_xgboost.Booster, before_round=_cancellation(worker))
+    booster = partial(xgboost_booster.Booster, before_round=_cancellation(worker))
     training = Training(
         parameters,
-        replace(_boosting_xgboost.ENGINE, booster=booster),
+        replace(xgboost_booster.ENGINE, booster=booster),
         generator,
         reduction,
         plan.previous,

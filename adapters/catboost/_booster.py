@@ -25,8 +25,8 @@ from survival_objectives._fit.engine import (
 )
 from survival_objectives._fit.engine_settings import OWNED, Choice, EngineSettings, Number, Whole
 from survival_objectives._model.forest import Forest, Tree
-from survival_objectives.adapters._catboost_pool import pool_columns
 from survival_objectives.adapters._engine import import_engine, rising_in_time
+from survival_objectives.adapters.catboost._pool import pool_columns
 from survival_objectives.stacking import drawn_states
 from survival_objectives.validation import Features
 

@@ -1,26 +1,4 @@
-r"""SurvivalBoost for more people than memory holds, on one machine, by XGBoost's external memory.
-
-People come in batches, for instance from Parquet files. Each batch is stacked by itself, at
-horizons that are drawn again from the same seed whenever it is read, and XGBoost keeps the binned
-rows in files (`xgboost.ExtMemQuantileDMatrix`). Everything else is as in `SurvivalBoost`: the same
-training runs on batches that are read from disk, with boosters whose rows stay there.
-
-What stays in memory, with h stacked rows per person and model (at most ``n_horizons``; rows without
-information are left out) and K causes:
-
-- 20 bytes per person for the outcome, and 8 for a sample weight;
-- of the people who are boosted on, XGBoost's margins, 8 K h s bytes of the events (value and start)
-  and 8 h s of the censoring, where s = 3 draws of horizons are kept;
-- while the events are boosted, gradients, weights and row numbers, about (16 K + 16) h bytes of
-  these people;
-- one batch of people, stacked, and a few pages of the binned rows.
-
-By default all people are boosted on, so that all of this but the last grows with their number, if
-not with features. With ``people_per_turn`` the rounds between two refreshes take other people in
-turn, with one draw of horizons (s = 1) and their features in memory: then only the first line
-grows. ``benchmarks/distributed.py`` measures both. On disk are about (n_features + 1) (h s + 1)
-bytes per person boosted on and model.
-"""
+"""Batches of people from files, and the training on them, with rows that stay on disk."""
 
 from __future__ import annotations
 
@@ -46,9 +24,9 @@ from survival_objectives._fit.disk import DiskBatches, read_batches
 from survival_objectives._fit.engine import Engine, StackedBatches
 from survival_objectives._fit.population import LocalReduction, grid_population
 from survival_objectives._fit.training import Training
-from survival_objectives.adapters import _boosting_xgboost
 from survival_objectives.adapters._engine import column_names, import_engine
-from survival_objectives.adapters._interrupts import HeldInterrupts, interrupts_held
+from survival_objectives.adapters.external_memory._interrupts import HeldInterrupts, interrupts_held
+from survival_objectives.adapters.xgboost import _booster as xgboost_booster
 from survival_objectives.validation import (
     check_positive_int,
     check_random_state,
@@ -214,7 +192,7 @@ def _engine_on_disk(folder: str) -> Engine:
     def prefix() -> str:
         return str(Path(folder) / f"rows-{next(numbers)}")
 
-    return replace(_boosting_xgboost.ENGINE, booster=partial(_Booster, cache=prefix))
+    return replace(xgboost_booster.ENGINE, booster=partial(_Booster, cache=prefix))
 
 
 def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
@@ -246,7 +224,7 @@ def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
 
 
 # ---------------------------------------------------------------------------------------- training
-class _Booster(_boosting_xgboost.Booster):
+class _Booster(xgboost_booster.Booster):
     """The booster of the estimator on rows that come in batches and stay on disk."""
 
     def __init__(self, settings: Any, model: Any = None, cache: Any = None) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._plugin.alternation import Alternation
-from survival_objectives.adapters._catboost_pool import pool_columns
 from survival_objectives.adapters._engine import import_engine, rising_in_time
+from survival_objectives.adapters.catboost._pool import pool_columns
 from survival_objectives.censoring import MarginModel
 from survival_objectives.validation import Features
 

@@ -273,7 +273,7 @@ class _BinaryMargin:
         )
 
 
-class _CensoringTrainer:
+class CensoringTrainer:
     """Native ``binary:logistic`` on the censored rows, with new weights at each advance."""
 
     def __init__(
@@ -330,7 +330,7 @@ class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-define
         self._params = params
         self._thread = TrainingThread()
         self._alternation: Alternation | None = None
-        self._trainer: _CensoringTrainer | None = None
+        self._trainer: CensoringTrainer | None = None
 
     def before_training(self, model: Any) -> Any:
         if not isinstance(model, xgb.Booster):
@@ -371,7 +371,7 @@ class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-define
                 ref=objective.dtrain,
             )
             params = _tree_params(model) if self._params is None else dict(self._params)
-            self._trainer = _CensoringTrainer(alternation, objective, params)
+            self._trainer = CensoringTrainer(alternation, objective, params)
         alternation.refresh(
             self._trainer,
             model.predict(objective.dtrain, output_margin=True),

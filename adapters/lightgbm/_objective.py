@@ -362,7 +362,7 @@ class _BinaryMargin:
         return np.asarray(self.booster.predict(matrix, raw_score=True) + start, dtype=np.float64)
 
 
-class _CensoringTrainer:
+class CensoringTrainer:
     """Our own loss with one margin on the censored rows, with new weights at each advance."""
 
     def __init__(
@@ -421,7 +421,7 @@ class _Refresh:
         self._params = params
         self._thread = TrainingThread()
         self._alternation: Alternation | None = None
-        self._trainer: _CensoringTrainer | None = None
+        self._trainer: CensoringTrainer | None = None
 
     def __call__(self, env: Any) -> None:
         if not isinstance(env.model, lgb.Booster):
@@ -454,7 +454,7 @@ class _Refresh:
             start = objective._start_margin(objective.horizon)
             self._margins = _TrainingRowMargins(objective._events, features, start, env.params)
             params = _tree_params(env.params) if self._params is None else dict(self._params)
-            self._trainer = _CensoringTrainer(alternation, objective, params)
+            self._trainer = CensoringTrainer(alternation, objective, params)
         alternation.refresh(
             self._trainer,
             self._margins(env.model),
