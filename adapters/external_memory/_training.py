@@ -6,7 +6,9 @@ import errno
 import itertools
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -171,28 +173,58 @@ def fit_external(
         held_out = checked_eval_set(
             eval_set, Cohort(source.schema, outcomes.target, outcomes.weight)
         )
-    with tempfile.TemporaryDirectory(prefix="survival-boost-", dir=cache_folder) as folder:
-        training = Training(
+    with _engine_on_disk(cache_folder) as engine:
+        fitted = Training(
             model.get_params(deep=False),
-            _engine_on_disk(folder),
+            engine,
             check_random_state(model.random_state),
             n_turns=1 if people_per_turn is None else -(-n_samples // people_per_turn),
+        ).fit(
+            DiskBatches(source, outcomes),
+            held_out,
+            population=grid_population(outcomes.target, outcomes.weight),
         )
-        population = grid_population(outcomes.target, outcomes.weight)
-        fitted = training.fit(DiskBatches(source, outcomes), held_out, population=population)
     model._set_model(fitted.wrapped(finished_boosters(fitted.frame, fitted.record.method)))
     model._warn_about_model(source.schema)
     return model
 
 
-def _engine_on_disk(folder: str) -> Engine:
-    """XGBoost with boosters whose rows are in files of a folder."""
-    numbers = itertools.count()
+@contextmanager
+def _engine_on_disk(cache_folder: Any) -> Iterator[Engine]:
+    """XGBoost with boosters whose rows are in files of a temporary folder."""
+    with (
+        interrupts_held() as interrupts,
+        tempfile.TemporaryDirectory(prefix="survival-boost-", dir=cache_folder) as folder,
+    ):
+        rows = _RowFiles(Path(folder))
+        try:
+            booster = partial(_Booster, files=rows, interrupts=interrupts)
+            yield replace(xgboost_booster.ENGINE, booster=booster)
+        finally:
+            rows.close()
 
-    def prefix() -> str:
-        return str(Path(folder) / f"rows-{next(numbers)}")
 
-    return replace(xgboost_booster.ENGINE, booster=partial(_Booster, cache=prefix))
+class _RowFiles:
+    """Files of binned rows in a folder, and the matrices that read them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._numbers = itertools.count()
+        self._matrices: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def prefix(self) -> str:
+        """Beginning of the names of the files of another matrix."""
+        return str(self.folder / f"rows-{next(self._numbers)}")
+
+    def add(self, matrix: Any) -> Any:
+        """The matrix, which is closed with the others."""
+        self._matrices.add(matrix)
+        return matrix
+
+    def close(self) -> None:
+        """Free all matrices: a traceback may keep them longer than there are files."""
+        for matrix in list(self._matrices):
+            matrix.__del__()
 
 
 def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
@@ -225,11 +257,22 @@ def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
 
 # ---------------------------------------------------------------------------------------- training
 class _Booster(xgboost_booster.Booster):
-    """The booster of the estimator on rows that come in batches and stay on disk."""
+    """The booster of the estimator on rows that come in batches and stay on disk.
 
-    def __init__(self, settings: Any, model: Any = None, cache: Any = None) -> None:
-        super().__init__(settings, model)
-        self._cache = cache
+    An interrupt is delivered before a round or a batch. Elsewhere it could fall into the deletion
+    of a matrix, where Python prints and drops every exception.
+    """
+
+    def __init__(
+        self,
+        settings: Any,
+        model: Any = None,
+        *,
+        files: _RowFiles,
+        interrupts: HeldInterrupts,
+    ) -> None:
+        super().__init__(settings, model, before_round=interrupts.deliver)
+        self._files, self._interrupts = files, interrupts
         self._bins: Any = None
 
     def add_batches(self, rows: StackedBatches) -> int:
@@ -252,26 +295,25 @@ class _Booster(xgboost_booster.Booster):
             options["max_bin"] = max_bin
         schema = self._settings.schema
         columns = range(schema.n_features + 1)
-        prefix = self._cache()
-        with interrupts_held() as interrupts:
-            reader = _Reader(
-                rows,
-                prefix,
-                self._n_margins,
-                interrupts,
-                _Disk(str(Path(prefix).parent), max_bin or _MAX_BIN),
-                feature_names=column_names(schema),
-                feature_types=["c" if column in schema.categories else "q" for column in columns],
+        reader = _Reader(
+            rows,
+            self._files.prefix(),
+            self._n_margins,
+            self._interrupts,
+            _Disk(str(self._files.folder), max_bin or _MAX_BIN),
+            feature_names=column_names(schema),
+            feature_types=["c" if column in schema.categories else "q" for column in columns],
+        )
+        try:
+            matrix = xgb.ExtMemQuantileDMatrix(
+                reader,
+                enable_categorical=bool(schema.categories),
+                nthread=self._settings.most_threads,
+                **options,
             )
-            try:
-                return xgb.ExtMemQuantileDMatrix(
-                    reader,
-                    enable_categorical=bool(schema.categories),
-                    nthread=self._settings.most_threads,
-                    **options,
-                )
-            except _Stopped as stopped:
-                raise stopped.reason from None
+        except _Stopped as stopped:
+            raise stopped.reason from None
+        return self._files.add(matrix)
 
 
 class _Stopped(Exception):  # noqa: N818  It stands for what was raised.

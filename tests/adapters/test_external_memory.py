@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import shutil
 import signal
@@ -431,6 +432,28 @@ def test_ctrl_c_is_a_keyboard_interrupt(tmp_path, delay):
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert (ended.returncode, ended.stdout.strip()) == (0, "interrupted"), ended.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_while_a_matrix_is_deleted_is_not_lost(data, tmp_path, monkeypatch):
+    """Python prints and drops an exception in `__del__`, and training would go on."""
+    gc.collect()  # Matrices of other tests.
+    delete, pressed = xgb.DMatrix.__del__, []
+
+    def interrupted(matrix):
+        if isinstance(matrix, xgb.ExtMemQuantileDMatrix) and not pressed:
+            pressed.append(1)
+            os.kill(os.getpid(), signal.SIGINT)
+        delete(matrix)
+
+    monkeypatch.setattr(xgb.DMatrix, "__del__", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fit_external(boost(n_estimators=3), in_batches(data, 500), cache_folder=tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert pressed
     assert not list(tmp_path.iterdir())
 
 
