@@ -120,7 +120,7 @@ def completed_targets(
     target : SurvivalTarget
         Outcomes at their places on the time axis.
     rows : TrainingRows
-        All rows of these people, from `survival_objectives.stacking.complete_role`.
+        All rows of these people, from `survival_objectives.stacking.all_rows`.
     at_horizon, at_exit : arrays of shape (n_lost, K + 1)
         Probabilities of the states at the horizons of the lost rows
         (`survival_objectives.stacking.lost_rows`) and at the times at which their people were

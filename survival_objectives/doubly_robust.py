@@ -126,7 +126,7 @@ class DoublyRobustTargets:
     target : SurvivalTarget
         Outcomes at their places on the time axis.
     rows : TrainingRows
-        All rows, from `survival_objectives.stacking.complete_role`.
+        All rows, from `survival_objectives.stacking.all_rows`.
     nodes : PersonNodes
     floor, event_floor : float
         Smallest G and S in denominators.

@@ -15,7 +15,7 @@ Ties: an event at t comes before a censoring at t. An event at t_i is therefore 
 which has probability G(t_i-), and a censoring at t_i is seen when the event time exceeds t_i, which
 has probability S(t_i).
 
-Instead of weighing the others up, censored people can also be given an outcome (`complete_role`).
+Instead of weighing the others up, censored people can also be given an outcome (`all_rows`).
 A person who left at c, event-free, is in state k at a horizon z > c with probability
 
     q_k = (1 - S(z|x) / S(c|x)) (F_k(z|x) - F_k(c|x))+ / sum_l (F_l(z|x) - F_l(c|x))+           (15)
@@ -32,6 +32,7 @@ Time is float32 here as it is in the engines: durations and horizons are rounded
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -53,15 +54,14 @@ from survival_objectives.validation import (
 
 __all__ = [
     "HorizonSampler",
-    "Role",
     "Stack",
     "TimeStacker",
     "TrainingRows",
-    "censoring_role",
-    "complete_role",
+    "all_rows",
+    "censoring_rows",
     "conditional_incidence",
     "drawn_states",
-    "event_role",
+    "event_rows",
     "exit_feature",
     "latest_weighted_horizon",
     "lost_rows",
@@ -77,6 +77,24 @@ _BULK_SHARE = 0.98
 
 # Rows of the stacked matrix that are copied at a time.
 _BLOCK = 4096
+
+_FORMER_NAMES = {
+    "Role": "TrainingRows",
+    "event_role": "event_rows",
+    "censoring_role": "censoring_rows",
+    "complete_role": "all_rows",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What a former name stands for, with a FutureWarning."""
+    if name not in _FORMER_NAMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    new = _FORMER_NAMES[name]
+    msg = f"`{__name__}.{name}` is now `{new}`; the former name will be removed in 0.3."
+    warnings.warn(msg, FutureWarning, stacklevel=2)
+    return globals()[new]
 
 
 @dataclass(frozen=True)
@@ -373,33 +391,29 @@ class TrainingRows:
         return weight, n_floored
 
 
-#: The earlier name of `TrainingRows`.
-Role = TrainingRows
-
-
-def event_role(target: SurvivalTarget, stack: Stack) -> TrainingRows:
+def event_rows(target: SurvivalTarget, stack: Stack) -> TrainingRows:
     """Rows, targets and leavers of the event model, equation (10)."""
-    return _role(stack, target, left_by=target.event > 0, code=target.event)
+    return _training_rows(stack, target, left_by=target.event > 0, code=target.event)
 
 
-def censoring_role(target: SurvivalTarget, stack: Stack) -> TrainingRows:
+def censoring_rows(target: SurvivalTarget, stack: Stack) -> TrainingRows:
     """Rows, targets and leavers of the censoring model, equation (11)."""
     censored = target.event == 0
-    return _role(stack, target, left_by=censored, code=censored.astype(np.int32))
+    return _training_rows(stack, target, left_by=censored, code=censored.astype(np.int32))
 
 
-def complete_role(target: SurvivalTarget, stack: Stack) -> TrainingRows:
+def all_rows(target: SurvivalTarget, stack: Stack) -> TrainingRows:
     """All rows, for models that are given outcomes of censored people.
 
     Where somebody was censored by the horizon (`lost_rows`), the target 0 holds the place of the
     state to be filled in.
     """
-    return _role(stack, target, left_by=np.ones(target.n_samples, bool), code=target.event)
+    return _training_rows(stack, target, left_by=np.ones(target.n_samples, bool), code=target.event)
 
 
-def lost_rows(target: SurvivalTarget, role: TrainingRows) -> npt.NDArray[np.int64]:
-    """Rows, of all rows (`complete_role`), at whose horizon the person had been censored."""
-    return np.flatnonzero(~role.stayed & (target.event[role.person] == 0))
+def lost_rows(target: SurvivalTarget, rows: TrainingRows) -> npt.NDArray[np.int64]:
+    """Rows, of all rows (`all_rows`), at whose horizon the person had been censored."""
+    return np.flatnonzero(~rows.stayed & (target.event[rows.person] == 0))
 
 
 def exit_feature(
@@ -460,7 +474,7 @@ def drawn_states(
     return np.where(place > incidence.shape[1], 0, place).astype(np.int32)
 
 
-def _role(
+def _training_rows(
     stack: Stack,
     target: SurvivalTarget,
     left_by: npt.NDArray[np.bool_],

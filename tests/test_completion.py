@@ -19,7 +19,7 @@ from survival_objectives.completion import (
     lost_states,
 )
 from survival_objectives.losses import pointwise_log_loss
-from survival_objectives.stacking import TimeStacker, complete_role, lost_rows
+from survival_objectives.stacking import TimeStacker, all_rows, lost_rows
 from survival_objectives.time_axis import TimeAxis, event_unit
 from survival_objectives.validation import check_survival_target
 
@@ -42,7 +42,7 @@ class Exponential:
 
 
 def rows_of(target, n_horizons=3, seed=0):
-    return complete_role(target, TimeStacker(n_horizons, "uniform", random_state=seed).draw(target))
+    return all_rows(target, TimeStacker(n_horizons, "uniform", random_state=seed).draw(target))
 
 
 def incidence(model):
@@ -125,7 +125,7 @@ def test_whole_units_are_asked_about_when_they_have_begun():
     assert axis.unit == pytest.approx(0.1)
     target = axis.aligned(given)
     stacker = TimeStacker(4, random_state=0, time_unit=axis.unit)
-    rows = complete_role(target, stacker.draw(target))
+    rows = all_rows(target, stacker.draw(target))
     model = Exponential([0.5, 0.5])
     lost_states(incidence(model), target, rows, axis)
     (asked,) = model.asked

@@ -10,7 +10,7 @@ from strategies import survival_targets
 
 from survival_objectives import doubly_robust
 from survival_objectives.doubly_robust import DoublyRobustTargets, person_nodes
-from survival_objectives.stacking import TimeStacker, complete_role
+from survival_objectives.stacking import TimeStacker, all_rows
 from survival_objectives.time_axis import TimeAxis, event_unit
 from survival_objectives.validation import check_survival_target
 
@@ -49,7 +49,7 @@ class Exponential:
 
 def rows_of(target, n_horizons=2, seed=0, **options):
     stacker = TimeStacker(n_horizons, "uniform", random_state=seed, **options)
-    return complete_role(target, stacker.draw(target))
+    return all_rows(target, stacker.draw(target))
 
 
 def random_model(target, seed):
@@ -130,7 +130,7 @@ def test_without_censoring_targets_are_the_labels(target, seed):
 
 def test_sums_of_48_are_those_of_the_printed_formula():
     target = check_survival_target(([0], [2.0]), require_event=False, event_ids=[0, 1])
-    rows = complete_role(target, TimeStacker(1, horizon_max=3.0, random_state=0).draw(target))
+    rows = all_rows(target, TimeStacker(1, horizon_max=3.0, random_state=0).draw(target))
     nodes = doubly_robust.PersonNodes(np.array([[1.0, 2.0]]), CONTINUOUS)
     make = DoublyRobustTargets(target, rows, nodes, 0.01, 0.01)
     F_z, F, G = 0.7, np.array([0.2, 0.5]), np.array([0.8, 0.5])

@@ -122,11 +122,11 @@ def test_the_core_works_without_engines_and_other_extras():
 
         import numpy as np
         from survival_objectives.censoring import KaplanMeierCensoring
-        from survival_objectives.stacking import TimeStacker, event_role
+        from survival_objectives.stacking import TimeStacker, event_rows
         from survival_objectives.validation import check_survival_target
         target = check_survival_target(([0, 1, 2], [1.0, 2.0, 3.0]))
         KaplanMeierCensoring().fit(target)
-        event_role(target, TimeStacker(random_state=0).draw(target))
+        event_rows(target, TimeStacker(random_state=0).draw(target))
         """
     )
     result = run_python(code)

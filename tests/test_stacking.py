@@ -11,14 +11,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest
 from strategies import survival_targets
 
+from survival_objectives import stacking
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import (
     SAMPLERS,
     Stack,
     TimeStacker,
-    censoring_role,
+    censoring_rows,
     check_causes_seen,
-    event_role,
+    event_rows,
     stacked_matrix,
 )
 from survival_objectives.validation import check_features, check_survival_target
@@ -88,8 +89,8 @@ def test_formulas_10_and_11_as_printed(drawn, seed):
         return printed_censoring(t, d, z, partial(survival, i))
 
     for role, printed, left in (
-        (event_role(target, stack), events, True),
-        (censoring_role(target, stack), censorings, False),
+        (event_rows(target, stack), events, True),
+        (censoring_rows(target, stack), censorings, False),
     ):
         at_horizon = survival(role.person[role.stayed], role.horizon[role.stayed])
         at_exit = survival(role.leaver, target.duration[role.leaver], left=left)
@@ -109,7 +110,7 @@ def test_formulas_10_and_11_as_printed(drawn, seed):
 @given(targets_with_tied_horizons())
 def test_both_roles_share_the_rows_that_stayed_in_the_same_order(drawn):
     target, stack = drawn
-    events, censorings = event_role(target, stack), censoring_role(target, stack)
+    events, censorings = event_rows(target, stack), censoring_rows(target, stack)
     stayed = target.duration[stack.person] > stack.horizon
     for role in (events, censorings):
         assert_array_equal(role.person[role.stayed], stack.person[stayed])
@@ -126,7 +127,7 @@ def test_both_roles_share_the_rows_that_stayed_in_the_same_order(drawn):
 def test_floor_limits_the_weights_and_counts_the_rows_it_touches():
     target = check_survival_target(([1, 0, 1], [1.0, 3.0, 3.0]))
     stack = Stack(np.array([0, 1, 2, 0]), np.array([2, 2, 2, 4], np.float32))
-    role = event_role(target, stack)
+    role = event_rows(target, stack)
     assert_array_equal(role.stayed, [False, True, True, False])
     at_horizon, at_exit = np.array([0.2, 0.0]), np.array([0.1])
     weight, n_floored = role.weights(at_horizon, at_exit, floor=0.2)
@@ -160,10 +161,10 @@ class TestUnbiased:
     @pytest.mark.parametrize(
         ("role_of", "which", "left", "unbiased"),
         [
-            (event_role, 1, True, True),
-            (event_role, 1, False, False),  # G(t) in the place of G(t-)
-            (censoring_role, 0, False, True),
-            (censoring_role, 0, True, False),  # S(t-) in the place of S(t)
+            (event_rows, 1, True, True),
+            (event_rows, 1, False, False),  # G(t) in the place of G(t-)
+            (censoring_rows, 0, False, True),
+            (censoring_rows, 0, True, False),  # S(t-) in the place of S(t)
         ],
     )
     def test_mean_weight_over_all_rows_is_one(self, role_of, which, left, unbiased):
@@ -335,7 +336,7 @@ def test_hard_zeros_are_as_many_as_asked_for(fraction):
     stacker = TimeStacker(4, "uniform", hard_zero_fraction=fraction, random_state=0)
     stack = stacker.draw(target)
     assert (stack.horizon == 0).sum() == round(fraction * 800)
-    role = event_role(target, stack)
+    role = event_rows(target, stack)
     assert_array_equal(role.target[role.horizon == 0], 0)
 
 
@@ -343,7 +344,7 @@ def test_hard_zeros_are_as_many_as_asked_for(fraction):
 @given(st.sampled_from(SAMPLERS), st.integers(1, 4), survival_targets(min_events=1))
 def test_every_cause_that_happened_appears(sampler, n_horizons, target):
     stacker = TimeStacker(n_horizons, sampler, random_state=0)
-    role = event_role(target, stacker.draw(target))
+    role = event_rows(target, stacker.draw(target))
     happened = np.unique(target.event[target.event > 0])
     assert set(happened) <= set(role.target)
 
@@ -351,7 +352,7 @@ def test_every_cause_that_happened_appears(sampler, n_horizons, target):
 def test_a_cause_that_the_draw_missed_is_looked_at_when_it_had_just_happened():
     target = check_survival_target(([1] * 50 + [2, 2], [*np.linspace(0.1, 1, 50), 7.0, 5.0]))
     early = TimeStacker(2, lambda rng, *shape: rng.uniform(0, 1, shape[:2]), random_state=0)
-    role = event_role(target, early.draw(target))
+    role = event_rows(target, early.draw(target))
     assert_array_equal(role.person[role.target == 2], [51])
     assert_array_equal(role.horizon[role.target == 2], [5.0])
 
@@ -371,7 +372,7 @@ def test_a_cause_that_nobody_had_is_no_obstacle():
     """Held-out people may lack a cause that training knows."""
     target = check_survival_target(([0, 1, 0], [1.0, 2.0, 3.0]), event_ids=[0, 1, 2])
     stack = TimeStacker(2, random_state=0).draw(target)
-    assert set(event_role(target, stack).target) <= {0, 1}
+    assert set(event_rows(target, stack).target) <= {0, 1}
 
 
 # ------------------------------------------------------------------------------------ float32 times
@@ -381,7 +382,7 @@ def test_a_horizon_at_an_event_time_sees_the_event_whatever_its_rounding(duratio
         (np.ones(len(durations), int) - censored, durations), require_event=False
     )
     same_times = TimeStacker(1, lambda *_: np.array(durations)[:, None]).draw(target)
-    events, censorings = event_role(target, same_times), censoring_role(target, same_times)
+    events, censorings = event_rows(target, same_times), censoring_rows(target, same_times)
     left, absent = (censorings, events) if censored else (events, censorings)
     assert_array_equal(left.target, 1)
     assert left.n_rows == len(durations)
@@ -393,7 +394,7 @@ def test_matrix_has_the_features_of_the_person_and_the_horizon_last():
     X = np.random.default_rng(0).normal(size=(200, 3))
     X[::7, 1] = np.nan
     features, target = check_features(X), random_target(200)
-    role = event_role(target, TimeStacker(4, random_state=0).draw(target))
+    role = event_rows(target, TimeStacker(4, random_state=0).draw(target))
     matrix = role.matrix(features)
     assert matrix.dtype == np.float32
     assert matrix.flags.c_contiguous
@@ -436,3 +437,18 @@ def test_bad_options_are_refused(options, error, words):
 def test_durations_that_are_all_zero_are_refused():
     with pytest.raises(ValueError, match="All durations are 0"):
         TimeStacker().draw(check_survival_target(([0, 1], [0.0, 0.0])))
+
+
+@pytest.mark.parametrize(
+    ("former", "name"),
+    [
+        ("Role", "TrainingRows"),
+        ("event_role", "event_rows"),
+        ("censoring_role", "censoring_rows"),
+        ("complete_role", "all_rows"),
+    ],
+)
+def test_former_names_warn(former, name):
+    with pytest.warns(FutureWarning, match=f"{former}` is now `{name}`"):
+        assert getattr(stacking, former) is getattr(stacking, name)
+    assert not hasattr(stacking, "no_such_name")

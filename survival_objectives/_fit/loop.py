@@ -26,7 +26,7 @@ from survival_objectives._fit.population import LocalReduction, Reduction
 from survival_objectives._fit.rows import Draw, StackedPeople, people_of_turn
 from survival_objectives._fit.schemes import CensoringScheme, Chunk
 from survival_objectives.losses import pointwise_log_loss
-from survival_objectives.stacking import TimeStacker, event_role
+from survival_objectives.stacking import TimeStacker, event_rows
 from survival_objectives.validation import Features
 
 __all__ = ["BoostingLoop", "HeldOut", "LoopSettings", "Turns", "held_out_rows"]
@@ -360,8 +360,8 @@ def held_out_rows(
     cohort: Cohort, stacker: TimeStacker, scheme: CensoringScheme, floor: float
 ) -> HeldOut:
     """Rows of held-out people, weighted by the censoring of the training people."""
-    role = event_role(cohort.target, stacker.draw(cohort.target))
-    weight, _ = role.weights(
-        *scheme.held_out_survival(cohort, role), floor=floor, sample_weight=cohort.weight
+    rows = event_rows(cohort.target, stacker.draw(cohort.target))
+    weight, _ = rows.weights(
+        *scheme.held_out_survival(cohort, rows), floor=floor, sample_weight=cohort.weight
     )
-    return HeldOut(role.matrix(cohort.features), role.target, weight)
+    return HeldOut(rows.matrix(cohort.features), rows.target, weight)

@@ -17,10 +17,10 @@ from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, Outc
 from survival_objectives._fit.population import Reduction
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import (
-    Role,
     Stack,
     TimeStacker,
-    censoring_role,
+    TrainingRows,
+    censoring_rows,
     exit_feature,
     stacked_matrix,
 )
@@ -38,8 +38,8 @@ class BatchRows:
     """One batch of people at drawn horizons: the rows of the event and of the censoring model."""
 
     outcomes: Outcomes
-    events: Role
-    censorings: Role
+    events: TrainingRows
+    censorings: TrainingRows
 
     @property
     def target(self) -> SurvivalTarget:
@@ -114,7 +114,7 @@ class StackedPeople:
         self,
         batches: Batches,
         stacker: TimeStacker,
-        event_rows: Callable[[SurvivalTarget, Stack], Role],
+        event_rows: Callable[[SurvivalTarget, Stack], TrainingRows],
         seed: int | None = None,
         first_draw: int = 0,
     ) -> None:
@@ -153,7 +153,7 @@ class StackedPeople:
     def _stacked(self, outcomes: Outcomes, stacker: TimeStacker) -> BatchRows:
         target = outcomes.target
         stack = stacker.draw(target)
-        return BatchRows(outcomes, self._event_rows(target, stack), censoring_role(target, stack))
+        return BatchRows(outcomes, self._event_rows(target, stack), censoring_rows(target, stack))
 
     # --------------------------------------------------------------- matrices and starting margins
     def event_matrices(self, number: int, start: FloatArray) -> Matrices:

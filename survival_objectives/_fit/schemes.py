@@ -43,13 +43,13 @@ from survival_objectives.completion import Incidence, completed_targets, lost_st
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import (
-    Role,
     Stack,
     TimeStacker,
-    complete_role,
+    TrainingRows,
+    all_rows,
     conditional_incidence,
     drawn_states,
-    event_role,
+    event_rows,
     lost_rows,
 )
 from survival_objectives.time_axis import TimeAxis
@@ -167,9 +167,9 @@ class CensoringScheme(ABC):
         """Models that the scheme trains itself."""
         return ()
 
-    def event_rows(self, target: SurvivalTarget, stack: Stack) -> Role:
+    def event_rows(self, target: SurvivalTarget, stack: Stack) -> TrainingRows:
         """Rows of the event model."""
-        return event_role(target, stack)
+        return event_rows(target, stack)
 
     # Most schemes train no model of their own: these do nothing by default.
     def add_draw(self, people: StackedPeople, draw: Draw) -> None:  # noqa: B027
@@ -190,7 +190,9 @@ class CensoringScheme(ABC):
         """The latest horizon, at most ``last``, at which held-out people are judged."""
         return last
 
-    def held_out_survival(self, cohort: Cohort, role: Role) -> tuple[FloatArray, FloatArray]:
+    def held_out_survival(
+        self, cohort: Cohort, role: TrainingRows
+    ) -> tuple[FloatArray, FloatArray]:
         """G of held-out people at the horizons of the rows that stayed, and before their events."""
         return marginal_survival(self._settings.kaplan_meier, cohort.target, role)
 
@@ -229,14 +231,16 @@ class KaplanMeierScheme(CensoringScheme):
         for rows in chunk.rows():
             yield rows, marginal_survival(self._settings.kaplan_meier, rows.target, rows.events)
 
-    def _start_survival(self, outcomes: Outcomes, role: Role) -> tuple[FloatArray, FloatArray]:
+    def _start_survival(
+        self, outcomes: Outcomes, role: TrainingRows
+    ) -> tuple[FloatArray, FloatArray]:
         """G before any model is trained."""
         return marginal_survival(self._settings.kaplan_meier, outcomes.target, role)
 
     def state_weights(self, outcomes: Outcomes, stacker: TimeStacker) -> FloatArray:
         """Total weight of each state on newly drawn rows."""
         target = outcomes.target
-        role = event_role(target, stacker.draw(target))
+        role = event_rows(target, stacker.draw(target))
         weights, _ = role.weights(
             *self._start_survival(outcomes, role),
             floor=self._settings.floor,
@@ -372,10 +376,16 @@ class GivenScheme(KaplanMeierScheme):
                 self._known[number] = self._start_survival(rows.outcomes, rows.events)
             yield rows, self._known[number]
 
-    def _start_survival(self, outcomes: Outcomes, role: Role) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+    def _start_survival(
+        self,
+        outcomes: Outcomes,  # noqa: ARG002
+        role: TrainingRows,
+    ) -> tuple[FloatArray, FloatArray]:
         return given_survival(self._model, self._given, role, self._axis)
 
-    def held_out_survival(self, cohort: Cohort, role: Role) -> tuple[FloatArray, FloatArray]:
+    def held_out_survival(
+        self, cohort: Cohort, role: TrainingRows
+    ) -> tuple[FloatArray, FloatArray]:
         """G of held-out people by the user's model."""
         assert cohort.given is not None
         return given_survival(self._model, cohort.given, role, self._axis)
@@ -396,9 +406,9 @@ class _AllRowsScheme(CensoringScheme):
         super().__init__(settings)
         self._marginal = marginal
 
-    def event_rows(self, target: SurvivalTarget, stack: Stack) -> Role:
+    def event_rows(self, target: SurvivalTarget, stack: Stack) -> TrainingRows:
         """All rows, also those of censored people."""
-        return complete_role(target, stack)
+        return all_rows(target, stack)
 
     def _weight(self, rows: BatchRows) -> FloatArray:
         weight = np.full(rows.events.n_rows, 1 / self._settings.n_horizons)

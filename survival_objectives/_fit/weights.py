@@ -1,7 +1,7 @@
 """Censoring survival that the weights (10) of stacked rows need, from each kind of model.
 
 Each function returns G at the horizons of the rows whose person stayed, and G just before the
-events of the leavers of a role, as `Role.weights` takes them.
+events of the leavers, as `TrainingRows.weights` takes them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from survival_objectives._fit.cohort import GivenPeople
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
-from survival_objectives.stacking import Role
+from survival_objectives.stacking import TrainingRows
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import SurvivalTarget
 
@@ -22,12 +22,12 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def marginal_survival(
-    kaplan_meier: KaplanMeierCensoring, target: SurvivalTarget, role: Role
+    kaplan_meier: KaplanMeierCensoring, target: SurvivalTarget, rows: TrainingRows
 ) -> tuple[FloatArray, FloatArray]:
     """Marginal G at the horizons of rows that stayed, and just before the leavers' events."""
     return (
-        kaplan_meier.survival(role.horizon[role.stayed]),
-        kaplan_meier.survival(target.duration[role.leaver], left=True),
+        kaplan_meier.survival(rows.horizon[rows.stayed]),
+        kaplan_meier.survival(target.duration[rows.leaver], left=True),
     )
 
 
@@ -43,7 +43,7 @@ def survival_before_events(margin: npt.ArrayLike, duration: FloatArray) -> Float
 
 
 def given_survival(
-    model: CensoringModel, given: GivenPeople, role: Role, axis: TimeAxis
+    model: CensoringModel, given: GivenPeople, rows: TrainingRows, axis: TimeAxis
 ) -> tuple[FloatArray, FloatArray]:
     """G of the user's model at the horizons of rows that stayed, and before the leavers' events.
 
@@ -55,13 +55,13 @@ def given_survival(
         known = model.survival(times, given.take(people).X, left=left)
         return _checked_survival(known, len(people))
 
-    horizon = role.horizon[role.stayed].astype(np.float64)
+    horizon = rows.horizon[rows.stayed].astype(np.float64)
     in_units = bool(axis.unit)
     # A beginning that is rounded up must not be taken for a time after it.
     asked = axis.number(horizon) * axis.unit * (1 - 1e-6) if in_units else horizon
     return (
-        survival(role.person[role.stayed], asked, left=in_units),
-        survival(role.leaver, given.duration[role.leaver], left=True),
+        survival(rows.person[rows.stayed], asked, left=in_units),
+        survival(rows.leaver, given.duration[rows.leaver], left=True),
     )
 
 

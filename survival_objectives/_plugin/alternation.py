@@ -25,7 +25,7 @@ from survival_objectives.censoring import (
     censoring_log_odds,
 )
 from survival_objectives.losses import probabilities
-from survival_objectives.stacking import Stack, censoring_role
+from survival_objectives.stacking import Stack, censoring_rows
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features, SurvivalTarget, check_positive_int
 
@@ -245,7 +245,7 @@ class Alternation:
         self._on_refresh = on_refresh
         self._refreshes: list[RefreshRecord] = []
         self.targets = scheme.initial
-        self.censorings = censoring_role(settings.target, settings.stack)
+        self.censorings = censoring_rows(settings.target, settings.stack)
         self.start = censoring_log_odds(settings.marginal.curve_, settings.target.n_samples)
         self.event_probes: Probes = scheme.event_probes(self.censorings)
         self.censoring_probes: Probes = scheme.censoring_probes()

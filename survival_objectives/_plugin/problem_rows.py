@@ -31,7 +31,7 @@ from survival_objectives.stacking import (
     Stack,
     TimeStacker,
     check_causes_seen,
-    event_role,
+    event_rows,
     latest_weighted_horizon,
 )
 from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
@@ -337,7 +337,7 @@ class ProblemRows:
             number, label, weight = labelled_rows(scheme.initial.target)
             matrix = scheme.rows.matrix(features)[number]
             return HeldOutRows(matrix, label, weight, start(scheme.rows.horizon[number]))
-        rows = event_role(target, stack)
+        rows = event_rows(target, stack)
         row_weight, _ = self.weights.of(rows, X, given)
         if not row_weight.any():
             msg = (

@@ -27,8 +27,8 @@ from survival_objectives.losses import Target
 from survival_objectives.stacking import (
     Stack,
     TrainingRows,
-    complete_role,
-    event_role,
+    all_rows,
+    event_rows,
     exit_feature,
     lost_rows,
     stacked_matrix,
@@ -177,7 +177,7 @@ class WeightedRows:
         given: SurvivalTarget,
         sample_weight: FloatArray | None,
     ) -> None:
-        self.rows = event_role(target, stack)
+        self.rows = event_rows(target, stack)
         self._target = target
         self._weights = weights
         self._sample_weight = sample_weight
@@ -246,7 +246,7 @@ class _AllRows:
     def __init__(
         self, target: SurvivalTarget, stack: Stack, sample_weight: FloatArray | None
     ) -> None:
-        self.rows = complete_role(target, stack)
+        self.rows = all_rows(target, stack)
         self._target = target
         weight = np.ones(self.rows.n_rows, np.float32)
         if sample_weight is not None:

@@ -24,7 +24,7 @@ from survival_objectives.losses import probabilities
 from survival_objectives.marginal import aalen_johansen
 from survival_objectives.stacking import (
     Stack,
-    complete_role,
+    all_rows,
     conditional_incidence,
     drawn_states,
     lost_rows,
@@ -36,7 +36,7 @@ from survival_objectives.validation import check_survival_target
 def test_all_rows_are_kept_and_those_censored_by_the_horizon_are_lost():
     target = check_survival_target(([0, 1, 2, 0], [1.0, 2.0, 3.0, 4.0]))
     stack = Stack(np.tile(np.arange(4), 2), np.repeat([2.0, 4.0], 4).astype(np.float32))
-    role = complete_role(target, stack)
+    role = all_rows(target, stack)
     assert role.n_rows == 8
     assert role.target.tolist() == [0, 1, 0, 0, 0, 1, 2, 0]
     # A person who is censored at the horizon itself has left by then.
