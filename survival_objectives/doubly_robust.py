@@ -42,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives.completion import completed_targets
-from survival_objectives.stacking import TrainingRows, exit_feature, lost_rows
+from survival_objectives.stacking import TrainingRows, lost_rows
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import SurvivalTarget
 
@@ -71,13 +71,9 @@ class PersonNodes:
 
     @property
     def person(self) -> npt.NDArray[np.int64]:
-        """Person of each node, in the order of ``feature``."""
+        """Person of each node, in the order of ``times.ravel()``."""
         n_samples, n_nodes = self.times.shape
         return np.repeat(np.arange(n_samples), n_nodes)
-
-    def feature(self, *, left: bool) -> Float32Array:
-        """Value of the time feature at each node; with ``left``, just before it."""
-        return exit_feature(self.times.ravel(), self.axis, left=left)
 
     def n_before(self, person: npt.NDArray[np.int64], horizon: FloatArray) -> npt.NDArray[np.int64]:
         """Number of a person's nodes before a horizon (in whole units, in an earlier unit)."""

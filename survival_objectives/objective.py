@@ -1,7 +1,7 @@
 r"""One training problem, free of any engine: the face of the plugin.
 
 `TrainingProblem` is what the adapters build on. It holds the stacked rows of the event model, their
-targets and weights (`survival_objectives._plugin.schemes`), and the margins from which boosting
+targets and weights (`survival_objectives._fit.schemes`), and the margins from which boosting
 starts; `survival_objectives._plugin.alternation` refreshes the weights during a training. An
 adapter adds what only its engine can do: hold the rows, ask for derivatives, train a binary booster
 for a few rounds (`CensoringTrainer`), and evaluate a trained model on rows.
@@ -20,10 +20,8 @@ from sklearn.model_selection import GroupKFold
 
 from survival_objectives._plugin.alternation import (
     Alternation,
-    AlternationSettings,
     RefreshRecord,
     RefreshSchedule,
-    WeightSlot,
     log_floor,
 )
 from survival_objectives._plugin.buffers import DerivativeBuffers
@@ -36,7 +34,7 @@ from survival_objectives._plugin.problem_rows import (
     ProblemRows,
 )
 from survival_objectives._plugin.reader import CurveReader, MarginalTail, check_falling, start_curve
-from survival_objectives._plugin.schemes import DoublyRobustRows
+from survival_objectives._plugin.slot import WeightSlot
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.losses import Target, gradient_hessian, log_loss
 from survival_objectives.predictor import IncidencePredictor
@@ -104,9 +102,6 @@ class TrainingProblem(ABC):
         self._slot, self._scratch = WeightSlot(), DerivativeBuffers()
         self._reference = check_choice(margins, "margins", ("reference", "free")) == "reference"
         self._schedule = RefreshSchedule(refresh_every)
-        self._min_event_survival = check_fraction(
-            min_event_survival, "min_event_survival", zero=False
-        )
         self._start = check_choice(start, "start", ("marginal", "constant", "zero"))
         generator = check_random_state(random_state)
         # Training and held-out horizons come from separate streams, so that adding a held-out set
@@ -123,19 +118,19 @@ class TrainingProblem(ABC):
                 completion,
                 doubly_robust,
                 check_fraction(min_censoring_survival, "min_censoring_survival", zero=False),
-                self._min_event_survival,
+                check_fraction(min_event_survival, "min_event_survival", zero=False),
                 self._n_nodes,
             ),
             streams=(streams[0], streams[1]),
             completion_engine=(self._engine_name, self._engine_seed),
         )
         self._monotone = self._is_monotone(monotone)
-        self._note_refresh(data.weights.model, data.scheme.n_floored, [])
-        log_floor(data.weights.floor, data.scheme.n_floored, data.scheme.rows.n_rows)
+        self._note_refresh(data.censoring_model, data.n_floored, [])
+        log_floor(data.floor, data.n_floored, self._events.n_rows)
         tail = MarginalTail(data.population, data.last) if horizon_max is None else None
         self._reader = CurveReader(
             data.features.schema,
-            start_curve(start, data.scheme.initial, data.population, data.target, self._reference),
+            start_curve(start, data.initial, data.population, data.target, self._reference),
             self._reference,
             data.axis,
             tail,
@@ -187,12 +182,12 @@ class TrainingProblem(ABC):
         With ``completion`` or ``doubly_robust``, a distribution over the states, (n_rows, K + 1);
         the latter before any refresh, when rows of people who were censored have weight 0.
         """
-        return self._data.scheme.initial.target
+        return self._data.initial.target
 
     @property
     def initial_weight(self) -> Float32Array:
         """Weight of each training row before any refresh: 1/G or, with ``completion``, 1."""
-        return self._data.scheme.initial.weight
+        return self._data.initial.weight
 
     @property
     def stacked_features(self) -> Float32Array:
@@ -377,7 +372,7 @@ class TrainingProblem(ABC):
     @property
     def _events(self) -> TrainingRows:
         """Rows of the event model."""
-        return self._data.scheme.rows
+        return self._data.rows.events
 
     @property
     def _features(self) -> Features:
@@ -400,7 +395,7 @@ class TrainingProblem(ABC):
 
     def _check_refresh(self, doubly_robust: bool | None) -> None:
         """Refuse a `refresh` that the rows are not for; None is what they are for."""
-        is_doubly_robust = isinstance(self._data.scheme, DoublyRobustRows)
+        is_doubly_robust = self._data.is_doubly_robust
         if doubly_robust is not None and bool(doubly_robust) != is_doubly_robust:
             msg = (
                 f"`refresh(doubly_robust={doubly_robust})` needs an objective that was constructed "
@@ -413,22 +408,8 @@ class TrainingProblem(ABC):
     def _new_alternation(self) -> Alternation:
         """The feedback loop of one training, which starts from the initial weights."""
         data = self._data
-        alternation = Alternation(
-            data.scheme,
-            AlternationSettings(
-                data.target,
-                data.stack,
-                data.weight,
-                data.weights.marginal,
-                self._reference,
-                data.weights.floor,
-                self._min_event_survival,
-                self._reader.schema,
-                data.axis,
-            ),
-            self._note_refresh,
-        )
-        self._note_refresh(data.weights.model, data.scheme.n_floored, [])
+        alternation = Alternation(data, self._reference, self._schedule, self._note_refresh)
+        self._note_refresh(data.censoring_model, data.n_floored, [])
         return alternation
 
     def _note_refresh(
@@ -449,7 +430,7 @@ class TrainingProblem(ABC):
         if rows is None:
             # A refresh callback offers its weights before each round. A training without one, also
             # after an interrupted training with one, thus always sees the initial weights.
-            offered = self._slot.take() or self._data.scheme.initial
+            offered = self._slot.take() or self._data.initial
             target, weight = offered.target, offered.weight
         else:
             target, weight = self.target[rows], self._data.fold_weight(rows, held_out=False)

@@ -15,8 +15,8 @@ from simulation import KnownCensoring, simulate
 from strategies import survival_targets
 
 from survival_objectives._plugin import reader
-from survival_objectives._plugin.alternation import RefreshSchedule
-from survival_objectives._plugin.schemes import RowTargets
+from survival_objectives._plugin.alternation import CensoringTrainer, RefreshSchedule
+from survival_objectives._plugin.slot import RowTargets
 from survival_objectives.censoring import BoostedCensoring, KaplanMeierCensoring
 from survival_objectives.losses import gradient_hessian, pointwise_log_loss
 from survival_objectives.marginal import aalen_johansen
@@ -570,46 +570,58 @@ def test_held_out_people_may_lack_a_cause_or_any_event(people):
 
 
 # --------------------------------------------------------------------------------- the alternation
-class FakeTrainer:
-    """A censoring booster whose trees add slope * x_0 + n_rounds * t / 10, and remember weights."""
+class FakeTrainer(CensoringTrainer):
+    """A censoring booster whose trees add slope * x_0 + n_rounds * rate * t; remembers weights."""
 
-    def __init__(self, problem, alternation, slope=0.4):
-        self.slope, self.n_rounds = slope, 0
-        self.advanced = []
-        role = alternation.censorings
-        self._stayed = (
-            role.matrix(problem._features)[role.stayed],
-            alternation.start(role.horizon[role.stayed]),
-        )
-        probes = alternation.censoring_probes
-        self._probes = probes.matrix(problem._features), alternation.start(probes.times)
+    def __init__(self, slope=0.4, rate=0.1):
+        super().__init__()
+        self.slope, self.rate = slope, rate
+        self.advanced, self.rows = [], []
+
+    def add(self, values, start):
+        self.rows.append((values, start))
+        return len(self.rows) - 1
 
     def advance(self, weight, n_rounds):
-        self.advanced.append((weight.copy(), n_rounds))
-        self.n_rounds += n_rounds
+        self.advanced.append((self._target.copy(), weight.copy(), n_rounds))
 
-    def margin(self, matrix, start):
-        trees = self.slope * matrix[:, 0] + self.n_rounds * matrix[:, -1] / 10
-        return np.ravel(start) + trees
+    def margin(self, key):
+        values, start = self.rows[key]
+        return start + self._trees(values)[:, None]
 
-    def stayed_margin(self):
-        return self.margin(*self._stayed)
-
-    def probe_margin(self):
-        return self.margin(*self._probes)
+    def _trees(self, matrix):
+        return self.slope * matrix[:, 0] + self.n_rounds * self.rate * matrix[:, -1]
 
     def model(self):
-        return self
+        return FakeModel(self._trees)
 
 
-def event_margins(problem, alternation, model):
-    """The event model at its rows and at the probes."""
-    rows, probes = problem.stacked_features, alternation.event_probes
-    at_probes = model(probes.matrix(problem._features))
-    return (
-        model(rows) + problem._start_margin(rows[:, -1]),
-        at_probes + problem._start_margin(probes.times),
-    )
+class FakeModel:
+    def __init__(self, trees):
+        self.trees = trees
+
+    def margin(self, matrix, start):
+        return np.ravel(start) + self.trees(matrix)
+
+
+class LiveModel:
+    """An event model by a formula, as an adapter shows it to a refresh."""
+
+    def __init__(self, problem, trees, **censoring):
+        self._problem, self._trees = problem, trees
+        self.trainer = FakeTrainer(**censoring)
+
+    def row_margin(self):
+        rows = self._problem.stacked_features
+        return self._trees(rows) + self._problem._start_margin(rows[:, -1])
+
+    def probe_margin(self):
+        probes = self._problem._data.event_probes
+        at_probes = self._trees(probes.matrix(self._problem._features))
+        return at_probes + self._problem._start_margin(probes.feature)
+
+    def new_trainer(self):
+        return self.trainer
 
 
 def rising_risk(matrix):
@@ -631,33 +643,33 @@ def test_refresh_weighs_both_models_by_each_other_row_by_row(people, weighted):
     alternation = problem._new_alternation()
     assert_array_equal(alternation.targets.weight, problem.initial_weight)
     assert alternation.has_censoring
-    trainer = FakeTrainer(problem, alternation)
-    alternation.refresh(
-        trainer, *event_margins(problem, alternation, rising_risk), n_rounds=10, round=20
-    )
+    model = LiveModel(problem, rising_risk)
+    alternation.refresh(model, 20)
 
     # Algorithm 3: the censoring rows weigh 1/S(z) or 1/S(t).
-    role = alternation.censorings
-    duration = people.duration.astype(np.float32)[role.person]
-    last_seen = np.minimum(duration, role.horizon)
+    rows = problem._data.rows.censorings
+    duration = people.duration.astype(np.float32)[rows.person]
+    last_seen = np.minimum(duration, rows.horizon)
     survival = np.array(
         [
             problem.predict_survival_function(rising_risk, people.X[[i]], [t])[0, 0]
-            for i, t in zip(role.person, last_seen, strict=True)
+            for i, t in zip(rows.person, last_seen, strict=True)
         ]
     )
-    assert_array_equal(role.target, duration <= role.horizon)
-    ((weight, n_rounds),) = trainer.advanced
+    assert_array_equal(rows.target, duration <= rows.horizon)
+    ((target, weight, n_rounds),) = model.trainer.advanced
     assert n_rounds == 10
-    expected = person_weight[role.person] / np.maximum(survival, 0.2)
+    assert_array_equal(target, rows.target)
+    expected = person_weight[rows.person] / np.maximum(survival, 0.2)
     assert_allclose(weight, expected, rtol=1e-6)
 
     # Algorithm 2: the event rows weigh 1/G(z) or 1/G(t-), of the model after its advance.
     duration = people.duration.astype(np.float32)[problem.person]
     stayed = duration > problem.horizon
-    X, model = people.X[problem.person], problem.censoring_
-    assert isinstance(model, BoostedCensoring)
-    G = np.where(stayed, model.survival(problem.horizon, X), model.survival(duration, X, left=True))
+    X, censoring = people.X[problem.person], problem.censoring_
+    assert isinstance(censoring, BoostedCensoring)
+    before = censoring.survival(duration, X, left=True)
+    G = np.where(stayed, censoring.survival(problem.horizon, X), before)
     expected = person_weight[problem.person] / np.maximum(G, 0.3)
     assert_allclose(alternation.targets.weight, expected, rtol=1e-5)
     assert alternation.targets.weight.dtype == np.float32
@@ -674,9 +686,7 @@ def test_refresh_weighs_both_models_by_each_other_row_by_row(people, weighted):
 def test_refreshed_weights_follow_formula_9(people):
     problem = Problem(people.X, people.y, random_state=0, min_censoring_survival=1e-6)
     alternation = problem._new_alternation()
-    trainer = FakeTrainer(problem, alternation)
-    margins = event_margins(problem, alternation, rising_risk)
-    alternation.refresh(trainer, *margins, n_rounds=10, round=10)
+    alternation.refresh(LiveModel(problem, rising_risk), 10)
     marginal = kaplan_meier_of(*people.y)
     floor = 0.5 / 300
     for row in range(0, len(problem.target), 7):
@@ -694,9 +704,7 @@ def test_without_trees_the_refreshed_weights_are_those_of_kaplan_meier(people, w
     sample_weight = np.where(people.event == 0, 3.0, 1.0) if weighted else None
     problem = Problem(people.X, people.y, random_state=0, sample_weight=sample_weight)
     alternation = problem._new_alternation()
-    trainer = FakeTrainer(problem, alternation, slope=0.0)
-    margins = event_margins(problem, alternation, rising_risk)
-    alternation.refresh(trainer, *margins, n_rounds=0, round=10)
+    alternation.refresh(LiveModel(problem, rising_risk, slope=0.0, rate=0.0), 10)
     # The log-odds are floored at half a person.
     assert_allclose(alternation.targets.weight, problem.initial_weight, rtol=0.005)
 
@@ -704,11 +712,9 @@ def test_without_trees_the_refreshed_weights_are_those_of_kaplan_meier(people, w
 def test_refresh_reports_the_floor(people, caplog):
     problem = Problem(people.X, people.y, random_state=0, min_censoring_survival=0.5)
     alternation = problem._new_alternation()
-    trainer = FakeTrainer(problem, alternation)
-    margins = event_margins(problem, alternation, rising_risk)
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="survival_objectives"):
-        alternation.refresh(trainer, *margins, n_rounds=10, round=10)
+        alternation.refresh(LiveModel(problem, rising_risk), 10)
     n_floored = np.isclose(alternation.targets.weight, 2).sum()
     assert problem.n_floored_ == n_floored > 0
     (message,) = caplog.messages
@@ -721,9 +727,7 @@ def test_an_event_at_time_zero_weighs_one_after_a_refresh():
     X = rng.normal(size=(60, 1))
     problem = Problem(X, (event, duration), random_state=0)
     alternation = problem._new_alternation()
-    trainer = FakeTrainer(problem, alternation, slope=2.0)
-    margins = event_margins(problem, alternation, rising_risk)
-    alternation.refresh(trainer, *margins, n_rounds=10, round=10)
+    alternation.refresh(LiveModel(problem, rising_risk, slope=2.0), 10)
     at_zero = (duration[problem.person] == 0) & (problem.target > 0)
     assert at_zero.any()
     assert_array_equal(alternation.targets.weight[at_zero], 1)
@@ -734,10 +738,9 @@ def test_a_second_training_starts_afresh(people):
     problem = Problem(people.X, people.y, random_state=0)
     n_floored, initial = problem.n_floored_, problem.initial_weight.copy()
     first = problem._new_alternation()
-    trainer = FakeTrainer(problem, first)
-    margins = event_margins(problem, first, rising_risk)
+    model = LiveModel(problem, rising_risk)
     for n_rounds in (10, 20):
-        first.refresh(trainer, *margins, n_rounds=10, round=n_rounds)
+        first.refresh(model, n_rounds)
     assert [record.round for record in problem.refreshes_] == [10, 20]
     second = problem._new_alternation()
     assert problem.refreshes_ == []

@@ -8,26 +8,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._plugin.alternation import Alternation
+from survival_objectives._plugin import alternation
 from survival_objectives.adapters._engine import import_engine, rising_in_time
 from survival_objectives.adapters.catboost._pool import pool_columns
+from survival_objectives.adapters.catboost._predictor import raw_margin
 from survival_objectives.censoring import MarginModel
 from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
 
-__all__ = ["CensoringTrainer", "raw_margin"]
+__all__ = ["CensoringTrainer"]
 
 Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
-
-
-def raw_margin(
-    model: Any, matrix: Float32Array, schema: Features, names: list[str] | None = None
-) -> npt.ArrayLike:
-    pool = catboost.Pool(**pool_columns(matrix, schema, names))
-    margin: npt.ArrayLike = model.predict(pool, prediction_type="RawFormulaVal")
-    return margin
 
 
 class _SumOfChunks:
@@ -43,22 +36,15 @@ class _SumOfChunks:
         )
 
 
-class CensoringTrainer:
-    """Native Logloss on the censored rows, in chunks that start where the last one ended.
+class CensoringTrainer(alternation.CensoringTrainer):
+    """Native Logloss on the rows of the censoring model, in chunks that start where the last ended.
 
     A chunk takes the margins so far as its baseline, which continues boosting with new weights and
     evaluates every tree once.
     """
 
-    def __init__(
-        self,
-        alternation: Alternation,
-        features: Features,
-        seed: int,
-        params: Mapping[str, Any] | None,
-    ) -> None:
-        rows = alternation.censorings
-        self._rows = rows
+    def __init__(self, features: Features, seed: int, params: Mapping[str, Any] | None) -> None:
+        super().__init__()
         self._schema = features.schema
         self._params = {
             "random_seed": seed,
@@ -69,33 +55,31 @@ class CensoringTrainer:
             "allow_writing_files": False,
             "verbose": False,
         }
-        self._matrix = rows.matrix(features)
-        self._margin = alternation.start(rows.horizon)
-        probes = alternation.censoring_probes
-        self._probe_matrix = probes.matrix(features)
-        self._probe_margin = alternation.start(probes.times)
+        self._values: list[Float32Array] = []
+        self._margins: list[FloatArray] = []
         self._chunks: list[Any] = []
+
+    def add(self, values: Float32Array, start: FloatArray) -> int:
+        self._values.append(values)
+        self._margins.append(start)
+        return len(self._values) - 1
 
     def advance(self, weight: FloatArray, n_rounds: int) -> None:
         pool = catboost.Pool(
-            label=self._rows.target,
+            label=self._target,
             weight=weight,
-            baseline=self._margin[:, None],
-            **pool_columns(self._matrix, self._schema),
+            baseline=self._margins[0],
+            **pool_columns(self._values[0], self._schema),
         )
         chunk = catboost.CatBoost({**self._params, "iterations": n_rounds})
         chunk.fit(pool)
-        self._margin = self._margin + np.asarray(raw_margin(chunk, self._matrix, self._schema))
-        self._probe_margin = self._probe_margin + np.asarray(
-            raw_margin(chunk, self._probe_matrix, self._schema)
-        )
+        for key, values in enumerate(self._values):
+            trees = np.asarray(raw_margin(chunk, values, self._schema))
+            self._margins[key] = self._margins[key] + trees[:, None]
         self._chunks.append(chunk)
 
-    def stayed_margin(self) -> npt.ArrayLike:
-        return self._margin[self._rows.stayed]
-
-    def probe_margin(self) -> npt.ArrayLike:
-        return self._probe_margin
+    def margin(self, key: int) -> npt.ArrayLike:
+        return self._margins[key]
 
     def model(self) -> MarginModel:
         return _SumOfChunks(list(self._chunks), self._schema)

@@ -17,27 +17,29 @@ censoring of everybody gives, and it has no callbacks, so there is no refresh.
 from __future__ import annotations
 
 import copy
-import functools
 import hashlib
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._plugin.alternation import TrainingThread
+from survival_objectives._fit.rows import Probes
 from survival_objectives._plugin.problem_rows import counted_target
-from survival_objectives._plugin.schemes import Probes, RowTargets
+from survival_objectives._plugin.slot import RowTargets, TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
-from survival_objectives.adapters.catboost._censoring import CensoringTrainer, raw_margin
+from survival_objectives.adapters.catboost._censoring import CensoringTrainer
 from survival_objectives.adapters.catboost._derivatives import compiled_derivatives
 from survival_objectives.adapters.catboost._pool import pool_columns
+from survival_objectives.adapters.catboost._predictor import Predictor, raw_margin
+from survival_objectives.adapters.catboost._seen_margins import SeenMargins
 from survival_objectives.completion import one_state
 from survival_objectives.losses import Target, gradient_hessian, pointwise_log_loss
 from survival_objectives.objective import TrainingProblem
-from survival_objectives.predictor import IncidencePredictor
 
 catboost = import_engine("catboost")
 
@@ -71,27 +73,6 @@ class _Trainings(threading.local):
 
     def __reduce__(self) -> tuple[type[_Trainings], tuple[()]]:
         return _Trainings, ()
-
-
-class Predictor(IncidencePredictor):
-    """Curves of a model of CatBoost, without the people it was trained on.
-
-    Made by ``loss.predictor(model)``, or by `load` from a folder that `save` wrote; see
-    `survival_objectives.predictor`.
-    """
-
-    _engine_name = "catboost"
-    _file_name = "model.cbm"
-
-    def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
-        return raw_margin(self.model, matrix, self._curves.schema, self.model.feature_names_)
-
-    def _write_model(self, file: str) -> None:
-        self.model.save_model(file)
-
-    @staticmethod
-    def _read_model(file: str) -> Any:
-        return catboost.CatBoost().load_model(file)
 
 
 class IPCWLoss(TrainingProblem):
@@ -153,10 +134,8 @@ class IPCWLoss(TrainingProblem):
 
     def _prepare(self) -> None:
         # Every refresh needs the event model at some more rows; see the module's top.
-        self._probes: Probes | None = None
-        if not self._data.scheme.fixed:
-            self._probes = self._new_alternation().event_probes
-        n_probes = 0 if self._probes is None else len(self._probes.person)
+        self._probes: Probes | None = None if self._data.fixed else self._data.event_probes
+        n_probes = 0 if self._probes is None else self._probes.n_probes
         n_rows = self._events.n_rows + n_probes
         if n_rows > _MAX_NUMBERED_ROWS:
             msg = (
@@ -172,8 +151,8 @@ class IPCWLoss(TrainingProblem):
         no_weight = np.zeros(n_probes, np.float32)
         self._first_weight = np.concatenate([self.initial_weight, no_weight])
         self._pool_weight = self._first_weight
-        if self._data.scheme.row_weight is not self.initial_weight:
-            self._pool_weight = np.concatenate([self._data.scheme.row_weight, no_weight])
+        if self._data.row_weight is not self.initial_weight:
+            self._pool_weight = np.concatenate([self._data.row_weight, no_weight])
         # Row numbers begin where no label of the user's does, and elsewhere for other losses.
         digest = hashlib.sha256(self.initial_weight.tobytes() + self.horizon.tobytes()).digest()
         room = max(1, _QUIET_NUMBERS - _MAX_USER_LABEL - n_rows)
@@ -189,11 +168,11 @@ class IPCWLoss(TrainingProblem):
         return np.concatenate([target, more])
 
     def _begin_training(self) -> None:
-        self._seen_margin: FloatArray | None = None
+        self._seen = SeenMargins(len(self._pool_weight), self.n_margins)
         if self._schedule.is_due(1) and self._probes is not None:
-            self._watch()  # The callback comes after the first round, too late to ask for it.
+            self._seen.watch()  # The callback comes after the first round, too late to ask for it.
 
-    @functools.cached_property
+    @cached_property
     def _table(self) -> FloatArray:
         """What training looks up, a line per row: weight, targets and starts of the margins.
 
@@ -356,27 +335,6 @@ class IPCWLoss(TrainingProblem):
         own[training] = self._first_weight[rows[training]]
         return own
 
-    def _watch(self) -> None:
-        """In the next round, keep the margins that the metric sees at the training rows."""
-        self._seen_margin = np.full((len(self._pool_weight), self.n_margins), np.nan)
-
-    def _record_margins(self, rows: npt.NDArray[np.int64], margin: FloatArray) -> None:
-        if self._seen_margin is not None:
-            training = rows < len(self._seen_margin)
-            self._seen_margin[rows[training]] = margin[training]
-
-    def _take_margins(self) -> FloatArray:
-        """Margins of the training rows after this round."""
-        seen, self._seen_margin = self._seen_margin, None
-        if seen is None or np.isnan(seen).any():
-            msg = (
-                "CatBoost did not evaluate the metric on the training rows in this round, so the "
-                "weights cannot be refreshed. Keep `eval_metric` of `loss.params`, and "
-                "`metric_period=1`."
-            )
-            raise ValueError(msg)
-        return seen
-
     # ----------------------------------------------------------------------------------- prediction
     def _check_model(self, model: Any) -> None:
         trained = str(model.get_all_params().get("loss_function"))
@@ -425,11 +383,11 @@ class _OneMarginLoss(IPCWLoss):
 class _SeveralMarginsLoss(IPCWLoss, catboost.MultiTargetCustomObjective):  # type: ignore[misc, name-defined]
     """Several margins: CatBoost asks for one row at a time, so the derivatives are compiled."""
 
-    @functools.cached_property
+    @cached_property
     def calc_ders_multi(self) -> Callable[..., Any]:
         """Compiled derivatives of minus the loss of one row, by its number."""
         # The table is bound by reference, so the compiled code reads the refreshed weights.
-        return functools.partial(
+        return partial(
             compiled_derivatives(self.n_margins, self._reference), self._table, self._first_number
         )
 
@@ -457,7 +415,7 @@ class IPCWLogLoss:
         numbers = target[0] if isinstance(target, tuple) else target
         rows = self._loss._own_rows(numbers, weight)
         margin = np.column_stack(approxes) + self._loss._starts[rows]
-        self._loss._record_margins(rows, margin)
+        self._loss._seen.record(rows, margin)
         weight = self._loss._metric_weight(rows, weight)
         losses = pointwise_log_loss(
             margin, self._loss._targets[rows], weight, reference=self._loss._reference
@@ -476,6 +434,24 @@ class _IPCWLogLossMulti(IPCWLogLoss, catboost.MultiTargetCustomMetric):  # type:
 _IPCWLogLossMulti.__name__ = "IPCWLogLoss"
 
 
+@dataclass(frozen=True)
+class _LiveModel:
+    """What the metric saw of the model: margins of the event rows, then those of the probes."""
+
+    loss: IPCWLoss
+    margin: FloatArray
+    params: Mapping[str, Any] | None
+
+    def row_margin(self) -> npt.ArrayLike:
+        return self.margin[: self.loss._events.n_rows]
+
+    def probe_margin(self) -> npt.ArrayLike:
+        return self.margin[self.loss._events.n_rows :]
+
+    def new_trainer(self) -> CensoringTrainer:
+        return CensoringTrainer(self.loss._features, self.loss._engine_seed, self.params)
+
+
 class _Refresh:
     """Translates CatBoost's callback protocol into `Alternation`."""
 
@@ -488,7 +464,6 @@ class _Refresh:
 
     def _begin(self) -> None:
         self._alternation = self._loss._new_alternation()
-        self._trainer: CensoringTrainer | None = None
         self._training: IPCWLoss | None = None
         self._n_rounds = 0
 
@@ -506,25 +481,10 @@ class _Refresh:
         if self._training is None:
             self._training = loss._trainings.latest() or loss
         self._n_rounds += 1
-        if loss._schedule.is_due(self._n_rounds) and alternation.has_censoring:
-            self._refresh(self._training)
+        if alternation.is_due(self._n_rounds):
+            model = _LiveModel(loss, self._training._seen.take(), self._params)
+            alternation.refresh(model, self._n_rounds)
         if loss._schedule.is_due(self._n_rounds + 1):
-            self._training._watch()
+            self._training._seen.watch()
         self._training._train_on(alternation.targets)
         return True  # False would stop training.
-
-    def _refresh(self, training: IPCWLoss) -> None:
-        loss, alternation = self._loss, self._alternation
-        if self._trainer is None:
-            self._trainer = CensoringTrainer(
-                alternation, loss._features, loss._engine_seed, self._params
-            )
-        margin = training._take_margins()
-        n_rows = loss._events.n_rows
-        alternation.refresh(
-            self._trainer,
-            margin[:n_rows],
-            margin[n_rows:],
-            n_rounds=loss._schedule.every,
-            round=self._n_rounds,
-        )

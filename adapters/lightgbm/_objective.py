@@ -11,20 +11,20 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._plugin.alternation import Alternation, TrainingThread
-from survival_objectives._plugin.schemes import RowTargets
+from survival_objectives._plugin import alternation
+from survival_objectives._plugin.slot import TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
 from survival_objectives.losses import gradient_hessian
 from survival_objectives.objective import TrainingProblem
 from survival_objectives.predictor import IncidencePredictor
-from survival_objectives.stacking import TrainingRows
 from survival_objectives.validation import Features
 
 lgb = import_engine("lightgbm")
@@ -323,12 +323,12 @@ class _TrainingRowMargins:
     """
 
     def __init__(
-        self, rows: TrainingRows, features: Features, start: FloatArray, params: Mapping[str, Any]
+        self, values: Callable[[], Float32Array], start: FloatArray, params: Mapping[str, Any]
     ) -> None:
-        self._n_rows = rows.n_rows
+        self._n_rows = len(start)
         self._kept: _KeptRows | None = None
         if _is_dart(params):
-            self._kept = _KeptRows(rows.matrix(features), start, params)
+            self._kept = _KeptRows(values(), start, params)
 
     def __call__(self, booster: Any) -> FloatArray:
         if self._kept is not None:
@@ -362,52 +362,92 @@ class _BinaryMargin:
         return np.asarray(self.booster.predict(matrix, raw_score=True) + start, dtype=np.float64)
 
 
-class CensoringTrainer:
-    """Our own loss with one margin on the censored rows, with new weights at each advance."""
+class CensoringTrainer(alternation.CensoringTrainer):
+    """Our own loss with one margin on the rows of the censoring model, with new weights each time.
 
-    def __init__(
-        self, alternation: Alternation, objective: IPCWObjective, params: dict[str, Any]
-    ) -> None:
-        rows = alternation.censorings
-        features, start = objective._features, alternation.start
-        self._rows = rows
-        margin = start(rows.horizon)
-        bins = objective.train_set
-        train_set = _dataset(
-            rows.matrix(features), features, margin, reference=bins, params=bins.get_params()
-        )
-        self._margins = _TrainingRowMargins(rows, features, margin, params)
-        probes = alternation.censoring_probes
-        self._probes = _KeptRows(probes.matrix(features), start(probes.times), params)
-        fixed = {
+    Its bins are those of the event model's rows, ``bins``.
+    """
+
+    def __init__(self, features: Features, bins: Any, params: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._features, self._bins = features, bins
+        self._params = {
+            **params,
             "objective": "none",
             "metric": "None",
             "num_class": 1,
             "monotone_constraints": rising_in_time(features),
         }
-        self._booster = lgb.Booster({**params, **fixed}, train_set)
+        self._margins: list[Callable[[Any], FloatArray]] = []
+        self._booster: Any = None
+
+    def add(self, values: Float32Array, start: FloatArray) -> int:
+        if self._booster is None:
+            options = {"reference": self._bins, "params": self._bins.get_params()}
+            train_set = _dataset(values, self._features, start, **options)
+            self._booster = lgb.Booster(self._params, train_set)
+            self._margins.append(_TrainingRowMargins(lambda: values, start, self._params))
+        else:
+            self._margins.append(_KeptRows(values, start, self._params))
+        return len(self._margins) - 1
 
     def advance(self, weight: FloatArray, n_rounds: int) -> None:
         weight = weight.astype(np.float32)
-        out = np.empty((2, self._rows.n_rows, 1), np.float32)
+        out = np.empty((2, len(weight), 1), np.float32)
 
         def loss(margin: npt.NDArray[Any], dataset: Any) -> tuple[Float32Array, Float32Array]:  # noqa: ARG001
             gradient, hessian = gradient_hessian(
-                margin, self._rows.target, weight, reference=True, out=(out[0], out[1])
+                margin, self._target, weight, reference=True, out=(out[0], out[1])
             )
             return gradient[:, 0], hessian[:, 0]
 
         for _ in range(n_rounds):
             self._booster.update(fobj=loss)
 
-    def stayed_margin(self) -> npt.ArrayLike:
-        return np.ravel(self._margins(self._booster))[self._rows.stayed]
-
-    def probe_margin(self) -> npt.ArrayLike:
-        return self._probes(self._booster)
+    def margin(self, key: int) -> npt.ArrayLike:
+        return self._margins[key](self._booster)
 
     def model(self) -> MarginModel:
         return _BinaryMargin(self._booster)
+
+
+class _LiveModel:
+    """The booster of a training, with its own parameters, and rows at which it is asked."""
+
+    def __init__(
+        self,
+        booster: Any,
+        own_params: Mapping[str, Any],
+        objective: IPCWObjective,
+        params: Mapping[str, Any] | None,
+    ) -> None:
+        self._booster = booster
+        self._objective = objective
+        self._own_params = own_params
+        self._params = params
+
+    @cached_property
+    def _at_rows(self) -> _TrainingRowMargins:
+        objective = self._objective
+        values = partial(objective._events.matrix, objective._features)
+        start = objective._start_margin(objective.horizon)
+        return _TrainingRowMargins(values, start, self._own_params)
+
+    @cached_property
+    def _at_probes(self) -> _KeptRows:
+        objective, probes = self._objective, self._objective._data.event_probes
+        start = objective._start_margin(probes.feature)
+        return _KeptRows(probes.matrix(objective._features), start, self._own_params)
+
+    def row_margin(self) -> npt.ArrayLike:
+        return self._at_rows(self._booster)
+
+    def probe_margin(self) -> npt.ArrayLike:
+        return self._at_probes(self._booster)
+
+    def new_trainer(self) -> CensoringTrainer:
+        params = _tree_params(self._own_params) if self._params is None else self._params
+        return CensoringTrainer(self._objective._features, self._objective.train_set, params)
 
 
 class _Refresh:
@@ -420,8 +460,7 @@ class _Refresh:
         self._objective = objective
         self._params = params
         self._thread = TrainingThread()
-        self._alternation: Alternation | None = None
-        self._trainer: CensoringTrainer | None = None
+        self._alternation: alternation.Alternation | None = None
 
     def __call__(self, env: Any) -> None:
         if not isinstance(env.model, lgb.Booster):
@@ -434,34 +473,8 @@ class _Refresh:
         n_rounds = env.iteration - env.begin_iteration
         if n_rounds == 0 or self._alternation is None:
             self._alternation = self._objective._new_alternation()
-            self._trainer = None
-            self._offered: RowTargets | None = None
-            self._objective._slot.clear()
-        slot, alternation = self._objective._slot, self._alternation
-        if self._offered is not None:
-            slot.check_taken(self._offered)
-        if self._objective._schedule.is_due(n_rounds) and alternation.has_censoring:
-            self._refresh(env, alternation, n_rounds)
-        self._offered = alternation.targets
-        slot.offer(self._offered)
-
-    def _refresh(self, env: Any, alternation: Alternation, n_rounds: int) -> None:
-        objective = self._objective
-        if self._trainer is None:
-            features, probes = objective._features, alternation.event_probes
-            start = objective._start_margin(probes.times)
-            self._probes = _KeptRows(probes.matrix(features), start, env.params)
-            start = objective._start_margin(objective.horizon)
-            self._margins = _TrainingRowMargins(objective._events, features, start, env.params)
-            params = _tree_params(env.params) if self._params is None else dict(self._params)
-            self._trainer = CensoringTrainer(alternation, objective, params)
-        alternation.refresh(
-            self._trainer,
-            self._margins(env.model),
-            self._probes(env.model),
-            n_rounds=objective._schedule.every,
-            round=n_rounds,
-        )
+            self._model = _LiveModel(env.model, env.params, self._objective, self._params)
+        self._alternation.before_round(self._model, n_rounds, self._objective._slot)
 
 
 def _tree_params(params: Mapping[str, Any]) -> dict[str, Any]:

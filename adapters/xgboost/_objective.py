@@ -12,13 +12,14 @@ import hashlib
 import json
 import threading
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._plugin.alternation import Alternation, TrainingThread
-from survival_objectives._plugin.schemes import RowTargets
+from survival_objectives._plugin import alternation
+from survival_objectives._plugin.slot import TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
 from survival_objectives.objective import TrainingProblem
@@ -273,52 +274,74 @@ class _BinaryMargin:
         )
 
 
-class CensoringTrainer:
-    """Native ``binary:logistic`` on the censored rows, with new weights at each advance."""
+class CensoringTrainer(alternation.CensoringTrainer):
+    """Native ``binary:logistic`` on the rows of the censoring model, with new weights each time."""
 
-    def __init__(
-        self, alternation: Alternation, objective: IPCWObjective, params: dict[str, Any]
-    ) -> None:
-        rows = alternation.censorings
-        features, start = objective._features, alternation.start
-        self._stayed = rows.stayed
-        self._schema = features.schema
-        self._matrix = _matrix(
-            xgb.QuantileDMatrix, rows.matrix(features), features, start(rows.horizon)
-        )
-        self._matrix.set_info(label=rows.target)
-        probes = alternation.censoring_probes
-        self._probes = _matrix(
-            xgb.QuantileDMatrix,
-            probes.matrix(features),
-            features,
-            start(probes.times),
-            ref=self._matrix,
-        )
-        fixed = {
+    def __init__(self, features: Features, params: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._features = features
+        self._params = {
+            **params,
             "objective": "binary:logistic",
             "base_score": 0.5,
             "monotone_constraints": str(tuple(rising_in_time(features))),
         }
-        self._booster = xgb.Booster({**params, **fixed}, [self._matrix, self._probes])
-        self._n_rounds = 0
+        self._matrices: list[Any] = []
+        self._booster: Any = None
+
+    def add(self, values: Float32Array, start: FloatArray) -> int:
+        same_bins = {"ref": self._matrices[0]} if self._matrices else {}
+        matrix = _matrix(xgb.QuantileDMatrix, values, self._features, start, **same_bins)
+        self._matrices.append(matrix)
+        return len(self._matrices) - 1
 
     def advance(self, weight: FloatArray, n_rounds: int) -> None:
-        self._matrix.set_weight(weight)
-        for _ in range(n_rounds):
-            self._booster.update(self._matrix, self._n_rounds)
-            self._n_rounds += 1
+        if self._booster is None:
+            self._booster = xgb.Booster(self._params, self._matrices)
+        rows = self._matrices[0]
+        rows.set_info(label=self._target, weight=weight)
+        for number in range(self.n_rounds, self.n_rounds + n_rounds):
+            self._booster.update(rows, number)
 
-    def stayed_margin(self) -> npt.ArrayLike:
-        margin: npt.NDArray[np.float32] = self._booster.predict(self._matrix, output_margin=True)
-        return margin[self._stayed]
+    def margin(self, key: int) -> npt.ArrayLike:
+        margin: Float32Array = self._booster.predict(self._matrices[key], output_margin=True)
+        return margin.reshape(-1, 1)
+
+    def model(self) -> MarginModel:
+        return _BinaryMargin(self._booster, self._features.schema)
+
+
+class _LiveModel:
+    """The booster of a training, and matrices on which it predicts cheaply."""
+
+    def __init__(
+        self, booster: Any, objective: IPCWObjective, params: Mapping[str, Any] | None
+    ) -> None:
+        self._booster = booster
+        self._objective = objective
+        self._params = params
+
+    @cached_property
+    def _probes(self) -> Any:
+        objective, probes = self._objective, self._objective._data.event_probes
+        return objective._matrix(
+            xgb.QuantileDMatrix,
+            probes.matrix(objective._features),
+            objective._start_margin(probes.feature),
+            ref=objective.dtrain,
+        )
+
+    def row_margin(self) -> npt.ArrayLike:
+        margin: npt.ArrayLike = self._booster.predict(self._objective.dtrain, output_margin=True)
+        return margin
 
     def probe_margin(self) -> npt.ArrayLike:
         margin: npt.ArrayLike = self._booster.predict(self._probes, output_margin=True)
         return margin
 
-    def model(self) -> MarginModel:
-        return _BinaryMargin(self._booster, self._schema)
+    def new_trainer(self) -> CensoringTrainer:
+        params = _tree_params(self._booster) if self._params is None else self._params
+        return CensoringTrainer(self._objective._features, params)
 
 
 class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-defined]
@@ -329,8 +352,7 @@ class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-define
         self._objective = objective
         self._params = params
         self._thread = TrainingThread()
-        self._alternation: Alternation | None = None
-        self._trainer: CensoringTrainer | None = None
+        self._alternation: alternation.Alternation | None = None
 
     def before_training(self, model: Any) -> Any:
         if not isinstance(model, xgb.Booster):
@@ -341,44 +363,15 @@ class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-define
             raise TypeError(msg)
         self._thread.check()
         self._alternation = self._objective._new_alternation()
-        self._trainer = None
-        self._offered: RowTargets | None = None
-        self._objective._slot.clear()
+        self._model = _LiveModel(model, self._objective, self._params)
         return model
 
     def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
-        alternation = self._alternation
-        if alternation is None:
+        if self._alternation is None:
             msg = "This callback missed the start of training. Pass it to `xgb.train`."
             raise RuntimeError(msg)
-        slot = self._objective._slot
-        if self._offered is not None:
-            slot.check_taken(self._offered)
-        if self._objective._schedule.is_due(epoch) and alternation.has_censoring:
-            self._refresh(model, alternation, epoch)
-        self._offered = alternation.targets
-        slot.offer(self._offered)
+        self._alternation.before_round(self._model, epoch, self._objective._slot)
         return False  # True would stop training.
-
-    def _refresh(self, model: Any, alternation: Alternation, epoch: int) -> None:
-        objective = self._objective
-        if self._trainer is None:
-            probes = alternation.event_probes
-            self._probes = objective._matrix(
-                xgb.QuantileDMatrix,
-                probes.matrix(objective._features),
-                objective._start_margin(probes.times),
-                ref=objective.dtrain,
-            )
-            params = _tree_params(model) if self._params is None else dict(self._params)
-            self._trainer = CensoringTrainer(alternation, objective, params)
-        alternation.refresh(
-            self._trainer,
-            model.predict(objective.dtrain, output_margin=True),
-            model.predict(self._probes, output_margin=True),
-            n_rounds=objective._schedule.every,
-            round=epoch,
-        )
 
 
 def _tree_params(booster: Any) -> dict[str, Any]:

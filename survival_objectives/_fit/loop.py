@@ -24,7 +24,7 @@ from survival_objectives._fit.cohort import Batches, Cohort
 from survival_objectives._fit.engine import Booster, StackedBatches
 from survival_objectives._fit.population import LocalReduction, Reduction
 from survival_objectives._fit.rows import Draw, StackedPeople, people_of_turn
-from survival_objectives._fit.schemes import CensoringScheme, Chunk
+from survival_objectives._fit.schemes import CensoringScheme, Chunk, EventMargins
 from survival_objectives.losses import pointwise_log_loss
 from survival_objectives.stacking import TimeStacker, event_rows
 from survival_objectives.validation import Features
@@ -87,29 +87,6 @@ class _TurningBooster(Booster, Protocol):
 
 
 @dataclass
-class _EventMargins:
-    """The event model, as a scheme may ask it about the rows of one draw."""
-
-    booster: Booster
-    key: int
-    exits: int
-
-    @property
-    def n_rounds(self) -> int:
-        return self.booster.n_rounds
-
-    @property
-    def reference(self) -> bool:
-        return self.booster.reference
-
-    def at_horizons(self) -> npt.ArrayLike:
-        return self.booster.margin(self.key)
-
-    def at_exits(self) -> npt.ArrayLike:
-        return self.booster.margin(self.exits)
-
-
-@dataclass
 class BoostingLoop:
     """One training.
 
@@ -126,6 +103,8 @@ class BoostingLoop:
     scheme : CensoringScheme
         How censored people count.
     settings : LoopSettings
+    censoring : Booster, optional
+        The model of censoring, where the scheme trains one.
     reduction : Reduction
         Sums over all processes that train together.
     turns : Turns, optional
@@ -148,6 +127,7 @@ class BoostingLoop:
     start: FloatArray
     scheme: CensoringScheme
     settings: LoopSettings
+    censoring: Booster | None = None
     reduction: Reduction = field(default_factory=LocalReduction)
     turns: Turns | None = None
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
@@ -201,7 +181,7 @@ class BoostingLoop:
             self.people = self._stacked(self.batches)
             for _ in range(min(self.settings.n_draws, n_chunks)):
                 self._add_draw()
-            self._add_exits()
+            self._add_probes()
         elif self._n_turns > n_chunks:
             msg = (
                 f"People take {self._n_turns} turns, but there are {n_chunks} refreshes, so that "
@@ -220,13 +200,18 @@ class BoostingLoop:
             self._begin_turn(number % self._n_turns)
         draw, key = self._draws[number % len(self._draws)]
         n_rounds = min(self.settings.refresh_every, self.settings.n_rounds - n_rounds_done)
-        events = _EventMargins(self.events, key, self._exits)
+        events = EventMargins(
+            self.events.n_rounds,
+            self.events.reference,
+            partial(self.events.margin, key),
+            partial(self.events.margin, self._probes),
+        )
         return Chunk(number, n_rounds, self.people, draw, events), key
 
     def _begin_turn(self, turn: int) -> None:
         """Replace all registered rows by those of the people whose turn it is."""
         assert self.turns is not None
-        boosters: list[Any] = [self.events, *self.scheme.boosters]
+        boosters: list[Any] = [self.events, *([self.censoring] if self.censoring else [])]
         for booster in boosters:
             booster.release()
         self._draws.clear()
@@ -236,14 +221,14 @@ class BoostingLoop:
             for booster in boosters:
                 booster.set_bins(partial(self._rows_of_every_category, booster))
         self._add_draw()
-        self._add_exits()
+        self._add_probes()
 
     def _rows_of_every_category(
         self, booster: _TurningBooster
     ) -> Iterator[tuple[Float32Array, FloatArray]]:
         """Rows of the first turn, and every category: bins are made once, from these."""
         n_margins = len(self.start) if booster is self.events else 1
-        for rows, _ in self.people.event_matrices(0, self.start):
+        for rows, _ in self.people.event_matrices(0, self._start_margin):
             yield rows, np.zeros((len(rows), n_margins))
         levels = _rows_of_levels(self.batches.schema)
         yield levels, np.zeros((len(levels), n_margins))
@@ -254,18 +239,26 @@ class BoostingLoop:
         if not draw.has_stayed:
             msg = "Nobody is event-free at any horizon, so there is one class only to learn."
             raise ValueError(msg)
-        rows = partial(self.people.event_matrices, draw.number, self.start)
+        rows = partial(self.people.event_matrices, draw.number, self._start_margin)
         self._draws.append((draw, self.events.add_batches(rows)))
         self.scheme.add_draw(self.people, draw)
 
-    def _add_exits(self) -> None:
-        """Register people at the time they left, where the scheme asks about it."""
-        self._exits = -1
-        if self.scheme.uses_exits:
-            self._exits = self.events.add_batches(
-                partial(self.people.censored_matrices, self.start)
+    def _add_probes(self) -> None:
+        """Register people at further times, where the scheme asks about them."""
+        draw, _ = self._draws[0]
+        self._probes = -1
+        if self.scheme.uses_probes:
+            rows = partial(
+                self.people.probe_matrices,
+                draw.number,
+                self.scheme.event_probes,
+                self._start_margin,
             )
-        self.scheme.add_exits(self.people)
+            self._probes = self.events.add_batches(rows)
+        self.scheme.add_probes(self.people, draw)
+
+    def _start_margin(self, feature: Float32Array) -> FloatArray:
+        return np.tile(self.start, (len(feature), 1))
 
     # ------------------------------------------------------------------------------- checkpoints
     def _checkpoint_is_due(self, n_chunks: int) -> bool:
@@ -277,7 +270,7 @@ class BoostingLoop:
         state = LoopState(
             n_chunks,
             self.events.state(),
-            self.scheme.state(),
+            b"" if self.censoring is None else self.censoring.state(),
             tuple(self.history),
             tuple(self.scheme.refreshed_rounds),
         )
@@ -289,7 +282,8 @@ class BoostingLoop:
 
     def _restore(self, state: LoopState) -> int:
         self.events.restore(state.events)
-        self.scheme.restore(state.censoring)
+        if self.censoring is not None and state.censoring:
+            self.censoring.restore(state.censoring)
         self.history = list(state.history)
         self.scheme.refreshed_rounds = list(state.refreshed_rounds)
         return state.n_chunks
@@ -356,12 +350,8 @@ def _rows_of_levels(schema: Features) -> Float32Array:
     return levels
 
 
-def held_out_rows(
-    cohort: Cohort, stacker: TimeStacker, scheme: CensoringScheme, floor: float
-) -> HeldOut:
+def held_out_rows(cohort: Cohort, stacker: TimeStacker, scheme: CensoringScheme) -> HeldOut:
     """Rows of held-out people, weighted by the censoring of the training people."""
     rows = event_rows(cohort.target, stacker.draw(cohort.target))
-    weight, _ = rows.weights(
-        *scheme.held_out_survival(cohort, rows), floor=floor, sample_weight=cohort.weight
-    )
+    weight = scheme.held_out_weight(cohort, rows)
     return HeldOut(rows.matrix(cohort.features), rows.target, weight)

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, Outcomes
 from survival_objectives._fit.population import Reduction
-from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import (
     Stack,
     TimeStacker,
@@ -24,13 +23,25 @@ from survival_objectives.stacking import (
     exit_feature,
     stacked_matrix,
 )
+from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features, SurvivalTarget
 
-__all__ = ["BatchReader", "BatchRows", "Draw", "StackedPeople", "joined", "people_of_turn"]
+__all__ = [
+    "BatchReader",
+    "BatchRows",
+    "Draw",
+    "Probes",
+    "StackedPeople",
+    "joined",
+    "people_of_turn",
+]
 
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
+IntArray = npt.NDArray[np.int64]
 Matrices = Iterator[tuple[Float32Array, FloatArray]]
+#: Starting margins, (n_rows, n_margins), by the time feature.
+StartMargin = Callable[[Float32Array], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -51,25 +62,45 @@ class BatchRows:
         """Sample weights of the people."""
         return self.outcomes.weight
 
+
+@dataclass(frozen=True)
+class Probes:
+    """People at times at which a model is asked, besides at its rows.
+
+    Attributes
+    ----------
+    person : int64 array of shape (n_probes,)
+        Non-decreasing.
+    times : float64 array of shape (n_probes,)
+        Non-decreasing for each person.
+    feature : float32 array of shape (n_probes,)
+        Value of the time feature.
+    """
+
+    person: IntArray
+    times: FloatArray
+    feature: Float32Array
+
+    @classmethod
+    def at_exits(
+        cls, person: IntArray, times: FloatArray, axis: TimeAxis, *, left: bool = False
+    ) -> Probes:
+        """People at times at which they may have left; with ``left``, just before."""
+        return cls(person, times, exit_feature(times, axis, left=left))
+
     @property
-    def n_censored(self) -> int:
-        """Number of censored people, whose exits the event model is asked about."""
-        return int(np.count_nonzero(self.target.event == 0))
+    def n_probes(self) -> int:
+        """Number of probes."""
+        return len(self.person)
 
-    def censored_position(self, person: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Position of each of these people among the censored ones."""
-        return _position(self.target.event == 0, person)
+    def matrix(self, features: Features) -> Float32Array:
+        """Features with the time last."""
+        return stacked_matrix(features, self.person, self.feature)
 
-    def happened_position(self, person: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Position of each of these people among those with an event."""
-        return _position(self.target.event > 0, person)
-
-
-def _position(
-    belongs: npt.NDArray[np.bool_], person: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    position: npt.NDArray[np.int64] = (np.cumsum(belongs) - 1)[person]
-    return position
+    def last(self, values: FloatArray, person: IntArray) -> FloatArray:
+        """Values, one per probe, at the last probe of each of these people."""
+        at_last: FloatArray = values[np.searchsorted(self.person, person, side="right") - 1]
+        return at_last
 
 
 @dataclass(frozen=True)
@@ -93,7 +124,7 @@ class Draw:
 
 
 class StackedPeople:
-    """Rows of people at drawn horizons, and at the times of their exits.
+    """Rows of people at drawn horizons, and at further times.
 
     Parameters
     ----------
@@ -156,36 +187,27 @@ class StackedPeople:
         return BatchRows(outcomes, self._event_rows(target, stack), censoring_rows(target, stack))
 
     # --------------------------------------------------------------- matrices and starting margins
-    def event_matrices(self, number: int, start: FloatArray) -> Matrices:
+    def event_matrices(self, number: int, start: StartMargin) -> Matrices:
         """Rows of the event model at the horizons of a draw."""
-        for (_, features), rows in zip(self.batches, self.rows(number), strict=True):
-            yield rows.events.matrix(features), np.tile(start, (rows.events.n_rows, 1))
+        for features, rows in self._batches(number):
+            yield rows.events.matrix(features), start(rows.events.horizon)
 
-    def censoring_matrices(self, number: int, start: StepFunction) -> Matrices:
+    def censoring_matrices(self, number: int, start: StartMargin) -> Matrices:
         """Rows of the censoring model at the horizons of a draw."""
+        for features, rows in self._batches(number):
+            yield rows.censorings.matrix(features), start(rows.censorings.horizon)
+
+    def probe_matrices(
+        self, number: int, probes: Callable[[BatchRows], Probes], start: StartMargin
+    ) -> Matrices:
+        """People of a draw at further times, for either model."""
+        for features, rows in self._batches(number):
+            asked = probes(rows)
+            yield asked.matrix(features), start(asked.feature)
+
+    def _batches(self, number: int) -> Iterator[tuple[Features, BatchRows]]:
         for (_, features), rows in zip(self.batches, self.rows(number), strict=True):
-            role = rows.censorings
-            yield role.matrix(features), start(role.horizon)[:, None]
-
-    def censored_matrices(self, start: FloatArray) -> Matrices:
-        """Censored people at the time at which they were censored, for the event model."""
-        for features, target in self._people():
-            people = np.flatnonzero(target.event == 0)
-            feature = exit_feature(target.duration[people], self.stacker.axis)
-            rows = stacked_matrix(features, people, feature)
-            yield rows, np.tile(start, (len(rows), 1))
-
-    def happened_matrices(self, start: StepFunction) -> Matrices:
-        """People with an event just before it, for the censoring model."""
-        for features, target in self._people():
-            people = np.flatnonzero(target.event > 0)
-            # An event at t is seen when censoring comes no earlier: G just before t.
-            before = exit_feature(target.duration[people], self.stacker.axis, left=True)
-            yield stacked_matrix(features, people, before), start(before)[:, None]
-
-    def _people(self) -> Iterator[tuple[Features, SurvivalTarget]]:
-        for (_, features), outcomes in zip(self.batches, self.outcomes(), strict=True):
-            yield features, outcomes.target
+            yield features, rows
 
 
 class BatchReader:

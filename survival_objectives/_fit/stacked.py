@@ -177,14 +177,14 @@ class StackedTraining:
         prepared = self._prepared(population)
         axis = self.frame.axis
         batches = batches.with_outcomes(batches.outcomes().aligned(axis))
-        scheme = self._scheme(prepared, batches)
-        previous = self.previous
+        previous, censoring = self.previous, self._censoring_booster(prepared)
+        scheme = self._scheme(prepared, batches, censoring)
         model = None if previous is None else previous.booster
         events = self.engine.new_booster(prepared.trees, model)
         start = (
             self._start(batches, prepared, scheme, events) if previous is None else previous.start
         )
-        loop = self._loop(batches, prepared, events, start, scheme)
+        loop = self._loop(batches, prepared, events, start, scheme, censoring)
         stream = self.reduction.stream(prepared.streams.held_out)
         held_rows = None
         if held_out is not None:
@@ -249,24 +249,36 @@ class StackedTraining:
             check_completion_model(model, self.frame.event_ids)
         return completing_incidence(model, given.X, in_training=True)
 
-    def _scheme(self, prepared: _Prepared, batches: Batches) -> CensoringScheme:
+    def _censoring_booster(self, prepared: _Prepared) -> Booster | None:
+        """The model of censoring, where one is trained."""
+        is_given = self.settings.censoring_model is not None
+        if self.method != "boosted" or is_given or not prepared.population.has_censored:
+            return None
+        former = None if self.previous is None else self.previous.censoring_trees
+        return self.engine.new_booster(
+            censoring_settings(prepared.trees), None if former is None else former.model
+        )
+
+    def _scheme(
+        self, prepared: _Prepared, batches: Batches, booster: Booster | None
+    ) -> CensoringScheme:
         settings, population, given = self.settings, prepared.population, batches.given
         weights = WeightSettings(
             prepared.kaplan_meier,
-            settings.min_censoring_survival,
-            settings.n_horizons,
-            self.reduction,
+            self.frame.axis,
+            floor=settings.min_censoring_survival,
+            event_floor=settings.min_censoring_survival,
+            weight_divisor=settings.n_horizons,
+            reduction=self.reduction,
         )
         if settings.censoring_model is not None:
-            assert given is not None
-            return GivenScheme(weights, settings.censoring_model, given, self.frame.axis)
+            return GivenScheme(weights, settings.censoring_model, given)
         if self.method == COMPLETED and population.has_censored:
             assert given is not None
             return CompletedScheme(
                 weights,
                 aalen_johansen(population.target, population.weight),
                 self._completing(batches),
-                self.frame.axis,
             )
         if self.method == "imputed" and population.has_censored:
             return ImputedScheme(
@@ -275,11 +287,7 @@ class StackedTraining:
                 n_marginal_rounds=settings.n_marginal_rounds,
                 seed=int(prepared.stacker.generator.integers(2**62)),
             )
-        if self.method == "boosted" and population.has_censored:
-            former = None if self.previous is None else self.previous.censoring_trees
-            booster = self.engine.new_booster(
-                censoring_settings(prepared.trees), None if former is None else former.model
-            )
+        if booster is not None:
             return AlternatingScheme(weights, booster, prepared.censoring_start)
         return KaplanMeierScheme(weights)
 
@@ -302,6 +310,7 @@ class StackedTraining:
         events: Booster,
         start: FloatArray,
         scheme: CensoringScheme,
+        censoring: Booster | None,
     ) -> BoostingLoop:
         settings, turns = self.settings, None
         if self.n_turns is not None:
@@ -318,6 +327,7 @@ class StackedTraining:
                 n_draws=N_DRAWS,
                 early_stopping_rounds=settings.early_stopping_rounds,
             ),
+            censoring,
             self.reduction,
             turns,
             self.checkpoints,
@@ -338,7 +348,7 @@ class StackedTraining:
             random_state=stream,
             time_unit=self.frame.axis.unit,
         )
-        rows = held_out_rows(cohort, stacker, scheme, self.settings.min_censoring_survival)
+        rows = held_out_rows(cohort, stacker, scheme)
         n_people, total = self.reduction.sum([cohort.n_samples, rows.weight.sum()])
         if total == 0:
             msg = (
@@ -355,8 +365,9 @@ class StackedTraining:
         native = loop.events.model(
             loop.events.n_rounds if loop.best_round is None else loop.best_round
         )
-        native_censoring, censoring_trees = scheme.trained_model(), None
-        if native_censoring is not None:
+        censoring, censoring_trees = loop.censoring, None
+        if censoring is not None and censoring.n_rounds:
+            native_censoring = censoring.model(censoring.n_rounds)
             booster = self.engine.new_booster(censoring_settings(trees), native_censoring)
             censoring_trees = EngineTrees(booster, native_censoring)
         model = StackedModel(

@@ -1,42 +1,34 @@
 """The feedback loop of Algorithm 1 in a training that an engine runs.
 
-Event model and censoring model take turns: survival of the event model weighs the rows of the
-censoring model (Algorithm 3), which is then trained for a few rounds and gives the event model new
+The engine owns the event model. Between two rounds a callback hands its margins over, a
+`CensoringScheme` advances the model of censoring (Algorithm 3), and the event model gets new
 weights (Algorithm 2) or, in the doubly robust way, new targets.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
-from survival_objectives._plugin.schemes import CompletedRows, Probes, RowScheme, RowTargets
-from survival_objectives.censoring import (
-    BoostedCensoring,
-    KaplanMeierCensoring,
-    MarginModel,
-    censoring_log_odds,
-)
-from survival_objectives.losses import probabilities
-from survival_objectives.stacking import Stack, censoring_rows
-from survival_objectives.time_axis import TimeAxis
-from survival_objectives.validation import Features, SurvivalTarget, check_positive_int
+from survival_objectives._fit.engine import BatchJoiner
+from survival_objectives._fit.schemes import AlternatingScheme, Chunk, EventMargins
+from survival_objectives._plugin.problem_rows import ProblemRows
+from survival_objectives._plugin.slot import RowTargets, WeightSlot
+from survival_objectives.censoring import BoostedCensoring, MarginModel
+from survival_objectives.validation import check_positive_int
 
 __all__ = [
     "Alternation",
-    "AlternationSettings",
     "CensoringTrainer",
+    "LiveModel",
     "RefreshRecord",
     "RefreshSchedule",
-    "TrainingThread",
-    "WeightSlot",
     "log_floor",
 ]
 
@@ -44,65 +36,6 @@ logger = logging.getLogger("survival_objectives")
 
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
-
-
-class WeightSlot(threading.local):
-    """Targets and weights that a refresh callback hands to the objective for one round.
-
-    The engines call both from the thread that trains, and each thread has a slot of its own, so
-    that several trainings may share one objective. A copy of a slot is empty.
-    """
-
-    def __init__(self) -> None:
-        self._offered: RowTargets | None = None
-        self._taken: RowTargets | None = None
-
-    def offer(self, targets: RowTargets) -> None:
-        """Put targets and weights in, for the next round of this thread."""
-        self._offered = targets
-
-    def take(self) -> RowTargets | None:
-        """What was offered for this round, which leaves the slot, or None."""
-        self._taken, self._offered = self._offered, None
-        return self._taken
-
-    def clear(self) -> None:
-        """Forget what an earlier training, perhaps an interrupted one, has left."""
-        self._offered = self._taken = None
-
-    def check_taken(self, targets: RowTargets) -> None:
-        """Raise an error unless ``targets`` are what the last round was trained with."""
-        taken = self._taken
-        self.clear()
-        if taken is not targets:
-            msg = (
-                "The refreshed weights were not used in the last round: this callback belongs to "
-                "another objective than the one that is trained, or that one was trained elsewhere "
-                "in between. Use `refresh()` of the objective, for one training at a time."
-            )
-            raise ValueError(msg)
-
-    def __reduce__(self) -> tuple[type[WeightSlot], tuple[()]]:
-        return WeightSlot, ()
-
-
-class TrainingThread:
-    """The thread that uses a callback: the first one, and no other."""
-
-    def __init__(self) -> None:
-        self._thread: int | None = None
-
-    def check(self) -> None:
-        """Raise an error in any other thread than the first that asked."""
-        current = threading.get_ident()
-        if self._thread is None:
-            self._thread = current
-        if self._thread != current:
-            msg = (
-                "This callback is used by a training in another thread. Give each training its "
-                "own: `objective.refresh()`."
-            )
-            raise ValueError(msg)
 
 
 class RefreshSchedule:
@@ -120,23 +53,56 @@ class RefreshSchedule:
         return n_rounds > 0 and n_rounds % self.every == 0
 
 
-class CensoringTrainer(Protocol):
-    """A binary booster on the rows of the censoring model, as an adapter drives it."""
+class CensoringTrainer(BatchJoiner, ABC):
+    """A binary booster of an engine that is trained beside the user's model.
 
+    It is a `survival_objectives._fit.schemes.CensoringBooster`. Rows that are registered first are
+    those that it is trained on; at others it is only asked.
+    """
+
+    def __init__(self) -> None:
+        self.n_rounds = 0
+        self._target: npt.NDArray[np.int32] = np.empty(0, np.int32)
+
+    def boost(
+        self, key: int, target: npt.NDArray[Any], weight: npt.NDArray[Any], n_rounds: int
+    ) -> None:
+        """Train ``n_rounds`` more rounds on the rows of the first key."""
+        assert key == 0
+        self._target = target
+        self.advance(weight, n_rounds)
+        self.n_rounds += n_rounds
+
+    @abstractmethod
+    def add(self, values: Float32Array, start: FloatArray) -> int:
+        """Register rows (features, time) with their starting margins; returns their key."""
+
+    @abstractmethod
     def advance(self, weight: FloatArray, n_rounds: int) -> None:
-        """Train ``n_rounds`` more rounds under ``weight``, one per row."""
-        ...
+        """Train ``n_rounds`` more rounds under ``weight``, one per row of the first key."""
 
-    def stayed_margin(self) -> npt.ArrayLike:
-        """Log-odds of being censored, at the rows whose person stayed."""
+    @abstractmethod
+    def margin(self, key: int) -> npt.ArrayLike:
+        """Log-odds of being censored at registered rows, (n_rows, 1)."""
+
+    @abstractmethod
+    def model(self) -> MarginModel:
+        """The booster as trained so far."""
+
+
+class LiveModel(Protocol):
+    """The event model of a training that an engine runs, as an adapter shows it to a refresh."""
+
+    def row_margin(self) -> npt.ArrayLike:
+        """Margins at the event rows, (n_rows, n_margins)."""
         ...
 
     def probe_margin(self) -> npt.ArrayLike:
-        """Log-odds of being censored, at `Alternation.censoring_probes`."""
+        """Margins at `Alternation.event_probes`, (n_probes, n_margins)."""
         ...
 
-    def model(self) -> MarginModel:
-        """The booster as trained so far."""
+    def new_trainer(self) -> CensoringTrainer:
+        """An empty model of censoring; asked for at the first refresh."""
         ...
 
 
@@ -176,47 +142,16 @@ def log_floor(floor: float, n_floored: int, n_rows: int) -> None:
         )
 
 
-@dataclass(frozen=True)
-class AlternationSettings:
-    """What the feedback loop needs to know of a training problem.
-
-    Attributes
-    ----------
-    target : SurvivalTarget
-        Outcomes at their places on the time axis.
-    stack : Stack
-        Who is observed at which horizon.
-    sample_weight : array of shape (n_samples,), optional
-    marginal : KaplanMeierCensoring
-        From which the censoring model starts.
-    reference : bool
-        Link of the event model, see `survival_objectives.losses`.
-    min_censoring_survival, min_event_survival : float
-        Floors.
-    schema : Features
-        Columns of training.
-    axis : TimeAxis
-    """
-
-    target: SurvivalTarget
-    stack: Stack
-    sample_weight: FloatArray | None
-    marginal: KaplanMeierCensoring
-    reference: bool
-    min_censoring_survival: float
-    min_event_survival: float
-    schema: Features
-    axis: TimeAxis
-
-
 class Alternation:
     """The feedback loop of one training: event model and censoring model weigh each other.
 
     Parameters
     ----------
-    scheme : RowScheme
+    data : ProblemRows
         Rows of the event model; refused if there is nothing to refresh.
-    settings : AlternationSettings
+    reference : bool
+        Link of the event model, see `survival_objectives.losses`.
+    schedule : RefreshSchedule
     on_refresh : callable
         Called with the new censoring model, the number of floored rows and all records.
 
@@ -224,89 +159,83 @@ class Alternation:
     ----------
     targets : RowTargets
         Current targets and weights of the event rows; the initial ones before the first refresh.
-    censorings : TrainingRows
-        Rows of the censoring model.
-    start : StepFunction
-        Its log-odds at the start, from Kaplan-Meier, as one column (equation (9)).
-    event_probes, censoring_probes : Probes
-        Where each refresh has to know the two models, besides at the rows.
+    event_probes : Probes
+        Where each refresh has to know the event model, besides at its rows.
     """
 
     def __init__(
         self,
-        scheme: RowScheme,
-        settings: AlternationSettings,
+        data: ProblemRows,
+        reference: bool,
+        schedule: RefreshSchedule,
         on_refresh: Callable[[BoostedCensoring, int, list[RefreshRecord]], Any],
     ) -> None:
-        if scheme.fixed or isinstance(scheme, CompletedRows):
-            raise ValueError(scheme.fixed)
-        self._scheme = scheme
-        self._settings = settings
+        if data.fixed:
+            raise ValueError(data.fixed)
+        self._data = data
+        self._reference, self._schedule = reference, schedule
         self._on_refresh = on_refresh
         self._refreshes: list[RefreshRecord] = []
-        self.targets = scheme.initial
-        self.censorings = censoring_rows(settings.target, settings.stack)
-        self.start = censoring_log_odds(settings.marginal.curve_, settings.target.n_samples)
-        self.event_probes: Probes = scheme.event_probes(self.censorings)
-        self.censoring_probes: Probes = scheme.censoring_probes()
+        self._trained: tuple[AlternatingScheme, CensoringTrainer] | None = None
+        self._offered: RowTargets | None = None
+        self.targets = data.initial
+        self.event_probes = data.event_probes
 
     @property
     def has_censoring(self) -> bool:
         """Whether any row is censored; otherwise all weights are 1 and stay so."""
-        return bool(self.censorings.target.any())
+        return self._data.draw.has_censored
 
-    def refresh(
-        self,
-        trainer: CensoringTrainer,
-        row_margin: npt.ArrayLike,
-        probe_margin: npt.ArrayLike,
-        *,
-        n_rounds: int,
-        round: int,
-    ) -> None:
+    def is_due(self, n_rounds: int) -> bool:
+        """Whether to refresh once ``n_rounds`` rounds are trained."""
+        return self._schedule.is_due(n_rounds) and self.has_censoring
+
+    def before_round(self, model: LiveModel, n_rounds: int, slot: WeightSlot) -> None:
+        """Refresh if it is due, and offer targets and weights for the next round.
+
+        Raises an error if those that were offered before have not been used.
+        """
+        if self._offered is None:
+            slot.clear()
+        else:
+            slot.check_taken(self._offered)
+        if self.is_due(n_rounds):
+            self.refresh(model, n_rounds)
+        self._offered = self.targets
+        slot.offer(self._offered)
+
+    def refresh(self, model: LiveModel, n_rounds: int) -> None:
         """Advance the censoring model and replace the targets and weights.
 
         Parameters
         ----------
-        trainer : CensoringTrainer
-            The censoring model to advance.
-        row_margin : array of shape (n_rows, n_margins)
-            The event model's margins at its rows.
-        probe_margin : array of shape (n_probes, n_margins)
-            The event model's margins at ``event_probes``.
+        model : LiveModel
+            The event model.
         n_rounds : int
-            Rounds to advance by.
-        round : int
-            Rounds of the event model so far, for the record.
+            Its rounds so far.
         """
-        scheme, settings = self._scheme, self._settings
-        at_rows = probabilities(row_margin, reference=settings.reference)
-        at_probes = probabilities(probe_margin, reference=settings.reference)
-        weight, n_floored_censoring = self.censorings.weights(
-            at_rows[scheme.rows.stayed, 0],
-            scheme.event_free_at_exit(at_probes, self.censorings),
-            floor=settings.min_event_survival,
-            sample_weight=settings.sample_weight,
+        data = self._data
+        if self._trained is None:
+            trainer = model.new_trainer()
+            self._trained = data.refreshing_scheme(trainer), trainer
+        scheme, trainer = self._trained
+        events = EventMargins(n_rounds, self._reference, model.row_margin, model.probe_margin)
+        number = len(self._refreshes) + 1
+        target, weight = scheme.targets_and_weights(
+            Chunk(number, self._schedule.every, data.stacked, data.draw, events)
         )
-        is_first = not self._refreshes
-        trainer.advance(weight, n_rounds * scheme.head_start if is_first else n_rounds)
-        refreshed = scheme.refreshed(
-            at_rows,
-            at_probes,
-            expit(-np.asarray(trainer.stayed_margin(), dtype=np.float64)),
-            expit(-np.asarray(trainer.probe_margin(), dtype=np.float64)),
-            is_first=is_first,
-        )
-        self.targets = refreshed.targets
-        log_floor(settings.min_censoring_survival, refreshed.n_floored, scheme.rows.n_rows)
+        self.targets = RowTargets(target, weight.astype(np.float32, copy=False))
+        log_floor(data.floor, scheme.n_floored, len(weight))
         self._refreshes.append(
             RefreshRecord(
-                round,
-                float(refreshed.inverse.mean()),
-                float(refreshed.inverse.max()),
-                refreshed.n_floored,
-                n_floored_censoring,
+                n_rounds,
+                float(scheme.inverse.mean()),
+                float(scheme.inverse.max()),
+                scheme.n_floored,
+                scheme.n_floored_censoring,
             )
         )
-        censoring = BoostedCensoring(trainer.model(), self.start, settings.schema, settings.axis)
-        self._on_refresh(censoring, refreshed.n_floored, self._refreshes)
+        censoring = BoostedCensoring(
+            trainer.model(), data.censoring_start, data.features.schema, data.axis
+        )
+        self._on_refresh(censoring, scheme.n_floored, self._refreshes)

@@ -9,27 +9,43 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._fit.cohort import Cohort, GivenPeople, MemoryBatches
+from survival_objectives._fit.population import LocalReduction
+from survival_objectives._fit.rows import BatchRows, Probes, StackedPeople
+from survival_objectives._fit.schemes import (
+    AlternatingScheme,
+    CensoringBooster,
+    CensoringScheme,
+    Chunk,
+    CompletedScheme,
+    DoublyRobustScheme,
+    EventMargins,
+    GivenScheme,
+    WeightSettings,
+)
+from survival_objectives._fit.weights import marginal_survival
 from survival_objectives._plugin.curves import some_outcomes
 from survival_objectives._plugin.folds import FoldWeights
-from survival_objectives._plugin.schemes import (
-    CensoringWeights,
-    CompletedRows,
-    DoublyRobustRows,
-    RowScheme,
-    WeightedRows,
+from survival_objectives._plugin.slot import RowTargets
+from survival_objectives.censoring import (
+    CensoringModel,
+    KaplanMeierCensoring,
+    censoring_log_odds,
+    time_feature,
 )
-from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring, time_feature
 from survival_objectives.completion import (
     check_completion_model,
+    completed_targets,
     completing_incidence,
     cross_fitted_hazards,
     labelled_rows,
+    lost_states,
 )
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.stacking import (
     HorizonSampler,
-    Stack,
     TimeStacker,
+    all_rows,
     check_causes_seen,
     event_rows,
     latest_weighted_horizon,
@@ -53,6 +69,15 @@ __all__ = ["CensoringSettings", "HeldOutRows", "HorizonSettings", "ProblemRows",
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
+
+_GIVEN = (
+    "The censoring model was given and stays as it is, so there is nothing to refresh. "
+    "Leave out the callback, or `censoring=`."
+)
+_COMPLETED = (
+    "People who were censored are completed by a model that stays as it is, so nothing is left "
+    "to refresh. Leave out the callback, or `completion=`."
+)
 
 
 @dataclass(frozen=True)
@@ -136,13 +161,26 @@ class ProblemRows:
         Aalen-Johansen curves.
     last : float
         Latest horizon.
-    stacker, stack
-        What draws horizons, and those that it drew.
-    weights : CensoringWeights
-        Weights before any refresh.
+    stacker : TimeStacker
+        Draws the horizons.
+    stacked, draw, rows : StackedPeople, Draw, BatchRows
+        People at the horizons that were drawn, and their rows.
+    censoring_model : CensoringModel
+        The user's own, or Kaplan-Meier in the user's time.
+    censoring_start : StepFunction
+        Log-odds at which a boosted model of censoring starts, from Kaplan-Meier (9).
     completion : CompletionModel or None
-    scheme : RowScheme
-        Rows of the event model with their targets and weights.
+    is_doubly_robust : bool
+    floor : float
+        Smallest G.
+    fixed : str
+        Why there is nothing to refresh; empty where there is.
+    initial : RowTargets
+        Targets and weights of the event rows before any refresh.
+    row_weight : float32 array of shape (n_rows,)
+        What rows count where an engine keeps one set of weights through a training.
+    n_floored : int
+        Rows whose weight the floor limits before any refresh.
     """
 
     def __init__(
@@ -163,12 +201,20 @@ class ProblemRows:
         self.axis = TimeAxis(event_unit(self.rounded))
         self.target = self.axis.aligned(self.rounded)
         self.population: StepFunction = aalen_johansen(self.target, self.weight)
-        self.weights = CensoringWeights(
-            self._censoring_model(settings.censoring),
-            not isinstance(settings.censoring, str),
-            self.kaplan_meier(),
+        self.censoring_model = self._censoring_model(settings.censoring)
+        self._is_given = not isinstance(settings.censoring, str)
+        self.is_doubly_robust, self._n_nodes = bool(settings.doubly_robust), settings.n_nodes
+        self.floor = settings.floor
+        marginal = self.kaplan_meier()
+        self.censoring_start = censoring_log_odds(marginal.curve_, self.target.n_samples)
+        self._weights = WeightSettings(
+            marginal,
             self.axis,
-            settings.floor,
+            floor=settings.floor,
+            event_floor=settings.event_floor,
+            weight_divisor=1,
+            reduction=LocalReduction(),
+            one_draw=True,
         )
         last = self._latest_horizon(horizons.horizon_max, settings)
         self.last = float(last or 0)
@@ -181,10 +227,16 @@ class ProblemRows:
             random_state=streams[0],
             time_unit=self.axis.unit,
         )
-        self.stack: Stack = self.stacker.draw(self.target)
+        self.stacked = StackedPeople(
+            MemoryBatches([Cohort(self.features, self.target, self.weight)]),
+            self.stacker,
+            self._scheme_type(settings).event_rows,
+        )
+        self.draw = self.stacked.draw(LocalReduction())
         self.completion = self._completion_model(settings.completion, X, given, *completion_engine)
-        self.scheme = self._row_scheme(X, given, settings)
-        if not self.scheme.rows.stayed.any():
+        self.fixed = _COMPLETED if self.completion is not None else _GIVEN if self._is_given else ""
+        self._set_initial(self._first_scheme(X, given))
+        if not self.draw.has_stayed:
             msg = (
                 "Nobody is event-free at any horizon, so there is one class only to learn. "
                 "Choose horizons that are not all beyond the longest duration."
@@ -223,13 +275,13 @@ class ProblemRows:
             return None
         if settings.completion is not None:
             return float(self.target.duration.max())
-        curve = self.weights.marginal.curve_
+        curve = self._weights.kaplan_meier.curve_
         return latest_weighted_horizon(self.target, curve, self.axis, settings.floor)
 
     def _censoring_model(self, censoring: Any) -> CensoringModel:
         if isinstance(censoring, str):
             check_choice(censoring, "censoring", ("kaplan-meier",))
-            # Weights use the same curve on the time axis of training (`CensoringWeights`).
+            # Weights use the same curve on the time axis of training.
             return KaplanMeierCensoring().fit(self.rounded, sample_weight=self.weight)
         if not isinstance(censoring, CensoringModel):
             msg = (
@@ -250,21 +302,63 @@ class ProblemRows:
         check_completion_model(completion, self.target.event_ids)
         return completion
 
-    def _row_scheme(self, X: Any, given: SurvivalTarget, settings: CensoringSettings) -> RowScheme:
+    # ------------------------------------------------------------------- how censored people count
+    @staticmethod
+    def _scheme_type(settings: CensoringSettings) -> type[CensoringScheme]:
+        if settings.completion is not None:
+            return CompletedScheme
+        return DoublyRobustScheme if settings.doubly_robust else AlternatingScheme
+
+    def _first_scheme(self, X: Any, given: SurvivalTarget) -> CensoringScheme:
+        """The scheme of a training without refresh.
+
+        It is not kept: it may hold people as the user gave them.
+        """
         if self.completion is not None:
             incidence = completing_incidence(self.completion, X, in_training=True)
-            return CompletedRows(self.target, self.stack, self.weight, self.axis, incidence)
-        if settings.doubly_robust:
-            return DoublyRobustRows(
-                self.target,
-                self.stack,
-                self.weight,
-                self.weights,
-                given,
-                event_floor=settings.event_floor,
-                n_nodes=settings.n_nodes,
+            return CompletedScheme(self._weights, self.population, incidence)
+        return self._weighting_scheme(GivenPeople(X, given.duration))
+
+    def _weighting_scheme(self, given: GivenPeople | None) -> CensoringScheme:
+        """Weights of training people as the user passed them, or with None of held-out people."""
+        if self._is_given:
+            return GivenScheme(self._weights, self.censoring_model, given)
+        return self.refreshing_scheme(None)
+
+    def _set_initial(self, scheme: CensoringScheme) -> None:
+        untrained = EventMargins(n_rounds=0, reference=True)
+        chunk = Chunk(0, 0, self.stacked, self.draw, untrained)
+        target, weight = scheme.targets_and_weights(chunk)
+        self.initial = RowTargets(target, weight.astype(np.float32, copy=False))
+        self.n_floored = scheme.n_floored
+        self.row_weight = self.initial.weight
+        if self.is_doubly_robust:
+            self.row_weight = scheme.row_weight(self.rows).astype(np.float32)
+
+    @property
+    def rows(self) -> BatchRows:
+        """Rows of the event and of the censoring model."""
+        return next(self.stacked.rows(self.draw.number))
+
+    @property
+    def event_probes(self) -> Probes:
+        """Where a refresh has to know the event model, besides at its rows."""
+        return self.refreshing_scheme(None).event_probes(self.rows)
+
+    def refreshing_scheme(self, booster: CensoringBooster | None) -> AlternatingScheme:
+        """The scheme of a training with refresh; without a booster, before any refresh."""
+        scheme = AlternatingScheme(self._weights, booster, self.censoring_start)
+        if self.is_doubly_robust:
+            scheme = DoublyRobustScheme(
+                self._weights,
+                booster,
+                self.censoring_start,
+                last=float(self.rows.events.horizon.max()),
+                n_nodes=self._n_nodes,
             )
-        return WeightedRows(self.target, self.stack, self.weights, X, given, self.weight)
+        scheme.add_draw(self.stacked, self.draw)
+        scheme.add_probes(self.stacked, self.draw)
+        return scheme
 
     def kaplan_meier(self, people: IntArray | None = None) -> KaplanMeierCensoring:
         """Censoring of all people, or of some, on the time axis of training."""
@@ -289,24 +383,24 @@ class ProblemRows:
     @cached_property
     def folds(self) -> FoldWeights:
         """Weights of folds."""
-        return FoldWeights(self.scheme.rows.person, self.target.n_samples, self._weight_by_others)
+        person = self.rows.events.person
+        return FoldWeights(person, self.target.n_samples, self._weight_by_others)
 
     def _weight_by_others(self, people: IntArray) -> Float32Array:
         """Weights of all rows from the Kaplan-Meier censoring of some people."""
-        weight, _ = self.weights.of(
-            self.scheme.rows,
-            None,
-            self.target,
+        rows = self.rows.events
+        weight, _ = rows.weights(
+            *marginal_survival(self.kaplan_meier(people), self.target, rows),
+            floor=self.floor,
             sample_weight=self.weight,
-            marginal=self.kaplan_meier(people),
         )
         return weight.astype(np.float32)
 
     def fold_weight(self, rows: IntArray, *, held_out: bool) -> Float32Array:
         """Weights of a fold's rows, from the censoring of its training people where it is used."""
-        is_weighted = isinstance(self.scheme, WeightedRows) and not self.scheme.fixed
-        if not is_weighted or len(rows) == self.scheme.rows.n_rows:
-            return self.scheme.initial.weight[rows]
+        is_weighted = not self.fixed and not self.is_doubly_robust
+        if not is_weighted or len(rows) == len(self.initial.weight):
+            return self.initial.weight[rows]
         return self.folds.of(rows, held_out=held_out)
 
     def held_out(self, X: Any, y: Any, start: StepFunction) -> HeldOutRows:
@@ -333,12 +427,14 @@ class ProblemRows:
         stack = stacker.draw(target)
         if self.completion is not None:
             incidence = completing_incidence(self.completion, X, in_training=False)
-            scheme = CompletedRows(target, stack, None, self.axis, incidence)
-            number, label, weight = labelled_rows(scheme.initial.target)
-            matrix = scheme.rows.matrix(features)[number]
-            return HeldOutRows(matrix, label, weight, start(scheme.rows.horizon[number]))
+            rows = all_rows(target, stack)
+            states = lost_states(incidence, target, rows, self.axis)
+            number, label, weight = labelled_rows(completed_targets(target, rows, *states))
+            matrix = rows.matrix(features)[number]
+            return HeldOutRows(matrix, label, weight, start(rows.horizon[number]))
         rows = event_rows(target, stack)
-        row_weight, _ = self.weights.of(rows, X, given)
+        cohort = Cohort(features, target, None, GivenPeople(X, given.duration))
+        row_weight = self._weighting_scheme(None).held_out_weight(cohort, rows)
         if not row_weight.any():
             msg = (
                 f"None of the {target.n_samples} held-out people counts: all were censored before "

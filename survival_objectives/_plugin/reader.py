@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from survival_objectives._model.curves import KnotCurves
 from survival_objectives._model.forest import monotone_incidence
-from survival_objectives._plugin.schemes import RowTargets
+from survival_objectives._plugin.slot import RowTargets
 from survival_objectives.censoring import log_odds, time_feature
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction

@@ -78,7 +78,9 @@ def test_leaves_are_newton_steps_under_the_refreshed_weights(people):
     # Weights (11) of the censoring rows, from S of the model after three rounds.
     n, n_horizons = len(people.X), 4
     event, duration = people.y[0], people.y[1].astype(np.float32).astype(float)
-    z = np.asarray(loss._data.stack.horizon, dtype=float)
+    # Doubly robust targets have rows of everybody, at the same horizons.
+    everybody = IPCWLoss(people.X, people.y, doubly_robust=True, random_state=0)
+    z = np.asarray(everybody.horizon, dtype=float)
     person = np.tile(np.arange(n), n_horizons)
     t, d = duration[person], event[person]
     stacked = np.column_stack([people.X[person], z]).astype(np.float32)

@@ -228,7 +228,7 @@ def test_before_the_second_refresh_rows_are_weighted(engine, people):
     assert_array_equal(robust.target[known].argmax(axis=1), plain.target)
     assert_allclose(robust._start_margin([1.0]), plain._start_margin([1.0]), rtol=1e-12)
     alternation = robust._new_alternation()
-    assert alternation.targets is robust._data.scheme.initial
+    assert alternation.targets is robust._data.initial
 
 
 def test_refresh_says_what_the_rows_are_for(engine, people):

@@ -124,11 +124,11 @@ def watch(monkeypatch, tmp_path):
 
         return read(self, recorded)
 
-    def advance(self, chunk):
+    def advance(self, chunk, *arguments):
         # One matrix may have several files; their names begin with its own.
         names = {path.name.split(".")[0] for path in tmp_path.rglob("rows-*")}
         files.append(names)
-        return advance_censoring(self, chunk)
+        return advance_censoring(self, chunk, *arguments)
 
     monkeypatch.setattr(external_memory._Reader, "next", watched)
     monkeypatch.setattr(AlternatingScheme, "_advance", advance)

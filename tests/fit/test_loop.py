@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fixed_booster import FixedBooster
 from numpy.testing import assert_array_equal
-from test_schemes import alternating, imputed, people
+from test_schemes import alternating, boosters, imputed, people
 
 from survival_objectives._fit.checkpoint import Checkpoints
 from survival_objectives._fit.cohort import Cohort, MemoryBatches, batch_slices
@@ -23,6 +23,7 @@ def new_loop(scheme, whole, n_rounds=35, patience=None, **options):
             "start": np.zeros(2),
             "scheme": scheme,
             "settings": LoopSettings(n_rounds, 10, 2, patience),
+            "censoring": next(iter(boosters(scheme)), None),
             **options,
         }
     )
@@ -36,8 +37,8 @@ def test_draws_are_boosted_on_in_turn_by_chunks():
     boosted = [(key, n_rounds) for key, _, _, n_rounds in loop.events.boosted]
     assert boosted == [(0, 10), (1, 10), (0, 10), (1, 5)]
     # Two draws of horizons and the exits.
-    assert len(loop.events.rows) == len(scheme.boosters[0].rows) == 3
-    assert [n_rounds for _, _, _, n_rounds in scheme.boosters[0].boosted] == [10, 10, 5]
+    assert len(loop.events.rows) == len(boosters(scheme)[0].rows) == 3
+    assert [n_rounds for _, _, _, n_rounds in boosters(scheme)[0].boosted] == [10, 10, 5]
     assert scheme.refreshed_rounds == [10, 20, 30]
     assert loop.best_round is None
 
@@ -101,7 +102,7 @@ def test_each_turn_replaces_the_rows():
     scheme = alternating(whole)
     loop = new_loop(scheme, whole, batches=MemoryBatches(parts), turns=Turns(3, 2))
     loop.run()
-    for booster in (loop.events, *scheme.boosters):
+    for booster in (loop.events, *boosters(scheme)):
         assert booster.n_released == 4
         assert len(booster.rows) == 2
         assert len(booster.bins) == 1

@@ -53,17 +53,20 @@ class Asked:
 
     reference = True
 
-    def __init__(self, stacked, number, n_rounds, n_causes=2):
-        self._stacked, self._number = stacked, number
+    def __init__(self, scheme, stacked, number, n_rounds, n_causes=2):
+        self._scheme, self._stacked, self._number = scheme, stacked, number
         self._booster = FixedBooster(n_causes)
         self.n_rounds = self._booster.n_rounds = n_rounds
-        self._start = np.zeros(n_causes)
 
     def at_horizons(self):
         return self._margin(self._stacked.event_matrices(self._number, self._start))
 
-    def at_exits(self):
-        return self._margin(self._stacked.censored_matrices(self._start))
+    def at_probes(self):
+        probes = self._scheme.event_probes
+        return self._margin(self._stacked.probe_matrices(self._number, probes, self._start))
+
+    def _start(self, feature):
+        return np.zeros((len(feature), self._booster.n_margins))
 
     def _margin(self, matrices):
         values = np.concatenate([values for values, _ in matrices])
@@ -72,13 +75,18 @@ class Asked:
 
 def settings(whole):
     kaplan_meier = KaplanMeierCensoring().fit(whole.target, sample_weight=whole.weight)
-    return WeightSettings(kaplan_meier, FLOOR, N_HORIZONS, LocalReduction())
+    return WeightSettings(kaplan_meier, CONTINUOUS, FLOOR, FLOOR, N_HORIZONS, LocalReduction())
 
 
 def alternating(whole):
     own = settings(whole)
     start = censoring_log_odds(own.kaplan_meier.curve_, whole.n_samples)
     return AlternatingScheme(own, FixedBooster(), start)
+
+
+def boosters(scheme):
+    """The model of censoring, where the scheme trains one."""
+    return [scheme._booster] if isinstance(scheme, AlternatingScheme) else []
 
 
 def imputed(whole):
@@ -101,8 +109,8 @@ def next_chunk(scheme, whole, sizes, n_rounds_done, number=0):
     stacked = StackedPeople(MemoryBatches(parts), stacker, scheme.event_rows, seed)
     draw = stacked.draw(LocalReduction())
     scheme.add_draw(stacked, draw)
-    scheme.add_exits(stacked)
-    return Chunk(number, 10, stacked, draw, Asked(stacked, draw.number, n_rounds_done))
+    scheme.add_probes(stacked, draw)
+    return Chunk(number, 10, stacked, draw, Asked(scheme, stacked, draw.number, n_rounds_done))
 
 
 def by_person(chunk, values):
@@ -136,7 +144,7 @@ def test_batches_do_not_matter(name, n_rounds_done):
     one, many = found[0][2], found[1][2]
     assert one.n_floored == many.n_floored
     assert one.refreshed_rounds == many.refreshed_rounds
-    for first, other in zip(one.boosters, many.boosters, strict=True):
+    for first, other in zip(boosters(one), boosters(many), strict=True):
         assert len(first.boosted) == len(other.boosted) == (n_rounds_done > 0)
         for (_, target, weight, n), (_, again, weight_again, m) in zip(
             first.boosted, other.boosted, strict=True
@@ -172,7 +180,7 @@ def test_two_models_weigh_each_other():
     chunk = next_chunk(scheme, whole, (120,), 10)
     _, weight = scheme.targets_and_weights(chunk)
     (rows,) = chunk.rows()
-    (booster,) = scheme.boosters
+    (booster,) = boosters(scheme)
     key, target, censoring_weight, n_rounds = booster.boosted[0]
     assert n_rounds == 10
     assert_array_equal(target, rows.censorings.target)
@@ -197,7 +205,7 @@ def test_two_models_weigh_each_other():
     at_0 = ~stayed & (whole.target.duration[rows.events.person] == 0)
     assert_allclose(weight[at_0], whole.weight[rows.events.person[at_0]] / N_HORIZONS)
     assert scheme.refreshed_rounds == [10]
-    assert scheme.trained_model() == 10
+    assert booster.n_rounds == 10
 
 
 def test_before_the_first_round_the_marginal_curve_weights():
@@ -207,8 +215,8 @@ def test_before_the_first_round_the_marginal_curve_weights():
     marginal = SCHEMES["kaplan-meier"](whole)
     expected = marginal.targets_and_weights(next_chunk(marginal, whole, (120,), 0))[1]
     assert_array_equal(weight, expected)
-    assert scheme.trained_model() is None
-    assert (scheme.boosters[0].boosted, scheme.refreshed_rounds) == ([], [])
+    assert boosters(scheme)[0].n_rounds == 0
+    assert (boosters(scheme)[0].boosted, scheme.refreshed_rounds) == ([], [])
 
 
 def test_imputed_states_follow_the_marginal_curves_then_the_model():
@@ -270,7 +278,7 @@ def test_a_given_model_is_asked_once_per_draw():
             asked.append((len(times), left))
             return np.exp(-0.2 * np.asarray(times))
 
-    scheme = GivenScheme(settings(whole), Known(), whole.given, CONTINUOUS)
+    scheme = GivenScheme(settings(whole), Known(), whole.given)
     chunk = next_chunk(scheme, whole, (120,), 0)
     first, second = (scheme.targets_and_weights(chunk)[1] for _ in range(2))
     assert_array_equal(first, second)

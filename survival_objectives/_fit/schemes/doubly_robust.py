@@ -1,0 +1,137 @@
+"""Targets for everybody that the models of events and of censoring make together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives._fit.rows import BatchReader, BatchRows, Probes, joined
+from survival_objectives._fit.schemes.alternating import AlternatingScheme
+from survival_objectives._fit.schemes.base import (
+    CensoringBooster,
+    Chunk,
+    EventMargins,
+    TargetsAndWeights,
+    WeightSettings,
+)
+from survival_objectives.completion import one_state
+from survival_objectives.doubly_robust import DoublyRobustTargets, PersonNodes, person_nodes
+from survival_objectives.losses import probabilities
+from survival_objectives.marginal import StepFunction
+from survival_objectives.stacking import all_rows, lost_rows
+
+__all__ = ["DoublyRobustScheme"]
+
+FloatArray = npt.NDArray[np.float64]
+Float32Array = npt.NDArray[np.float32]
+
+# Rounds of the censoring model at its first refresh, in those of later ones.
+_HEAD_START = 5
+
+
+class DoublyRobustScheme(AlternatingScheme):
+    """Rows of everybody with targets (47) from the second refresh on.
+
+    Before that, rows have labels and weights as in `AlternatingScheme`, with weight 0 where the
+    person was censored: an event model that has learnt nothing yet would complete everybody alike,
+    and learn from that. The censoring model is given a head start, because the targets are right
+    whatever the event model says where G is right.
+
+    Parameters
+    ----------
+    settings, booster, start
+        As in `AlternatingScheme`.
+    last : float
+        The latest horizon.
+    n_nodes : int
+        Times per person at which both models are asked.
+    """
+
+    event_rows = staticmethod(all_rows)
+
+    def __init__(
+        self,
+        settings: WeightSettings,
+        booster: CensoringBooster | None,
+        start: StepFunction,
+        *,
+        last: float,
+        n_nodes: int,
+    ) -> None:
+        super().__init__(settings, booster, start)
+        self._last, self._n_nodes = last, n_nodes
+        # A model that is continued needs no head start.
+        self._n_former = 0 if booster is None or booster.n_rounds == 0 else 1
+
+    def event_probes(self, rows: BatchRows) -> Probes:
+        """The nodes, of which the last one of those who left is their exit."""
+        return self._probes_at(self._nodes(rows), left=False)
+
+    def censoring_probes(self, rows: BatchRows) -> Probes:
+        """Just before the nodes."""
+        return self._probes_at(self._nodes(rows), left=True)
+
+    def _nodes(self, rows: BatchRows) -> PersonNodes:
+        return person_nodes(rows.target, self._settings.axis, self._last, self._n_nodes)
+
+    def _probes_at(self, nodes: PersonNodes, *, left: bool) -> Probes:
+        return Probes.at_exits(nodes.person, nodes.times.ravel(), nodes.axis, left=left)
+
+    @property
+    def _n_refreshes(self) -> int:
+        return self._n_former + len(self.refreshed_rounds)
+
+    def targets_and_weights(self, chunk: Chunk) -> TargetsAndWeights:
+        """Labels with weights (10) at first, then targets (47) with those of the people."""
+        events = chunk.events
+        if self._can_advance(chunk):
+            # Both models need the margins: they are asked for once.
+            known = np.asarray(events.at_horizons()), np.asarray(events.at_probes())
+            events = replace(events, at_horizons=lambda: known[0], at_probes=lambda: known[1])
+            is_first = self._n_refreshes == 0
+            self._advance(chunk, chunk.n_rounds * (_HEAD_START if is_first else 1), events)
+        is_weighted = self._n_refreshes < 2
+        parts = self._labels(chunk) if is_weighted else self._distributions(chunk, events)
+        targets, weights, inverses, n_floored = [], [], [], 0
+        for rows, target, inverse in parts:
+            own = self.row_weight(rows).astype(np.float32)
+            targets.append(target)
+            inverses.append(inverse * own)
+            weights.append(inverses[-1].astype(np.float32) if is_weighted else own)
+            # Rounding apart, no row that was not raised to the floor has its inverse.
+            n_floored += int(np.count_nonzero(inverse >= 1 / self._settings.floor))
+        self.inverse = joined(inverses, np.float32)
+        self._count_floored(n_floored, len(self.inverse))
+        return joined(targets, np.float32), joined(weights, np.float32)
+
+    def _labels(self, chunk: Chunk) -> Iterator[tuple[BatchRows, Float32Array, FloatArray]]:
+        """Labels of the rows whose state is known, and 1/G, which is 0 for the others."""
+        for rows, survival in self._survival(chunk):
+            inverse, _ = rows.events.weights(*survival, floor=self._settings.floor)
+            inverse[lost_rows(rows.target, rows.events)] = 0
+            yield rows, one_state(rows.events.target, rows.target.n_causes + 1), inverse
+
+    def _distributions(
+        self, chunk: Chunk, events: EventMargins
+    ) -> Iterator[tuple[BatchRows, Float32Array, FloatArray]]:
+        """Targets (47) of all rows, and 1/G."""
+        assert self._booster is not None
+        margin, probes = BatchReader(events.at_horizons()), BatchReader(events.at_probes())
+        for rows, at_stayed, _, before in self._uncensored(chunk, self._booster):
+            nodes = self._nodes(rows)
+            n_probes = nodes.times.size
+            states = probabilities(margin.next(rows.events.n_rows), reference=events.reference)
+            at_nodes = probabilities(probes.next(n_probes), reference=events.reference)
+            targets = DoublyRobustTargets(
+                rows.target, rows.events, nodes, self._settings.floor, self._settings.event_floor
+            )
+            psi, inverse = targets(
+                states,
+                at_nodes.reshape(*nodes.times.shape, -1),
+                at_stayed,
+                before.reshape(nodes.times.shape),
+            )
+            yield rows, psi, inverse

@@ -1,0 +1,87 @@
+"""Targets and weights of the next round, from a refresh callback to the objective."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives.losses import Target
+
+__all__ = ["RowTargets", "TrainingThread", "WeightSlot"]
+
+
+@dataclass(frozen=True, eq=False)
+class RowTargets:
+    """What rows are trained on.
+
+    Attributes
+    ----------
+    target : array
+        Labels (n_rows,) or distributions (n_rows, K + 1), see `survival_objectives.losses`.
+    weight : float32 array of shape (n_rows,)
+    """
+
+    target: Target
+    weight: npt.NDArray[np.float32]
+
+
+class WeightSlot(threading.local):
+    """Targets and weights that a refresh callback hands to the objective for one round.
+
+    The engines call both from the thread that trains, and each thread has a slot of its own, so
+    that several trainings may share one objective. A copy of a slot is empty.
+    """
+
+    def __init__(self) -> None:
+        self._offered: RowTargets | None = None
+        self._taken: RowTargets | None = None
+
+    def offer(self, targets: RowTargets) -> None:
+        """Put targets and weights in, for the next round of this thread."""
+        self._offered = targets
+
+    def take(self) -> RowTargets | None:
+        """What was offered for this round, which leaves the slot, or None."""
+        self._taken, self._offered = self._offered, None
+        return self._taken
+
+    def clear(self) -> None:
+        """Forget what an earlier training, perhaps an interrupted one, has left."""
+        self._offered = self._taken = None
+
+    def check_taken(self, targets: RowTargets) -> None:
+        """Raise an error unless ``targets`` are what the last round was trained with."""
+        taken = self._taken
+        self.clear()
+        if taken is not targets:
+            msg = (
+                "The refreshed weights were not used in the last round: this callback belongs to "
+                "another objective than the one that is trained, or that one was trained elsewhere "
+                "in between. Use `refresh()` of the objective, for one training at a time."
+            )
+            raise ValueError(msg)
+
+    def __reduce__(self) -> tuple[type[WeightSlot], tuple[()]]:
+        return WeightSlot, ()
+
+
+class TrainingThread:
+    """The thread that uses a callback: the first one, and no other."""
+
+    def __init__(self) -> None:
+        self._thread: int | None = None
+
+    def check(self) -> None:
+        """Raise an error in any other thread than the first that asked."""
+        current = threading.get_ident()
+        if self._thread is None:
+            self._thread = current
+        if self._thread != current:
+            msg = (
+                "This callback is used by a training in another thread. Give each training its "
+                "own: `objective.refresh()`."
+            )
+            raise ValueError(msg)
