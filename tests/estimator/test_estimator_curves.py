@@ -149,12 +149,16 @@ def test_training_margins_are_prediction_margins(engine, monkeypatch):
 
     monkeypatch.setattr(BoostingLoop, "run", remember)
     model = boost(engine, n_estimators=30, learning_rate=0.2, warm_start=True).fit(X, y)
+
+    def start_margin(feature):
+        return np.tile(model._model.start, (len(feature), 1))
+
     for n_estimators in (30, 60):
         if n_estimators > 30:
             model.set_params(n_estimators=n_estimators).fit(X, y)
         loop = loops[-1]
         draw, key = loop._draws[0]
-        rows, start = next(loop.people.event_matrices(draw.number, model._model.start))
+        rows, start = next(loop.people.event_matrices(draw.number, start_margin))
         final = model._model.trees.booster.contribution(rows, 0, n_estimators)
         assert_allclose(np.asarray(final) + start, loop.events.margin(key), atol=1e-5)
 

@@ -56,8 +56,12 @@ def test_defect_02_training_scores_are_prediction_scores(engine, data, monkeypat
     """Margins after 30 rounds on three stacks are those of the finished model, row by row."""
     loops = remembered_loops(monkeypatch)
     model = boost(engine, n_estimators=30).fit(data.X, data.y)
+
+    def start_margin(feature):
+        return np.tile(model._model.start, (len(feature), 1))
+
     for draw, key in loops[0]._draws:
-        rows, start = next(loops[0].people.event_matrices(draw.number, model._model.start))
+        rows, start = next(loops[0].people.event_matrices(draw.number, start_margin))
         final = np.asarray(model._model.trees.booster.contribution(rows, 0, 30)) + start
         assert_allclose(loops[0].events.margin(key), final, atol=1e-5)
 
