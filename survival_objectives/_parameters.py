@@ -6,15 +6,25 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["COMPLETED", "GIVEN", "HAZARDS", "METHODS", "by_method", "chosen_method"]
+__all__ = [
+    "COMPLETED",
+    "DOUBLY_ROBUST",
+    "GIVEN",
+    "HAZARDS",
+    "METHODS",
+    "by_method",
+    "chosen_method",
+]
 
 HAZARDS = "hazards"
 #: Weights from a censoring model that the user passed.
 GIVEN = "given"
 #: Targets from a model that completes the outcomes of censored people.
 COMPLETED = "completed"
+#: Targets from the models of events and of censoring together.
+DOUBLY_ROBUST = "doubly-robust"
 #: Methods by name: how outcomes that were censored before a horizon are treated.
-METHODS = (HAZARDS, "boosted", "kaplan-meier", "imputed")
+METHODS = (HAZARDS, "boosted", "kaplan-meier", "imputed", DOUBLY_ROBUST)
 
 # Share of censored people above which "auto" imputes them (benchmarks/imputation_study.py).
 _MANY_CENSORED = 2 / 3

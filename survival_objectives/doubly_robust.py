@@ -85,7 +85,13 @@ class PersonNodes:
         return count
 
 
-def person_nodes(target: SurvivalTarget, axis: TimeAxis, last: float, n_nodes: int) -> PersonNodes:
+def person_nodes(
+    target: SurvivalTarget,
+    axis: TimeAxis,
+    last: float,
+    n_nodes: int,
+    exits: FloatArray | None = None,
+) -> PersonNodes:
     """Nodes that are dense where many people leave, and nowhere far apart.
 
     They divide the time of a person until exit into equal parts of a scale that is half the share
@@ -100,9 +106,11 @@ def person_nodes(target: SurvivalTarget, axis: TimeAxis, last: float, n_nodes: i
         The latest horizon.
     n_nodes : int
         Nodes per person.
+    exits : array, optional
+        Durations of all people, or quantiles of them. Default: those of ``target``.
     """
     end = np.minimum(target.duration, last)
-    exits = np.sort(end)
+    exits = np.sort(end if exits is None else np.minimum(exits, last))
     share = np.arange(len(exits) + 1) / len(exits)
     scale = share + np.append(0.0, exits) / last
     own = share[np.searchsorted(exits, end, side="left")] + end / last

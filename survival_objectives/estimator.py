@@ -100,8 +100,8 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
     refresh_every : int, optional
         Rounds between two refreshes of horizons and of weights or imputed states. Default: 10, and
         20 for CatBoost, where every refresh begins a new model.
-    censoring : {"auto", "hazards", "boosted", "kaplan-meier", "imputed"} or CensoringModel
-        How censored people are treated. Default: "auto".
+    censoring : str or CensoringModel, default="auto"
+        How censored people are treated.
 
         - "hazards": discrete-time hazard models; people are in the risk set until censoring, and no
           weights are needed;
@@ -111,6 +111,9 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         - "kaplan-meier": the same, with the marginal Kaplan-Meier curve of censoring;
         - "imputed": the state of people censored before a horizon is drawn at every refresh, first
           from the marginal Aalen-Johansen curve, then from the model itself;
+        - "doubly-robust": targets of everybody combine the weights of "boosted" with what the model
+          of the events says about people after they were censored (equation (47)). They are right
+          if either model is, for instance where features tell who is censored. Not on CatBoost;
         - a `survival_objectives.censoring.CensoringModel`, such as the known censoring of a
           designed study: it gives the weights, and is never refreshed. It is evaluated on features
           and event times as they were passed to ``fit``. It is not saved with the model;

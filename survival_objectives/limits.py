@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from survival_objectives._fit.engine import ENGINES, engine, engine_to_use
+from survival_objectives._fit.engine import ENGINES, Engine, engine, engine_to_use
 from survival_objectives._fit.hazard_people import ALL_ROWS
-from survival_objectives._parameters import HAZARDS, METHODS
+from survival_objectives._parameters import DOUBLY_ROBUST, HAZARDS, METHODS
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.stacking import TimeStacker
 from survival_objectives.validation import check_choice, check_fraction, check_positive_int
@@ -66,7 +66,19 @@ def check_parameters(model: Any) -> None:
     _check_types(model)
     used = engine(engine_to_use(model.engine))
     _check_limits(model, max_depth=used.max_depth)
+    if isinstance(model.censoring, str) and model.censoring == DOUBLY_ROBUST:
+        _check_takes_any_target(used)
     used.settings.resolved(model.engine_params or {})
+
+
+def _check_takes_any_target(used: Engine) -> None:
+    if not used.takes_any_target:
+        msg = (
+            f'`censoring="doubly-robust"` has targets outside [0, 1], which the losses of '
+            f"{used.name} do not take. Use another engine, or the objective of "
+            f"`survival_objectives.adapters.{used.name}` with `doubly_robust=True`."
+        )
+        raise ValueError(msg)
 
 
 def _check_counts(model: Any) -> None:

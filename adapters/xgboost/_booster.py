@@ -229,7 +229,9 @@ class Booster(BatchJoiner):
             self._booster.set_param(self._params)
             self._is_copy = True
         loss = None
-        if self._n_margins == 1:
+        # XGBoost's own loss takes probabilities only.
+        is_probability = target.ndim == 1 or (target.min() >= 0 and target.max() <= 1)
+        if self._n_margins == 1 and is_probability:
             # For a distribution over two states, the label is the probability of the cause.
             label = target if target.ndim == 1 else target[:, 1]
             matrix.set_info(label=label, weight=weight)

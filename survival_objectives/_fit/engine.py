@@ -240,6 +240,8 @@ class Engine:
         Fewest rounds per call of `Booster.boost` where there are many rows and calls cost much.
     most_rows : float
         Most rows of hazards that are drawn from a large population, where rows cost much.
+    takes_any_target : bool
+        Whether `Booster.boost` takes targets that sum to 1 but are no distributions.
     coarse_bins : mapping
         Settings for about 64 bins per column, which is enough for rows of hazards.
     """
@@ -254,6 +256,7 @@ class Engine:
     load: Callable[[str], Any]
     rounds_per_call: int = 1
     most_rows: float = np.inf
+    takes_any_target: bool = True
     coarse_bins: Mapping[str, Any] = field(default_factory=dict)
 
     def new_booster(self, settings: TreeSettings, model: Any = None) -> Booster:

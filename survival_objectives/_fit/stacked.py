@@ -36,6 +36,7 @@ from survival_objectives._fit.schemes import (
     AlternatingScheme,
     CensoringScheme,
     CompletedScheme,
+    DoublyRobustScheme,
     GivenScheme,
     ImputedScheme,
     KaplanMeierScheme,
@@ -45,7 +46,7 @@ from survival_objectives._model.checks import check_prediction_paths
 from survival_objectives._model.curves import StepCurves
 from survival_objectives._model.fitted import ModelFrame, StackedModel, TrainingRecord
 from survival_objectives._model.forest import EngineTrees
-from survival_objectives._parameters import COMPLETED, by_method
+from survival_objectives._parameters import COMPLETED, DOUBLY_ROBUST, by_method
 from survival_objectives._progress import progress_hook
 from survival_objectives.censoring import (
     CensoringModel,
@@ -73,6 +74,9 @@ _HELD_OUT_HORIZONS = 8
 # Rounds, times the learning rate, after which the model fills in for censored people: by then all
 # but exp(-5) of the distance to the optimum is covered.
 _MARGINAL_ROUNDS = 5.0
+# Times per person at which doubly robust targets look at both models, and shares of the people at
+# whose quantiles of the durations they are dense.
+_N_NODES, _SHARES = 12, np.linspace(0, 1, 65)
 
 
 @dataclass(frozen=True)
@@ -252,7 +256,8 @@ class StackedTraining:
     def _censoring_booster(self, prepared: _Prepared) -> Booster | None:
         """The model of censoring, where one is trained."""
         is_given = self.settings.censoring_model is not None
-        if self.method != "boosted" or is_given or not prepared.population.has_censored:
+        trains_one = self.method in ("boosted", DOUBLY_ROBUST) and not is_given
+        if not trains_one or not prepared.population.has_censored:
             return None
         former = None if self.previous is None else self.previous.censoring_trees
         return self.engine.new_booster(
@@ -287,9 +292,25 @@ class StackedTraining:
                 n_marginal_rounds=settings.n_marginal_rounds,
                 seed=int(prepared.stacker.generator.integers(2**62)),
             )
+        if booster is not None and self.method == DOUBLY_ROBUST:
+            return DoublyRobustScheme(
+                weights,
+                booster,
+                prepared.censoring_start,
+                last=self._latest_row(prepared),
+                n_nodes=_N_NODES,
+                exits=np.array([population.quantile(share) for share in _SHARES]),
+            )
         if booster is not None:
             return AlternatingScheme(weights, booster, prepared.censoring_start)
         return KaplanMeierScheme(weights)
+
+    def _latest_row(self, prepared: _Prepared) -> float:
+        """A time that no horizon is after."""
+        axis, last = self.frame.axis, prepared.trained_until
+        if callable(self.settings.horizon_sampler):
+            return max(last, float(prepared.population.target.duration.max()))
+        return (float(axis.number(last)) + 1) * axis.unit if axis.unit else last
 
     def _start(
         self, batches: Batches, prepared: _Prepared, scheme: CensoringScheme, events: Booster

@@ -556,6 +556,7 @@ _CENSORED = {
     "boosted": "others stand for them in training, weighted by their features",
     "kaplan-meier": "others stand for them in training, weighted by one curve for all people",
     "imputed": "in training their later states were drawn from what the model had learnt",
+    "doubly-robust": "count in training by what the model had learnt of them, corrected by weights",
 }
 _CENSORED_BY_OTHERS = "others stand for them in training, weighted by a censoring model of the user"
 

@@ -16,6 +16,8 @@ from survival_objectives._fit.rows import StackedPeople
 from survival_objectives._fit.schemes import (
     AlternatingScheme,
     Chunk,
+    DoublyRobustScheme,
+    EventMargins,
     GivenScheme,
     ImputedScheme,
     KaplanMeierScheme,
@@ -48,29 +50,23 @@ def horizons(generator, n_samples, n_horizons, target):
     return target.duration[:, None] * np.linspace(0.5, 2.0, n_horizons) + 0.05
 
 
-class Asked:
+def asked(scheme, stacked, number, n_rounds, n_causes=2):
     """Margins of an event model by formula, for a draw of `StackedPeople`."""
+    booster = FixedBooster(n_causes)
 
-    reference = True
+    def start(feature):
+        return np.zeros((len(feature), n_causes))
 
-    def __init__(self, scheme, stacked, number, n_rounds, n_causes=2):
-        self._scheme, self._stacked, self._number = scheme, stacked, number
-        self._booster = FixedBooster(n_causes)
-        self.n_rounds = self._booster.n_rounds = n_rounds
-
-    def at_horizons(self):
-        return self._margin(self._stacked.event_matrices(self._number, self._start))
-
-    def at_probes(self):
-        probes = self._scheme.event_probes
-        return self._margin(self._stacked.probe_matrices(self._number, probes, self._start))
-
-    def _start(self, feature):
-        return np.zeros((len(feature), self._booster.n_margins))
-
-    def _margin(self, matrices):
+    def margin(matrices):
         values = np.concatenate([values for values, _ in matrices])
-        return self._booster.contribution(values, 0, self.n_rounds)
+        return booster.contribution(values, 0, n_rounds)
+
+    return EventMargins(
+        n_rounds,
+        True,
+        lambda: margin(stacked.event_matrices(number, start)),
+        lambda: margin(stacked.probe_matrices(number, scheme.event_probes, start)),
+    )
 
 
 def settings(whole):
@@ -82,6 +78,13 @@ def alternating(whole):
     own = settings(whole)
     start = censoring_log_odds(own.kaplan_meier.curve_, whole.n_samples)
     return AlternatingScheme(own, FixedBooster(), start)
+
+
+def doubly_robust(whole):
+    own = settings(whole)
+    start = censoring_log_odds(own.kaplan_meier.curve_, whole.n_samples)
+    exits = whole.target.duration
+    return DoublyRobustScheme(own, FixedBooster(), start, last=9.0, n_nodes=5, exits=exits)
 
 
 def boosters(scheme):
@@ -110,7 +113,7 @@ def next_chunk(scheme, whole, sizes, n_rounds_done, number=0):
     draw = stacked.draw(LocalReduction())
     scheme.add_draw(stacked, draw)
     scheme.add_probes(stacked, draw)
-    return Chunk(number, 10, stacked, draw, Asked(scheme, stacked, draw.number, n_rounds_done))
+    return Chunk(number, 10, stacked, draw, asked(scheme, stacked, draw.number, n_rounds_done))
 
 
 def by_person(chunk, values):
@@ -152,6 +155,31 @@ def test_batches_do_not_matter(name, n_rounds_done):
             assert n == m == 10
             assert np.bincount(target).tolist() == np.bincount(again).tolist()
             assert_allclose(np.sort(weight), np.sort(weight_again), rtol=1e-6)
+
+
+def test_batches_do_not_matter_to_doubly_robust_targets():
+    whole = people()
+    found = []
+    for sizes in ((120,), (1, 40, 79)):
+        scheme = doubly_robust(whole)
+        chunk = next_chunk(scheme, whole, sizes, 0)
+        own = []
+        for number in range(4):
+            events = asked(scheme, chunk.people, chunk.draw.number, 10 * number)
+            now = replace(chunk, number=number, events=events)
+            target, weight = scheme.targets_and_weights(now)
+            own.append((by_person(chunk, target), by_person(chunk, weight)))
+        found.append(own)
+        assert scheme.refreshed_rounds == [10, 20, 30]
+        # The first refresh gives the censoring model a head start.
+        assert [n_rounds for _, _, _, n_rounds in scheme._booster.boosted] == [50, 10, 10]
+    for (target, weight), (again, weight_again) in zip(*found, strict=True):
+        assert_allclose(target, again, rtol=1e-5, atol=1e-6)
+        assert_allclose(weight, weight_again, rtol=1e-6)
+        assert_allclose(target.sum(axis=1), 1, atol=1e-5)
+    # Weights of labels at first, then those of the people.
+    assert (found[0][1][1] == 0).any()
+    assert_allclose(np.unique(found[0][2][1]), np.unique(whole.weight) / N_HORIZONS, rtol=1e-6)
 
 
 def test_kaplan_meier_weights_are_one_over_g():

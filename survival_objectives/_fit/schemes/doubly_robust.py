@@ -48,6 +48,9 @@ class DoublyRobustScheme(AlternatingScheme):
         The latest horizon.
     n_nodes : int
         Times per person at which both models are asked.
+    exits : array, optional
+        Durations of the population, or quantiles of them, which these times follow. Default: those
+        of the people of a batch.
     """
 
     event_rows = staticmethod(all_rows)
@@ -60,9 +63,10 @@ class DoublyRobustScheme(AlternatingScheme):
         *,
         last: float,
         n_nodes: int,
+        exits: FloatArray | None = None,
     ) -> None:
         super().__init__(settings, booster, start)
-        self._last, self._n_nodes = last, n_nodes
+        self._last, self._n_nodes, self._exits = last, n_nodes, exits
         # A model that is continued needs no head start.
         self._n_former = 0 if booster is None or booster.n_rounds == 0 else 1
 
@@ -75,7 +79,8 @@ class DoublyRobustScheme(AlternatingScheme):
         return self._probes_at(self._nodes(rows), left=True)
 
     def _nodes(self, rows: BatchRows) -> PersonNodes:
-        return person_nodes(rows.target, self._settings.axis, self._last, self._n_nodes)
+        axis = self._settings.axis
+        return person_nodes(rows.target, axis, self._last, self._n_nodes, self._exits)
 
     def _probes_at(self, nodes: PersonNodes, *, left: bool) -> Probes:
         return Probes.at_exits(nodes.person, nodes.times.ravel(), nodes.axis, left=left)
