@@ -424,7 +424,5 @@ ENGINE = Engine(
     # Each call keeps about 200 bytes per row until the process ends.
     rounds_per_call=30,
     most_rows=1_000_000,
-    # States are drawn from distributions, see `Booster.boost`.
-    takes_any_target=False,
     coarse_bins={"border_count": 64},
 )

@@ -396,5 +396,6 @@ ENGINE = Engine(
     refresh_every=10,
     save=_save,
     load=_load,
+    takes_any_target=True,
     coarse_bins={"max_bin": 63},
 )

@@ -356,5 +356,6 @@ ENGINE = Engine(
     refresh_every=10,
     save=_save,
     load=_load,
+    takes_any_target=True,
     coarse_bins={"max_bin": 64},
 )

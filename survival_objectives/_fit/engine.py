@@ -256,7 +256,7 @@ class Engine:
     load: Callable[[str], Any]
     rounds_per_call: int = 1
     most_rows: float = np.inf
-    takes_any_target: bool = True
+    takes_any_target: bool = False
     coarse_bins: Mapping[str, Any] = field(default_factory=dict)
 
     def new_booster(self, settings: TreeSettings, model: Any = None) -> Booster:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._fit.engine import BatchJoiner
-from survival_objectives._fit.schemes import AlternatingScheme, Chunk, EventMargins
+from survival_objectives._fit.schemes import AlternatingScheme, EventMargins
 from survival_objectives._plugin.problem_rows import ProblemRows
 from survival_objectives._plugin.slot import RowTargets, WeightSlot
 from survival_objectives.censoring import BoostedCensoring, MarginModel
@@ -98,7 +98,7 @@ class LiveModel(Protocol):
         ...
 
     def probe_margin(self) -> npt.ArrayLike:
-        """Margins at `Alternation.event_probes`, (n_probes, n_margins)."""
+        """Margins at `ProblemRows.event_probes`, (n_probes, n_margins)."""
         ...
 
     def new_trainer(self) -> CensoringTrainer:
@@ -159,8 +159,6 @@ class Alternation:
     ----------
     targets : RowTargets
         Current targets and weights of the event rows; the initial ones before the first refresh.
-    event_probes : Probes
-        Where each refresh has to know the event model, besides at its rows.
     """
 
     def __init__(
@@ -179,7 +177,6 @@ class Alternation:
         self._trained: tuple[AlternatingScheme, CensoringTrainer] | None = None
         self._offered: RowTargets | None = None
         self.targets = data.initial
-        self.event_probes = data.event_probes
 
     @property
     def has_censoring(self) -> bool:
@@ -220,12 +217,8 @@ class Alternation:
             self._trained = data.refreshing_scheme(trainer), trainer
         scheme, trainer = self._trained
         events = EventMargins(n_rounds, self._reference, model.row_margin, model.probe_margin)
-        number = len(self._refreshes) + 1
-        target, weight = scheme.targets_and_weights(
-            Chunk(number, self._schedule.every, data.stacked, data.draw, events)
-        )
-        self.targets = RowTargets(target, weight.astype(np.float32, copy=False))
-        log_floor(data.floor, scheme.n_floored, len(weight))
+        self.targets = data.targets(scheme, self._schedule.every, events)
+        log_floor(data.floor, scheme.n_floored, scheme.n_weighted_rows)
         self._refreshes.append(
             RefreshRecord(
                 n_rounds,

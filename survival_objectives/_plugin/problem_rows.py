@@ -326,14 +326,17 @@ class ProblemRows:
         return self.refreshing_scheme(None)
 
     def _set_initial(self, scheme: CensoringScheme) -> None:
-        untrained = EventMargins(n_rounds=0, reference=True)
-        chunk = Chunk(0, 0, self.stacked, self.draw, untrained)
-        target, weight = scheme.targets_and_weights(chunk)
-        self.initial = RowTargets(target, weight.astype(np.float32, copy=False))
+        self.initial = self.targets(scheme, 0, EventMargins(n_rounds=0, reference=True))
         self.n_floored = scheme.n_floored
         self.row_weight = self.initial.weight
         if self.is_doubly_robust:
             self.row_weight = scheme.row_weight(self.rows).astype(np.float32)
+
+    def targets(self, scheme: CensoringScheme, n_rounds: int, events: EventMargins) -> RowTargets:
+        """Targets and weights of the event rows for the next rounds."""
+        chunk = Chunk(len(scheme.refreshed_rounds), n_rounds, self.stacked, self.draw, events)
+        target, weight = scheme.targets_and_weights(chunk)
+        return RowTargets(target, weight.astype(np.float32, copy=False))
 
     @property
     def rows(self) -> BatchRows:
@@ -408,14 +411,15 @@ class ProblemRows:
 
         With a completion model they are completed by it; each probable state is a row then.
         """
-        check_paired(X, y)
-        features = check_features(X, like=self.features.schema)
-        given = check_survival_target(y, event_ids=self.target.event_ids)
-        if features.n_samples != given.n_samples:
-            msg = f"`X` has {features.n_samples} rows but `y` has {given.n_samples}."
-            raise ValueError(msg)
-        rounded = replace(given, duration=time_feature(given.duration).astype(np.float64))
-        target = self.axis.aligned(rounded)
+        cohort = Cohort.checked(
+            X,
+            y,
+            like=self.features.schema,
+            event_ids=self.target.event_ids,
+            resolution="ignore",
+            keep_given=True,
+        ).aligned(self.axis)
+        features, target = cohort.features, cohort.target
         stacker = TimeStacker(
             self.stacker.n_horizons,
             self.stacker.sampler,
@@ -433,7 +437,6 @@ class ProblemRows:
             matrix = rows.matrix(features)[number]
             return HeldOutRows(matrix, label, weight, start(rows.horizon[number]))
         rows = event_rows(target, stack)
-        cohort = Cohort(features, target, None, GivenPeople(X, given.duration))
         row_weight = self._weighting_scheme(None).held_out_weight(cohort, rows)
         if not row_weight.any():
             msg = (

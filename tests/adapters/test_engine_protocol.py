@@ -12,7 +12,7 @@ from survival_objectives import SurvivalBoost
 from survival_objectives._fit import engine as registry
 from survival_objectives._fit.engine import ENGINES, Adapter, TreeSettings
 from survival_objectives.datasets import make_competing_risks
-from survival_objectives.losses import log_loss
+from survival_objectives.losses import log_loss, probabilities
 from survival_objectives.validation import Features
 
 N_ROWS = 400
@@ -149,6 +149,27 @@ def test_weights_count_rows(engine, settings):
         booster.boost(key, each, weight, 3)
         margins.append(np.asarray(booster.margin(key)))
     assert_allclose(*margins, atol=1e-6)
+
+
+def test_targets_need_not_be_probabilities(engine, settings):
+    """Of rows that are alike, the mean of the targets is learnt, whatever the single ones are."""
+    if not engine.takes_any_target:
+        with pytest.raises(ValueError, match=f"losses of {engine.name} do not take"):
+            SurvivalBoost(engine.name, censoring="doubly-robust").fit([[0.0]], ([1], [1.0]))
+        return
+    rng = np.random.default_rng(0)
+    n_causes = settings.n_causes
+    values = np.tile(np.repeat([0.0, 1.0], N_ROWS // 2)[:, None], 4).astype(np.float32)
+    mean = np.where(values[:, :1] > 0, 0.25, 0.3) * np.ones((1, n_causes))
+    causes = mean + rng.choice([-1.0, 1.0], (N_ROWS, n_causes))
+    target = np.column_stack([1 - causes.sum(axis=1), causes]).astype(np.float32)
+    booster = engine.new_booster(settings)
+    key = booster.add(values, start_of(booster, n_causes))
+    booster.boost(key, target, np.ones(N_ROWS), 200)
+    found = probabilities(booster.margin(key), reference=booster.reference)
+    for group in (values[:, 0] == 0, values[:, 0] == 1):
+        expected = np.tile(target[group].mean(axis=0), (group.sum(), 1))
+        assert_allclose(found[group], expected, atol=2e-3)
 
 
 def test_a_model_is_cut_and_wrapped_again(engine, settings):

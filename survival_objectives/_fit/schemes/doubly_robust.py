@@ -22,6 +22,7 @@ from survival_objectives.doubly_robust import DoublyRobustTargets, PersonNodes, 
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import all_rows, lost_rows
+from survival_objectives.validation import SurvivalTarget
 
 __all__ = ["DoublyRobustScheme"]
 
@@ -67,6 +68,7 @@ class DoublyRobustScheme(AlternatingScheme):
     ) -> None:
         super().__init__(settings, booster, start)
         self._last, self._n_nodes, self._exits = last, n_nodes, exits
+        self._known: tuple[SurvivalTarget, PersonNodes] | None = None
         # A model that is continued needs no head start.
         self._n_former = 0 if booster is None or booster.n_rounds == 0 else 1
 
@@ -79,8 +81,12 @@ class DoublyRobustScheme(AlternatingScheme):
         return self._probes_at(self._nodes(rows), left=True)
 
     def _nodes(self, rows: BatchRows) -> PersonNodes:
-        axis = self._settings.axis
-        return person_nodes(rows.target, axis, self._last, self._n_nodes, self._exits)
+        # Each refresh asks several times about the people of a batch, often of the only one.
+        if self._known is None or self._known[0] is not rows.target:
+            axis = self._settings.axis
+            nodes = person_nodes(rows.target, axis, self._last, self._n_nodes, self._exits)
+            self._known = rows.target, nodes
+        return self._known[1]
 
     def _probes_at(self, nodes: PersonNodes, *, left: bool) -> Probes:
         return Probes.at_exits(nodes.person, nodes.times.ravel(), nodes.axis, left=left)
