@@ -7,7 +7,6 @@ in float64. All engines share one representation of trees (`survival_objectives.
 from __future__ import annotations
 
 import importlib.util
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import check_is_fitted
 
 from survival_objectives._model.curves import KnotCurves, StepCurves
 from survival_objectives._model.fitted import FittedModel, StackedModel
@@ -31,7 +29,7 @@ from survival_objectives._onnx_curves import (
 from survival_objectives.hazards_linear import NUMBER
 from survival_objectives.validation import Features, check_choice, check_times
 
-__all__ = ["Exportable", "OnnxMixin", "StackedTrees", "exportable", "write_onnx"]
+__all__ = ["exportable", "write_onnx"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -41,43 +39,6 @@ TOLERANCE = 1e-5
 _N_CHECKED, _MISSING_SHARE = 64, 0.15
 # Their smallest non-zero absolute value.
 _SMALLEST = 1e-30
-
-
-class OnnxMixin:
-    """Mixin with the method `to_onnx`, for an estimator with `_exportable`."""
-
-    @abstractmethod
-    def _exportable(self) -> Exportable:
-        """Parts of the fitted model to export."""
-
-    def to_onnx(self, path: Any, times: Any = None, *, categories: str = "codes") -> None:
-        """Write the model as an ONNX graph whose output is `predict_cumulative_incidence`.
-
-        Needs onnx. If onnxruntime is installed, graph and model are first compared on made-up
-        people; a graph that differs by more than 1e-5 is not written.
-
-        Parameters
-        ----------
-        path : path
-            The file, such as "model.onnx", which must not exist.
-        times : array of shape (n_times,), optional
-            Fixed times >= 0 of the output. Default: times are an input of the graph.
-        categories : {"codes", "text"}, default="codes"
-            Input of categorical columns. "codes": as codes 0, 1, ... of their levels, which are
-            listed in the metadata. "text": as a separate text input. Levels unseen in training are
-            treated as missing.
-
-        Notes
-        -----
-        Inputs are ``features``, float32 of shape (n_people, n_features) in the order of training
-        with NaN for missing; with "text" and categorical columns, ``categories`` of shape
-        (n_people, n_categorical), and ``features`` has the other columns only; and without fixed
-        times, ``times``, float64 of shape (n_times,). The output ``probabilities`` is float32 of
-        shape (n_people, K + 1, n_times). Infinite features, which `predict_cumulative_incidence`
-        refuses, are not detected.
-        """
-        check_is_fitted(self)
-        write_onnx(self._exportable(), path, times, categories)
 
 
 def exportable(fitted: FittedModel, event_names: tuple[str, ...]) -> Exportable:

@@ -421,6 +421,13 @@ class MemoryBatches:
             ]
         )
 
+    def split(
+        self, fraction: float, generator: np.random.Generator
+    ) -> tuple[MemoryBatches, Cohort]:
+        """Training people, and held-out people, a ``fraction`` of the first batch."""
+        kept, held = split_cohort(self.cohorts[0], fraction, generator)
+        return MemoryBatches([kept]), held
+
     def sample(self, n_people: int, generator: np.random.Generator) -> Iterator[Cohort]:
         """``n_people`` people at random, or all if there are fewer."""
         for cohort in self.cohorts:
