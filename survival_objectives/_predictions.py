@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from survival_objectives._display import DisplayMixin
 from survival_objectives._model.fitted import FittedModel, MarginalCensoring
-from survival_objectives._model.mixture import HazardMixture
+from survival_objectives._model.hazards import HazardMixture
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.horizon_view import view_at
 from survival_objectives.metrics import integrated_brier_score

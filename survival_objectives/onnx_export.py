@@ -18,7 +18,8 @@ import numpy.typing as npt
 from survival_objectives._model.curves import KnotCurves, StepCurves
 from survival_objectives._model.fitted import FittedModel, StackedModel
 from survival_objectives._model.forest import Forest
-from survival_objectives._model.mixture import HazardMixture, Mixture
+from survival_objectives._model.hazards import HazardMixture
+from survival_objectives._model.mixture import Mixture
 from survival_objectives._onnx_curves import (
     CurveGraph,
     Exportable,

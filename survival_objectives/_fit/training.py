@@ -16,7 +16,7 @@ from survival_objectives._fit.plan import planned_frame
 from survival_objectives._fit.population import LocalReduction, Population, Reduction
 from survival_objectives._fit.stacked import StackedTraining
 from survival_objectives._model.fitted import FittedModel, ModelFrame, StackedModel, snapshot
-from survival_objectives._model.mixture import HazardMixture
+from survival_objectives._model.hazards import HazardMixture
 from survival_objectives._model.rounding import check_same_time_unit
 from survival_objectives._parameters import HAZARDS, chosen_method
 

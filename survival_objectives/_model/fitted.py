@@ -33,6 +33,7 @@ __all__ = [
     "ModelFrame",
     "StackedModel",
     "TrainingRecord",
+    "parts_of",
     "snapshot",
 ]
 
@@ -136,6 +137,17 @@ class TrainingRecord:
     refreshed_rounds: list[int] = field(default_factory=list)
     n_floored: int = 0
     n_weighted_rows: int = 0
+
+
+def parts_of(n_samples: int, n_people: int) -> Iterator[slice]:
+    """People in parts of ``n_people``, of one if that is 0.
+
+    >>> list(parts_of(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    n_people = max(1, n_people)
+    for first in range(0, n_samples, n_people):
+        yield slice(first, min(first + n_people, n_samples))
 
 
 class MarginalCensoring:
@@ -370,9 +382,9 @@ class StackedModel(FittedModel):
         """People whose curves fit into memory together."""
         forest = self.trees.forest()
         size = _PREDICTION_SIZE if forest.is_readable else ENGINE_ROWS
-        n_people = max(1, size // (max(forest.n_steps, n_times) * (self.frame.n_causes + 1)))
-        for first in range(0, n_samples, n_people):
-            yield slice(first, min(first + n_people, n_samples))
+        return parts_of(
+            n_samples, size // (max(forest.n_steps, n_times) * (self.frame.n_causes + 1))
+        )
 
     def _fill(self, curves: FloatArray, values: Float32Array, times: FloatArray) -> None:
         if self.is_monotone:
