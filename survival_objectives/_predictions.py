@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from survival_objectives._display import DisplayMixin
 from survival_objectives._model.fitted import FittedModel, MarginalCensoring
 from survival_objectives._model.hazards import HazardMixture
+from survival_objectives._onnx_export import exportable, write_onnx
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.horizon_view import view_at
 from survival_objectives.metrics import integrated_brier_score
-from survival_objectives.onnx_export import exportable, write_onnx
 from survival_objectives.outcomes import EVENT_FREE, named_outcomes
 from survival_objectives.validation import (
     Features,

@@ -8,18 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from survival_objectives._fit.cohort import Cohort, MemoryBatches, checked_eval_set
+from survival_objectives._fit.cohort import (
+    Cohort,
+    MemoryBatches,
+    checked_eval_set,
+    separated_outcomes,
+)
 from survival_objectives._fit.engine import ENGINES, engine, installed_engine
 from survival_objectives._fit.population import LocalReduction
 from survival_objectives._fit.training import Training
+from survival_objectives._limits import check_parameters, check_warm_start
 from survival_objectives._model import files
 from survival_objectives._model.checks import warn_about_model
 from survival_objectives._parameters import own_models
 from survival_objectives._predictions import FittedPredictions
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.completion import CompletionModel
-from survival_objectives.limits import check_parameters, check_warm_start
-from survival_objectives.outcomes import named_outcomes, separated_outcomes
+from survival_objectives.outcomes import named_outcomes
 from survival_objectives.stacking import HorizonSampler
 from survival_objectives.validation import check_random_state, warn_about_outcomes
 

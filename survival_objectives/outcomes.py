@@ -14,7 +14,7 @@ import pandas as pd
 
 from survival_objectives.validation import split_target
 
-__all__ = ["EVENT_FREE", "named_outcomes", "separated_outcomes", "survival_outcomes"]
+__all__ = ["EVENT_FREE", "named_outcomes", "survival_outcomes"]
 
 EVENT_FREE = "event-free"
 _ATTRIBUTE = "event_names"
@@ -70,23 +70,6 @@ def survival_outcomes(
     if names is not None:
         result.attrs[_ATTRIBUTE] = names
     return result
-
-
-def separated_outcomes(
-    X: Any, y: Any, duration: Any, event: Any, censored: str | Sequence[str] | None
-) -> tuple[Any, Any]:
-    """Features and outcomes, from ``X`` and ``y`` or from the columns of one frame."""
-    if y is not None:
-        if duration is not None or event is not None:
-            msg = "Pass outcomes as `y`, or as `duration` and `event` of the frame, not both."
-            raise ValueError(msg)
-        return X, y
-    if duration is None or event is None:
-        msg = "Pass outcomes: `fit(X, y)`, or `fit(frame, duration='time', event='status')`."
-        raise ValueError(msg)
-    y = survival_outcomes(X, duration=duration, event=event, censored=censored)
-    features = [name for name in X.columns if name not in (duration, event)]
-    return X[features], y
 
 
 def named_outcomes(

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from survival_objectives.resolution import Resolution
+from survival_objectives._resolution import Resolution
 
 __all__ = [
     "Features",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from survival_objectives._fit.boosters import finished_boosters
+from survival_objectives._limits import check_no_own_models, check_parameters, check_warm_start
 from survival_objectives._model.checks import warn_about_model
 from survival_objectives._model.fitted import FittedModel
 from survival_objectives.adapters._engine import import_engine
@@ -17,7 +18,6 @@ from survival_objectives.adapters.dask._collection import (
 from survival_objectives.adapters.dask._predictions import PartPredictions
 from survival_objectives.adapters.dask._training import ClusterTraining
 from survival_objectives.estimator import SurvivalBoost
-from survival_objectives.limits import check_no_own_models, check_parameters, check_warm_start
 from survival_objectives.validation import check_positive_int
 
 distributed = import_engine("distributed", extra="dask")

@@ -36,9 +36,9 @@ from survival_objectives._fit.population import (
 )
 from survival_objectives._fit.training import Training
 from survival_objectives._model.fitted import FittedModel, snapshot
+from survival_objectives._resolution import Resolution
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.xgboost import _booster as xgboost_booster
-from survival_objectives.resolution import Resolution
 from survival_objectives.validation import Features, SurvivalTarget
 
 xgb = import_engine("xgboost", extra="dask")

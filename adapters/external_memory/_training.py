@@ -26,11 +26,11 @@ from survival_objectives._fit.disk import DiskBatches, read_batches
 from survival_objectives._fit.engine import Engine, StackedBatches
 from survival_objectives._fit.population import LocalReduction, grid_population
 from survival_objectives._fit.training import Training
+from survival_objectives._limits import check_no_own_models, check_parameters
 from survival_objectives._model.checks import warn_about_model
 from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters.external_memory._interrupts import HeldInterrupts, interrupts_held
 from survival_objectives.adapters.xgboost import _booster as xgboost_booster
-from survival_objectives.limits import check_no_own_models, check_parameters
 from survival_objectives.validation import (
     check_positive_int,
     check_random_state,
