@@ -11,13 +11,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from survival_objectives._display import DisplayMixin
-from survival_objectives._model.fitted import FittedModel, MarginalCensoring
+from survival_objectives._model.fitted import FittedModel
 from survival_objectives._model.hazards import HazardMixture
-from survival_objectives._onnx_export import exportable, write_onnx
-from survival_objectives.censoring import CensoringModel
+from survival_objectives._onnx_export import write_onnx
+from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.horizon_view import view_at
 from survival_objectives.metrics import integrated_brier_score
-from survival_objectives.outcomes import EVENT_FREE, named_outcomes
+from survival_objectives.outcomes import named_outcomes
 from survival_objectives.validation import (
     Features,
     check_choice,
@@ -83,10 +83,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def event_names_(self) -> tuple[str, ...]:
         """Names of the states, "event-free" first: labels of text events, else "cause 1" etc."""
-        names = self._model.frame.event_names
-        if names is not None:
-            return names
-        return (EVENT_FREE, *(f"cause {label}" for label in self.event_ids_[1:]))
+        return self._model.frame.state_names
 
     def _state(self, cause: Any) -> int:
         """Position of the curve of a cause, by its label or its name; 0 is event-free."""
@@ -397,8 +394,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         shape (n_people, K + 1, n_times). Infinite features, which `predict_cumulative_incidence`
         refuses, are not detected.
         """
-        check_is_fitted(self)
-        write_onnx(exportable(self._model, self.event_names_), path, times, categories)
+        write_onnx(self.fitted_model, path, times, categories)
 
 
 def brier_score_until(
@@ -419,7 +415,7 @@ def brier_score_until(
     frame = model.fitted_model.frame
     times = np.linspace(0, min(last_seen, model.times_[-1]), _N_TIMES + 1)[1:-1]
     score: float = integrated_brier_score(
-        MarginalCensoring(frame.censoring_curve),
+        KaplanMeierCensoring.of_curve(frame.censoring_curve),
         (model.event_ids_[target.event], target.duration),
         model.predict_cumulative_incidence(X, times),
         times,

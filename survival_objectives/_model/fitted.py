@@ -18,9 +18,14 @@ import numpy.typing as npt
 
 from survival_objectives._model.curves import CurveShape
 from survival_objectives._model.forest import EngineTrees, Forest, monotone_incidence
-from survival_objectives.censoring import BoostedCensoring, CensoringModel
+from survival_objectives.censoring import (
+    BoostedCensoring,
+    CensoringModel,
+    KaplanMeierCensoring,
+)
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
+from survival_objectives.outcomes import EVENT_FREE
 from survival_objectives.stacking import stacked_matrix
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features
@@ -29,7 +34,6 @@ __all__ = [
     "ENGINE_ROWS",
     "BoosterMaker",
     "FittedModel",
-    "MarginalCensoring",
     "ModelFrame",
     "StackedModel",
     "TrainingRecord",
@@ -100,6 +104,13 @@ class ModelFrame:
     event_names: tuple[str, ...] | None = None
 
     @property
+    def state_names(self) -> tuple[str, ...]:
+        """Names of the states: those of training, else "event-free", "cause 1" etc."""
+        if self.event_names is not None:
+            return self.event_names
+        return (EVENT_FREE, *(f"cause {label}" for label in self.event_ids[1:]))
+
+    @property
     def n_causes(self) -> int:
         """Number of causes, K."""
         return len(self.event_ids) - 1
@@ -148,17 +159,6 @@ def parts_of(n_samples: int, n_people: int) -> Iterator[slice]:
     n_people = max(1, n_people)
     for first in range(0, n_samples, n_people):
         yield slice(first, min(first + n_people, n_samples))
-
-
-class MarginalCensoring:
-    """A marginal censoring curve as a CensoringModel."""
-
-    def __init__(self, curve: StepFunction) -> None:
-        self.curve = curve
-
-    def survival(self, times: npt.ArrayLike, X: Any = None, *, left: bool = False) -> FloatArray:  # noqa: ARG002
-        """G at times, the same for all people."""
-        return self.curve(times, left=left)
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,7 +355,7 @@ class StackedModel(FittedModel):
             own: CensoringModel = given
             return own
         if self.censoring_trees is None:
-            return MarginalCensoring(self.frame.censoring_curve)
+            return KaplanMeierCensoring.of_curve(self.frame.censoring_curve)
         return BoostedCensoring(
             _Margin(self.censoring_trees), self.censoring_start, self.schema, self.frame.axis
         )

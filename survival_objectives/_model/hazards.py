@@ -14,7 +14,6 @@ from survival_objectives._model.fitted import (
     ENGINE_ROWS,
     BoosterMaker,
     FittedModel,
-    MarginalCensoring,
     ModelFrame,
     TrainingRecord,
     parts_of,
@@ -27,7 +26,7 @@ from survival_objectives._model.mixture import (
     Member,
     Mixture,
 )
-from survival_objectives.censoring import CensoringModel
+from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.hazards_linear import MISSING, LinearDesign
 from survival_objectives.validation import Features
 
@@ -80,7 +79,7 @@ class HazardMixture(FittedModel):
     @property
     def censoring(self) -> CensoringModel:
         """The marginal curve: hazards need no model of censoring."""
-        return MarginalCensoring(self.frame.censoring_curve)
+        return KaplanMeierCensoring.of_curve(self.frame.censoring_curve)
 
     def wrapped(self, new_booster: BoosterMaker) -> HazardMixture:
         """The model with other boosters."""
