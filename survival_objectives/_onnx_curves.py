@@ -7,23 +7,23 @@ around knots, calibration in time) are linear; their matrices are computed by th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._model.curves import CurveShape, KnotCurves
+from survival_objectives._model.curves import KnotCurves
+from survival_objectives._model.fitted import FittedModel, StackedModel
 from survival_objectives._model.forest import Forest, averaged_incidence
+from survival_objectives._model.hazards import HazardMixture
 from survival_objectives._model.mixture import HazardModel, Mixture
 from survival_objectives._onnx_graph import Graph, forest_margins
 from survival_objectives._version import __version__
 from survival_objectives.hazards_linear import FARTHEST, MISSING, LinearDesign
-from survival_objectives.time_axis import ANSWER_SHARE, UNIT_ROUNDING, TimeAxis
+from survival_objectives.time_axis import ANSWER_SHARE, UNIT_ROUNDING
 from survival_objectives.validation import Features
 
-__all__ = ["CurveGraph", "Exportable", "StackedTrees", "column_name", "level_text"]
+__all__ = ["CurveGraph", "column_name", "level_text"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -31,57 +31,6 @@ _DOC = (
     "Probabilities of all states (people, states, times); state 0 is event-free, the others are "
     "cumulative incidences. The metadata name the columns, the levels of categories and the states."
 )
-
-
-@dataclass(frozen=True)
-class StackedTrees:
-    """Trees on features and time whose margins are log-odds of the states at the time.
-
-    Attributes
-    ----------
-    forest : Forest
-    start : float64 array of shape (n_margins,)
-        Added to the margins.
-    reference : bool
-        Whether the event-free margin is fixed at 0 and left out.
-    monotone : bool
-        Whether incidences are made non-decreasing.
-    """
-
-    forest: Forest
-    start: FloatArray
-    reference: bool
-    monotone: bool
-
-
-@dataclass(frozen=True)
-class Exportable:
-    """Parts of a fitted model that are exported.
-
-    Attributes
-    ----------
-    schema : Features
-        Columns of training.
-    event_ids : tuple of int
-        Labels of the states, 0 first.
-    event_names : tuple of str
-    axis : TimeAxis
-    shape : CurveShape
-    model : Mixture or StackedTrees
-    curves : callable
-        Curves of `Features` at times, (n_samples, K + 1, n_times), to compare with.
-    last_time : float
-        End of the times to compare at.
-    """
-
-    schema: Features
-    event_ids: tuple[int, ...]
-    event_names: tuple[str, ...]
-    axis: TimeAxis
-    shape: CurveShape
-    model: Mixture | StackedTrees
-    curves: Callable[[Features, FloatArray], FloatArray]
-    last_time: float
 
 
 def column_name(schema: Features, column: int) -> str:
@@ -95,17 +44,17 @@ def level_text(level: Any) -> str:
 class CurveGraph:
     """The graph of one model while it is built."""
 
-    def __init__(self, exportable: Exportable, times: FloatArray | None, *, as_text: bool) -> None:
+    def __init__(self, source: FittedModel, times: FloatArray | None, *, as_text: bool) -> None:
         import onnx
 
         self._onnx = onnx
-        self._source = exportable
+        self._source = source
         self._grid = times
         self._as_text = as_text
         self._graph = Graph(onnx)
-        schema = exportable.schema
-        self._n_levels = {column: len(levels) for column, levels in schema.categories.items()}
-        self._n_causes = len(exportable.event_ids) - 1
+        categories = source.schema.categories
+        self._n_levels = {column: len(levels) for column, levels in categories.items()}
+        self._n_causes = source.frame.n_causes
 
     def model(self) -> Any:
         """The ModelProto."""
@@ -115,10 +64,12 @@ class CurveGraph:
             times = graph.input("times", np.float64, ["n_times"])
         else:
             times = graph.constant(self._grid)
-        if isinstance(source.model, StackedTrees):
-            curves = self._stacked(source.model, features, times)
+        if isinstance(source, StackedModel):
+            curves = self._stacked(source, features, times)
         else:
-            curves = self._with_event_free(self._at_times(self._mixture(features), times), times)
+            assert isinstance(source, HazardMixture)
+            at_knots = self._mixture(source.mixture, features)
+            curves = self._with_event_free(self._at_times(at_knots, times), times)
         n_times = "n_times" if self._grid is None else len(self._grid)
         return graph.model(
             curves,
@@ -129,7 +80,7 @@ class CurveGraph:
         )
 
     def _metadata(self) -> dict[str, str]:
-        source, schema = self._source, self._source.schema
+        frame, schema = self._source.frame, self._source.schema
         names = [column_name(schema, column) for column in range(schema.n_features)]
         content: dict[str, Any] = {
             "columns": names,
@@ -137,8 +88,8 @@ class CurveGraph:
                 names[column]: [level_text(level) for level in levels]
                 for column, levels in schema.categories.items()
             },
-            "event_ids": list(source.event_ids),
-            "event_names": list(source.event_names),
+            "event_ids": frame.event_ids.tolist(),
+            "event_names": list(frame.state_names),
         }
         if self._grid is not None:
             content["times"] = self._grid.tolist()
@@ -214,19 +165,16 @@ class CurveGraph:
         return graph.op("Where", graph.op("IsNaN", scaled), graph.constant(0.0), clipped)
 
     # ------------------------------------------------------------------------------------- hazards
-    def _mixture(self, features: str) -> str:
+    def _mixture(self, mixture: Mixture, features: str) -> str:
         """Incidences at knots, (n_samples, K, M + 1): the weighted mean of all models."""
-        graph, mixture = self._graph, self._source.model
-        assert isinstance(mixture, Mixture)
-        design = None
+        graph, design = self._graph, None
         if mixture.design is not None and mixture.design.n_columns:
             design = self._design(mixture.design, features)
         total: str | None = None
-        for member in mixture.members.values():
-            for share, hazard in member.shares():
-                curves = self._knot_incidence(self._hazard_margin(hazard, features, design))
-                curves = graph.op("Mul", curves, graph.constant(share))
-                total = curves if total is None else graph.op("Add", total, curves)
+        for share, hazard in mixture.shares():
+            curves = self._knot_incidence(self._hazard_margin(hazard, features, design))
+            curves = graph.op("Mul", curves, graph.constant(share))
+            total = curves if total is None else graph.op("Add", total, curves)
         assert total is not None
         return total
 
@@ -263,11 +211,11 @@ class CurveGraph:
         return graph.after_zero(risen)
 
     # ------------------------------------------------------------------------------- stacked trees
-    def _stacked(self, stacked: StackedTrees, features: str, times: str) -> str:
+    def _stacked(self, stacked: StackedModel, features: str, times: str) -> str:
         """Probabilities of all states at times, (n_samples, K + 1, n_times)."""
-        graph, forest, shape = self._graph, stacked.forest, self._source.shape
+        graph, forest, shape = self._graph, stacked.trees.forest(), stacked.curves
         proba = self._step_probabilities(stacked, features)
-        if not stacked.monotone:
+        if not stacked.is_monotone:
             return graph.take(proba, self._steps(forest, times), 2)
         steps = graph.part(proba, 1, 1, self._n_causes + 1)
         steps = self._monotone(steps, forest.n_steps)
@@ -278,11 +226,11 @@ class CurveGraph:
             incidence = graph.take(steps, self._steps(forest, times), 2)
         return self._with_event_free(incidence, times)
 
-    def _step_probabilities(self, stacked: StackedTrees, features: str) -> str:
-        graph = self._graph
-        margin = forest_margins(graph, self._onnx, stacked.forest, features, self._n_levels)
+    def _step_probabilities(self, stacked: StackedModel, features: str) -> str:
+        graph, forest = self._graph, stacked.trees.forest()
+        margin = forest_margins(graph, self._onnx, forest, features, self._n_levels)
         margin = graph.op("Add", margin, graph.constant(stacked.start[None, :, None]))
-        if stacked.reference:
+        if stacked.trees.reference:
             first = graph.op("Mul", graph.part(margin, 1, 0, 1), graph.constant(0.0))
             margin = graph.op("Concat", first, margin, axis=1)
         return graph.op("Softmax", margin, axis=1)
@@ -363,7 +311,7 @@ class CurveGraph:
     # ---------------------------------------------------------------------------------------- time
     def _numbers(self, times: str) -> str:
         """Numbers of units; see `TimeAxis.number`."""
-        graph, unit = self._graph, self._source.axis.unit
+        graph, unit = self._graph, self._source.frame.axis.unit
         if not unit:
             return times
         multiples = graph.op("Div", times, graph.constant(unit))
@@ -378,7 +326,7 @@ class CurveGraph:
 
     def _steps(self, forest: Forest, times: str) -> str:
         """The step of the forest that contains each time; see `Forest.interval`."""
-        graph, unit = self._graph, self._source.axis.unit
+        graph, unit = self._graph, self._source.frame.axis.unit
         if unit:
             answer = graph.op("Add", self._numbers(times), graph.constant(ANSWER_SHARE))
             times = graph.op("Mul", answer, graph.constant(unit))
@@ -387,7 +335,7 @@ class CurveGraph:
 
     def _at_times(self, at_knots: str, times: str) -> str:
         """Incidences at times, (n_samples, K, n_times); see `KnotCurves.values`."""
-        graph, shape = self._graph, self._source.shape
+        graph, shape = self._graph, self._source.curves
         assert isinstance(shape, KnotCurves)
         place = self._numbers(times)
         one, last = (graph.constant(number, np.int64) for number in (1, len(shape.knots) - 1))

@@ -14,6 +14,7 @@ __all__ = [
     "METHODS",
     "by_method",
     "chosen_method",
+    "own_models",
 ]
 
 HAZARDS = "hazards"
@@ -60,6 +61,15 @@ def by_method(parameters: Mapping[str, Any], method: str, engine: str) -> dict[s
         name: defaults[name] if value is None and name in defaults else value
         for name, value in parameters.items()
     }
+
+
+def own_models(model: Any) -> list[str]:
+    """Names of parameters whose models need ``X`` and times as passed to ``fit``.
+
+    ``model`` has the parameters of `survival_objectives.SurvivalBoost`.
+    """
+    names = [] if isinstance(model.censoring, str) else ["censoring"]
+    return names if model.completion is None else [*names, "completion"]
 
 
 def chosen_method(

@@ -1,16 +1,18 @@
-"""Progress of a training, reported to an optional listener.
+"""Progress of a training: on standard error, or reported to an optional listener.
 
-Trainings call `progress_hook` or `report_progress`; the command line listens with `progress_to`.
-Without a listener, reports are ignored.
+Trainings call `Progress`, `progress_hook` or `report_progress`; the command line listens with
+`progress_to`. Without a listener, reports are ignored.
 """
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["progress_hook", "progress_to", "report_progress"]
+__all__ = ["Progress", "progress_hook", "progress_to", "report_progress"]
 
 Listener = Callable[[float], None]
 
@@ -55,3 +57,30 @@ def progress_hook(total: int) -> Callable[[int, float], None] | None:
         report_progress(done, total)
 
     return advance
+
+
+class Progress:
+    """Rounds, loss and remaining time on one line of standard error, once it advances."""
+
+    def __init__(self, n_rounds: int, loss_name: str) -> None:
+        self._n_rounds = n_rounds
+        self._loss_name = loss_name
+
+    def __enter__(self) -> Progress:
+        self._begin = time.monotonic()
+        self._done = 0
+        return self
+
+    def advance(self, n_rounds: int, loss: float) -> None:
+        """Show that ``n_rounds`` more rounds are done."""
+        self._done += n_rounds
+        elapsed = time.monotonic() - self._begin
+        left = elapsed / self._done * (self._n_rounds - self._done)
+        rounds = f"{self._done:>5}/{self._n_rounds} rounds"
+        line = f"{rounds}  {self._loss_name} {loss:.4f}  {elapsed:.0f} s, {left:.0f} s left"
+        sys.stderr.write(f"\r{line:<78}")
+        sys.stderr.flush()
+
+    def __exit__(self, *exception: object) -> None:
+        if self._done:
+            sys.stderr.write("\n")

@@ -7,12 +7,9 @@ the same folds and are scored at the same times.
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import numbers
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,31 +18,19 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 from sklearn.preprocessing import OneHotEncoder
 
-from survival_objectives._fold_fits import Fold, FoldFits, ProgressHook, outcomes_of
+from survival_objectives._assessment_design import designed
+from survival_objectives._assessment_scores import CONCORDANCE, Errors, scored
+from survival_objectives._fold_fits import FoldFits, ProgressHook
 from survival_objectives.baselines import AalenJohansen, CauseSpecificCox
-from survival_objectives.metrics import (
-    FollowUpWarning,
-    brier_score,
-    calibration_curve,
-    concordance_index,
-    integrated_brier_score,
-    integrated_log_loss,
-)
-from survival_objectives.metrics._inference import difference_of, score_influence
-from survival_objectives.metrics._influence import Influence
 from survival_objectives.metrics._reach import predicts_curves
 from survival_objectives.validation import (
     Features,
     SurvivalTarget,
     check_features,
-    check_fraction,
     check_positive_int,
-    check_random_state,
     check_survival_target,
-    check_times,
 )
 
 __all__ = ["Assessment", "assess", "check_assessable"]
@@ -53,20 +38,11 @@ __all__ = ["Assessment", "assess", "check_assessable"]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-_N_TIMES = 50
-# The default grid ends where few events are left: later, a handful of people carry the score.
-_LAST_QUANTILE = 0.95
-# Discrimination is measured at these quantiles of the observed event times.
-_HORIZON_QUANTILES = (0.25, 0.5, 0.75)
-_CONCORDANCE = ("concordance_25", "concordance_50", "concordance_75")
-# Few groups, because a fold has few people: with many groups, noise looks like miscalibration.
-_N_GROUPS = 5
 # The cost of Cox curves is people times event times; the few coefficients need no more people.
 _MOST_FOR_COX = 10_000
 # Above this many people times event times, curves are computed on fewer time steps.
 _MOST_STEPS = 20_000_000
 _N_STEPS = 500
-_Z95 = 1.959963984540054
 _DECIMALS = {"integrated_brier_score": 4, "integrated_log_loss": 4}
 
 
@@ -160,7 +136,7 @@ class Assessment:
         """
         columns = {}
         for metric, cause in self.scores[["metric", "cause"]].drop_duplicates().values:
-            if metric in (_CONCORDANCE[0], _CONCORDANCE[2]):
+            if metric in (CONCORDANCE[0], CONCORDANCE[2]):
                 continue
             label = _label(metric, cause)
             values = self.values(metric, cause)
@@ -252,7 +228,7 @@ def assess(
     models = _named_models(name, model, extra_models)
     X = _indexable(X, target)
     check_positive_int(n_jobs, "n_jobs")
-    design = _designed(target, n_splits, test_size, max_train, random_state, times, horizons)
+    design = designed(target, n_splits, test_size, max_train, random_state, times, horizons)
     unavailable: dict[str, str] = {}
     fallible: set[str] = set()
     if baselines:
@@ -278,8 +254,8 @@ def assess(
     held_out = np.concatenate([fold.test for fold in folds])
     order = np.argsort(held_out, kind="stable")
     position = np.repeat(np.arange(len(folds)), [len(fold.test) for fold in folds])[order]
-    errors = _Errors(target.n_samples, len(held_out))
-    scores, brier = _scored(curves, held_out[order], position, target, folds, design, errors)
+    errors = Errors(target.n_samples, len(held_out))
+    scores, brier = scored(curves, held_out[order], position, target, folds, design, errors)
     return Assessment(
         scores=scores,
         times=design.times,
@@ -313,65 +289,7 @@ def check_assessable(
 ) -> None:
     """Raise the errors of `assess` for these outcomes and options, without training a model."""
     target = check_survival_target(y)
-    _designed(target, n_splits, test_size, max_train, random_state, times, horizons)
-
-
-# ----------------------------------------------------------------------------------------- design
-@dataclass(frozen=True)
-class _Design:
-    """Folds, times and horizons, which depend on the outcomes alone.
-
-    ``scored`` marks the times that are within the follow-up of every fold.
-    """
-
-    folds: list[Fold]
-    times: FloatArray
-    scored: npt.NDArray[np.bool_]
-    horizons: FloatArray
-
-    @property
-    def n_trained(self) -> int:
-        """People in the largest training part."""
-        return max(len(fold.train) for fold in self.folds)
-
-
-def _designed(
-    target: SurvivalTarget,
-    n_splits: int,
-    test_size: float | None,
-    max_train: int | None,
-    random_state: Any,
-    times: npt.ArrayLike | None,
-    horizons: npt.ArrayLike | None,
-) -> _Design:
-    folds = _folds(target, n_splits, test_size, max_train, random_state)
-    grid, wanted = _time_grid(target, times)
-    if horizons is not None:
-        wanted = _chosen_horizons(horizons)
-        if wanted[-1] > target.duration.max():
-            msg = (
-                f"`horizons` has {wanted[-1]:g}, but follow-up ends at "
-                f"{target.duration.max():g}. Ask for earlier times."
-            )
-            raise ValueError(msg)
-        grid = np.unique(np.concatenate([grid, wanted]))
-    scored = _scored_times(target, folds, grid)
-    if times is None:
-        grid, scored = grid[scored], scored[scored]
-    elif not scored.all():
-        msg = (
-            f"{np.count_nonzero(~scored)} of {len(grid)} times, from {grid[~scored][0]:g} on, are "
-            "beyond the follow-up of some fold. They have curves but no scores."
-        )
-        warnings.warn(msg, FollowUpWarning, stacklevel=3)
-    if horizons is not None and not np.isin(wanted, grid[scored]).all():
-        msg = (
-            f"`horizons` has {wanted.max():g}, but follow-up of some fold ends at "
-            f"{grid[scored][-1]:g}. Ask for earlier times, or use fewer folds."
-        )
-        raise ValueError(msg)
-    wanted = grid[scored][np.abs(grid[scored] - wanted[:, None]).argmin(axis=1)]
-    return _Design(folds, grid, scored, wanted)
+    designed(target, n_splits, test_size, max_train, random_state, times, horizons)
 
 
 # ------------------------------------------------------------------------------------------ input
@@ -411,124 +329,6 @@ def _indexable(X: Any, target: SurvivalTarget) -> Any:
 def _baseline_names(n_causes: int, n_trained: int) -> tuple[str, str]:
     marginal = "Kaplan-Meier" if n_causes == 1 else "Aalen-Johansen"
     return marginal, "Cox" if n_trained <= _MOST_FOR_COX else f"Cox on {_MOST_FOR_COX:,} people"
-
-
-# ------------------------------------------------------------------------------------------ folds
-def _folds(
-    target: SurvivalTarget,
-    n_splits: int,
-    test_size: float | None,
-    max_train: int | None,
-    random_state: Any,
-) -> list[Fold]:
-    """Training and held-out rows, with every cause in every training part."""
-    generator = check_random_state(random_state)
-    seed = int(generator.integers(2**31 - 1))
-    counts = np.bincount(target.event, minlength=target.n_causes + 1)
-    rarest = 1 + int(counts[1:].argmin())
-    if counts[rarest] < 2:
-        msg = (
-            f"Cause {target.event_ids[rarest]} was observed once, so it cannot be both trained on "
-            "and held out. Merge it with another cause, or code it as censored (0)."
-        )
-        raise ValueError(msg)
-    # A single censored person cannot be a stratum.
-    groups = target.event if counts[0] != 1 else np.where(target.event, target.event, rarest)
-    n_groups = len(np.unique(groups))
-    splitter: Any
-    if test_size is not None:
-        test_size = check_fraction(test_size, "test_size", zero=False, one=False)
-        n_held = int(np.ceil(test_size * target.n_samples))
-        enough = min(n_held, target.n_samples - n_held) >= n_groups
-        kind = StratifiedShuffleSplit if enough else ShuffleSplit
-        splitter = kind(1, test_size=test_size, random_state=seed)
-    else:
-        check_positive_int(n_splits, "n_splits")
-        if not 2 <= n_splits <= target.n_samples // 2:
-            msg = (
-                f"`n_splits` is {n_splits} for {target.n_samples} people; use 2 to "
-                f"{target.n_samples // 2}, or `test_size` for a single split."
-            )
-            raise ValueError(msg)
-        kind = StratifiedKFold if np.bincount(groups).max() >= n_splits else KFold
-        splitter = kind(n_splits, shuffle=True, random_state=seed)
-    with warnings.catch_warnings():
-        # A cause with fewer events than folds is spread over as many folds as possible.
-        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-        folds = [
-            Fold(_some(train, max_train, generator), np.sort(test).astype(np.int64))
-            for train, test in splitter.split(groups, groups)
-        ]
-    for fold in folds:
-        lacking = np.setdiff1d(np.arange(1, target.n_causes + 1), target.event[fold.train])
-        if len(lacking):
-            msg = (
-                f"Cause {target.event_ids[lacking[0]]}, observed {counts[lacking[0]]} times, is "
-                "missing in the training part of a split. Hold out fewer people, or merge it with "
-                "another cause."
-            )
-            raise ValueError(msg)
-    return folds
-
-
-def _some(rows: IntArray, most: int | None, generator: np.random.Generator) -> IntArray:
-    if most is not None and check_positive_int(most, "max_train") < len(rows):
-        rows = generator.choice(rows, most, replace=False)
-    return np.sort(rows).astype(np.int64)
-
-
-# ------------------------------------------------------------------------------------------ times
-def _time_grid(
-    target: SurvivalTarget, times: npt.ArrayLike | None
-) -> tuple[FloatArray, FloatArray]:
-    """Times of the curves, and the requested horizons."""
-    observed = target.duration[target.event > 0]
-    horizons = np.quantile(observed, _HORIZON_QUANTILES)
-    if times is not None:
-        grid = np.unique(check_times(times))
-        if grid[0] <= 0:
-            msg = "`times` contains 0, before any event. Use times > 0."
-            raise ValueError(msg)
-        return grid, horizons
-    last = float(np.quantile(observed, _LAST_QUANTILE))
-    if last == 0:
-        msg = "Nearly all events are at time 0, so there is nothing to predict. Pass `times`."
-        raise ValueError(msg)
-    even = np.linspace(0, last, _N_TIMES + 1)[1:]
-    rounded = np.array([float(f"{horizon:.2g}") for horizon in horizons])
-    horizons = np.where((rounded > 0) & (rounded <= last), rounded, horizons)
-    grid = np.unique(np.concatenate([even, horizons[horizons > 0]]))
-    return grid, horizons
-
-
-def _chosen_horizons(horizons: npt.ArrayLike) -> FloatArray:
-    """Three increasing times; the last is repeated if fewer are given."""
-    chosen = np.unique(check_times(horizons))
-    if len(chosen) > len(_CONCORDANCE) or chosen[0] <= 0:
-        msg = f"`horizons` is {horizons!r}; give one to three times > 0."
-        raise ValueError(msg)
-    return np.pad(chosen, (0, len(_CONCORDANCE) - len(chosen)), mode="edge")
-
-
-def _scored_times(
-    target: SurvivalTarget, folds: list[Fold], times: FloatArray
-) -> npt.NDArray[np.bool_]:
-    """Whether each time is within the follow-up of every fold."""
-    scored = np.ones(len(times), np.bool_)
-    for fold in folds:
-        y_train, y_test = outcomes_of(target, fold.train), outcomes_of(target, fold.test)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FollowUpWarning)
-            even = np.full((len(y_test), len(times)), 0.5)
-            scores = brier_score(y_train, y_test, even, times)
-        scored &= ~np.isnan(scores)
-    if not scored.any():
-        msg = (
-            f"Follow-up of some fold ends before {times[0]:g}, the first of `times`. Ask for "
-            "earlier times, or use fewer folds."
-        )
-        raise ValueError(msg)
-    return scored
 
 
 # ------------------------------------------------------------------------------------------ models
@@ -571,170 +371,6 @@ class _ImputedCox(BaseEstimator):  # type: ignore[misc]
 
 def _doubles(features: Features) -> FloatArray:
     return features.values.astype(np.float64)
-
-
-# ----------------------------------------------------------------------------------------- scores
-def _scored(
-    curves: dict[str, FloatArray],
-    index: IntArray,
-    fold: IntArray,
-    target: SurvivalTarget,
-    folds: list[Fold],
-    design: _Design,
-    errors: _Errors,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Tidy scores, and Brier scores over time; ``errors`` collects the influence of people."""
-    scores: list[tuple[str, int, str, int, float]] = []
-    over_time = []
-    labels = target.event_ids.tolist()
-    times, scored, horizons = design.times, design.scored, design.horizons
-    for position, part in enumerate(folds):
-        people = fold == position
-        test = index[people]
-        y_train, y_test = outcomes_of(target, part.train), outcomes_of(target, test)
-        for name, all_curves in curves.items():
-            own = all_curves[people][:, :, scored]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FollowUpWarning)
-                brier = np.full((len(labels), len(times)), np.nan)
-                data = (y_train, y_test, own, times[scored])
-                brier[:, scored] = brier_score(*data, event_ids=labels)
-                values = []
-                for metric, cause, influence in _fold_influences(*data, horizons, labels):
-                    errors.add((name, metric, cause), influence, test, part.train)
-                    values.append((metric, cause, float(influence.value)))
-                values += _calibration_errors(*data[1:], horizons[1], labels)
-            scores.extend((name, position, *row) for row in values)
-            over_time.append(
-                pd.DataFrame(
-                    {
-                        "model": name,
-                        "fold": position,
-                        "cause": np.repeat(labels, len(times)),
-                        "time": np.tile(times, len(labels)),
-                        "value": brier.ravel(),
-                    }
-                )
-            )
-    columns = ["model", "fold", "metric", "cause", "value"]
-    return pd.DataFrame(scores, columns=columns), pd.concat(over_time, ignore_index=True)
-
-
-def _fold_influences(
-    y_train: pd.DataFrame,
-    y_test: pd.DataFrame,
-    curves: FloatArray,
-    times: FloatArray,
-    horizons: FloatArray,
-    labels: list[int],
-) -> Iterator[tuple[str, int, Influence]]:
-    """Triples (metric, cause, score with the influence of people) of one model in one fold."""
-    data, options = (y_train, y_test, curves, times), {"event_ids": labels}
-    by_state = score_influence(integrated_brier_score, *data, average=None, **options)
-    yield "integrated_brier_score", 0, by_state.map(lambda parts: parts.mean(axis=1))
-    # With a single cause it equals the score of the event-free state, and so the mean.
-    if len(labels) > 2:
-        for state, cause in enumerate(labels[1:], start=1):
-            yield "integrated_brier_score", cause, by_state.map(itemgetter((slice(None), state)))
-    yield "integrated_log_loss", 0, score_influence(integrated_log_loss, *data, **options)
-    at = curves[:, :, np.searchsorted(times, horizons)]
-    for cause in labels[1:]:
-        index = score_influence(
-            concordance_index, y_train, y_test, at, horizons, cause=cause, **options
-        )
-        for column, metric in enumerate(_CONCORDANCE):
-            yield metric, cause, index.map(itemgetter((slice(None), column)))
-
-
-def _calibration_errors(
-    y_test: pd.DataFrame,
-    curves: FloatArray,
-    times: FloatArray,
-    horizon: float,
-    labels: list[int],
-) -> list[tuple[str, int, float]]:
-    values = []
-    for cause in labels[1:]:
-        groups = calibration_curve(
-            None,
-            y_test,
-            curves,
-            times,
-            horizon=float(horizon),
-            cause=cause,
-            n_groups=_N_GROUPS,
-            method="aalen-johansen",
-            event_ids=labels,
-        )
-        gap = np.abs(groups.observed - groups.predicted)
-        error = float(np.average(gap, weights=groups.n_samples))
-        values.append(("calibration_error", cause, error))
-    return values
-
-
-class _Errors:
-    """Influence of every person on the mean over folds of every score.
-
-    Each person contributes to the fold that holds them out and to the censoring weights of others.
-    """
-
-    def __init__(self, n_samples: int, n_assessed: int) -> None:
-        self._n_samples, self._n_assessed = n_samples, n_assessed
-        self._parts: dict[tuple[str, str, int], FloatArray] = {}
-        self._values: dict[tuple[str, str, int], list[float]] = {}
-
-    def add(
-        self, key: tuple[str, str, int], influence: Influence, test: IntArray, train: IntArray
-    ) -> None:
-        """Add one fold; a fold without a value is left out of the mean."""
-        parts = self._parts.setdefault(key, np.zeros(self._n_samples))
-        values = self._values.setdefault(key, [])
-        if np.isnan(influence.value):
-            return
-        values.append(float(influence.value))
-        parts[test] += influence.people
-        if influence.training is not None:
-            parts[train] += influence.training
-
-    def _mean(self, key: tuple[str, str, int]) -> Influence:
-        n_folds = len(self._values[key])
-        if n_folds == 0:
-            unknown = np.full(self._n_samples, np.nan)
-            return Influence(np.array(np.nan), unknown, None)
-        # The factor n / (n - 1) of the variance uses the number of people assessed.
-        few = np.sqrt((1 - 1 / self._n_samples) / (1 - 1 / self._n_assessed))
-        return Influence(
-            np.array(np.mean(self._values[key])), self._parts[key] * (few / n_folds), None
-        )
-
-    def estimates(self) -> pd.DataFrame:
-        """Means over folds, with standard errors and 95 % intervals."""
-        rows = []
-        for key in self._parts:
-            mean = self._mean(key)
-            value, error = float(mean.value), float(np.sqrt(mean.variance()))
-            rows.append((*key, value, error, value - _Z95 * error, value + _Z95 * error))
-        columns = ["model", "metric", "cause", "value", "standard_error", "lower", "upper"]
-        return pd.DataFrame(rows, columns=columns)
-
-    def comparisons(self) -> pd.DataFrame:
-        """Differences between every two models, with 95 % intervals and p-values."""
-        rows = []
-        for first, second in itertools.permutations(self._parts, 2):
-            (model, *score), (reference, *other_score) = first, second
-            if model == reference or score != other_score:
-                continue
-            found = difference_of(self._mean(first), self._mean(second), 0.95)
-            values = (
-                found.difference,
-                found.standard_error,
-                found.lower,
-                found.upper,
-                found.p_value,
-            )
-            rows.append((model, reference, *score, *map(float, values)))
-        columns = ["model", "reference", "metric", "cause", "difference", "standard_error"]
-        return pd.DataFrame(rows, columns=[*columns, "lower", "upper", "p_value"])
 
 
 # ---------------------------------------------------------------------------------------- summary

@@ -93,6 +93,13 @@ class KaplanMeierCensoring:
         )
         return self
 
+    @classmethod
+    def of_curve(cls, curve: StepFunction) -> KaplanMeierCensoring:
+        """The model whose curve was estimated before."""
+        model = cls()
+        model.curve_ = curve
+        return model
+
     def survival(
         self,
         times: npt.ArrayLike,

@@ -2,70 +2,36 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
-from survival_objectives._display import DisplayMixin
 from survival_objectives._fit.cohort import (
-    Batches,
     Cohort,
     MemoryBatches,
     checked_eval_set,
-    split_cohort,
+    separated_outcomes,
 )
-from survival_objectives._fit.engine import (
-    ENGINES,
-    engine,
-    installed_engine,
-    is_installed,
-)
+from survival_objectives._fit.engine import ENGINES, engine, installed_engine
 from survival_objectives._fit.population import LocalReduction
 from survival_objectives._fit.training import Training
+from survival_objectives._limits import check_parameters, check_warm_start
 from survival_objectives._model import files
-from survival_objectives._model.checks import warn_if_constant, warn_if_floored
-from survival_objectives._model.fitted import FittedModel, MarginalCensoring
-from survival_objectives._model.mixture import HazardMixture
-from survival_objectives._parameters import HAZARDS, by_method
+from survival_objectives._model.checks import warn_about_model
+from survival_objectives._parameters import own_models
+from survival_objectives._predictions import FittedPredictions
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.completion import CompletionModel
-from survival_objectives.horizon_view import view_at
-from survival_objectives.limits import check_parameters
-from survival_objectives.metrics import integrated_brier_score
-from survival_objectives.onnx_export import Exportable, OnnxMixin, exportable
-from survival_objectives.outcomes import EVENT_FREE, named_outcomes, survival_outcomes
+from survival_objectives.outcomes import named_outcomes
 from survival_objectives.stacking import HorizonSampler
-from survival_objectives.validation import (
-    Features,
-    check_choice,
-    check_features,
-    check_fraction,
-    check_paired,
-    check_random_state,
-    check_survival_target,
-    check_times,
-    warn_about_outcomes,
-)
+from survival_objectives.validation import check_random_state, warn_about_outcomes
 
 __all__ = ["ENGINES", "SurvivalBoost"]
 
-logger = logging.getLogger("survival_objectives")
 
-FloatArray = npt.NDArray[np.float64]
-
-_N_TIMES = 101
-# Stack level of the caller of `fit`, for warnings.
-_CALLER = 3
-
-
-class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[misc]
+class SurvivalBoost(FittedPredictions):
     r"""Gradient boosted trees for survival analysis and competing risks.
 
     Predicts for every person, at any time t, the probability of being event-free at t and the
@@ -290,12 +256,6 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         self.verbose = verbose
         self.engine_params = engine_params
 
-    booster_: Any
-    n_estimators_: int
-    censoring_: CensoringModel
-    censoring_method_: str
-    _model: FittedModel
-
     # ---------------------------------------------------------------------------------- training
     def fit(
         self,
@@ -335,15 +295,15 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         -------
         self : SurvivalBoost
         """
-        X, y = _separated(X, y, duration, event, censored)
+        X, y = separated_outcomes(X, y, duration, event, censored)
         y, names = named_outcomes(y, censored=censored)
         if names is not None and eval_set is not None and len(eval_set) == 2:
             eval_set = eval_set[0], named_outcomes(eval_set[1], names=names, censored=censored)[0]
-        self._check_parameters()
+        check_parameters(self)
         is_warm_start = bool(self.warm_start) and self.__sklearn_is_fitted__()
         if is_warm_start:
-            self._check_warm_start()
-        keep_given = bool(self.own_models())
+            check_warm_start(self, self.fitted_model)
+        keep_given = bool(own_models(self))
         people = Cohort.checked(
             X,
             y,
@@ -369,23 +329,18 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
             generator,
             previous=previous,
         )
-        split = partial(_split, fraction=self.validation_fraction, generator=generator)
+        batches = MemoryBatches([people])
+        split = partial(batches.split, self.validation_fraction, generator)
         model = training.fit(
-            MemoryBatches([people]),
-            held_out,
-            split=None if self.early_stopping_rounds is None else split,
+            batches, held_out, split=None if self.early_stopping_rounds is None else split
         )
         event_names = names and tuple(names[label] for label in model.frame.event_ids)
         if names is None and previous is not None:
             event_names = previous.frame.event_names
-        self._set_model(model.with_frame(event_names=event_names).with_record(n_events=counts))
-        self._warn_about_model(people.features)
+        model = model.with_frame(event_names=event_names).with_record(n_events=counts)
+        self.fitted_model = model
+        warn_about_model(model, people.features.values, stacklevel=2)
         return self
-
-    def own_models(self) -> list[str]:
-        """Names of parameters whose models need ``X`` and times as passed to ``fit``."""
-        names = [] if isinstance(self.censoring, str) else ["censoring"]
-        return names if self.completion is None else [*names, "completion"]
 
     def _own_parameters(self) -> dict[str, Any]:
         """Parameters of this class, without those of subclasses."""
@@ -396,383 +351,16 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         for name in ("_model", "booster_"):
             self.__dict__.pop(name, None)
 
-    def _warn_about_model(self, features: Features) -> None:
-        """Warn the caller of `fit` if probabilities are biased, or the same for all people."""
-        record, floor = self._model.record, self.min_censoring_survival
-        is_known = warn_if_floored(record.n_floored, record.n_weighted_rows, floor, _CALLER)
-        if record.n_floored and not is_known:
-            logger.info(
-                "min_censoring_survival=%g limits the weight of %d of %d rows.",
-                floor,
-                record.n_floored,
-                record.n_weighted_rows,
-            )
-        warn_if_constant(self._model.importances(), features.values, _CALLER)
-
-    def _set_model(self, model: FittedModel) -> None:
-        """Set the trained model and the public attributes derived from it."""
-        frame, record = model.frame, model.record
-        self._model = model
-        self.engine_, self.event_ids_, self.times_ = frame.engine, frame.event_ids, frame.times
-        self.booster_, self.n_estimators_ = model.booster, model.n_rounds
-        self.censoring_ = model.censoring
-        self.censoring_method_, self.censoring_reason_ = record.method, record.reason
-        self.history_, self.refreshed_rounds_ = record.history, record.refreshed_rounds
-        self.n_floored_ = record.n_floored
-        self.n_features_in_ = frame.schema.n_features
-        names = frame.schema.names
-        some = {
-            "feature_names_in_": None if names is None else np.array(names, dtype=object),
-            "n_events_": record.n_events,
-            "member_weights_": model.member_weights if isinstance(model, HazardMixture) else None,
-        }
-        for name, value in some.items():
-            self.__dict__.pop(name, None)
-            if value is not None:
-                setattr(self, name, value)
-
-    @property
-    def event_names_(self) -> tuple[str, ...]:
-        """Names of the states, "event-free" first: labels of text events, else "cause 1" etc."""
-        names = self._model.frame.event_names
-        if names is not None:
-            return names
-        return (EVENT_FREE, *(f"cause {label}" for label in self.event_ids_[1:]))
-
-    def _state(self, cause: Any) -> int:
-        """Position of the curve of a cause, by its label or its name; 0 is event-free."""
-        check_is_fitted(self)
-        if isinstance(cause, str):
-            check_choice(cause, "cause", self.event_names_)
-            return self.event_names_.index(cause)
-        check_choice(cause, "cause", self.event_ids_.tolist())
-        return int(np.searchsorted(self.event_ids_, cause))
-
-    def _check_parameters(self) -> None:
-        check_parameters(self)
-
-    def _check_warm_start(self) -> None:
-        if self.engine_ != self.engine and is_installed(self.engine):
-            msg = (
-                f"The model to continue was trained by {self.engine_}, not {self.engine}. "
-                f'Use `engine="{self.engine_}"`, or set `warm_start=False`.'
-            )
-            raise ValueError(msg)
-        given = by_method(self.get_params(deep=False), self.censoring_method_, self.engine_)
-        is_chosen_by_data = self.n_estimators is None and self.censoring_method_ == HAZARDS
-        if not is_chosen_by_data and given["n_estimators"] <= self.n_estimators_:
-            msg = (
-                f"`n_estimators` is {given['n_estimators']}, but the model to continue has "
-                f"{self.n_estimators_} rounds already. Raise it, or set `warm_start=False`."
-            )
-            raise ValueError(msg)
-
-    # --------------------------------------------------------------------------------- prediction
-    @property
-    def fitted_model(self) -> FittedModel:
-        """The fitted model, for code that saves, exports or moves models."""
-        check_is_fitted(self)
-        return self._model
-
-    @property
-    def _schema(self) -> Features:
-        return self._model.schema
-
-    def _checked(self, X: Any) -> Features:
-        check_is_fitted(self)
-        return check_features(X, like=self._model.schema)
-
-    def predict_cumulative_incidence(
-        self,
-        X: Any,
-        times: Any = None,
-        *,
-        cause: int | str | None = None,
-        conditional_after: float | None = None,
-        as_frame: bool = False,
-    ) -> Any:
-        """Probability of each state at each time.
-
-        Parameters
-        ----------
-        X : array or DataFrame of shape (n_samples, n_features)
-            People, with the columns of training.
-        times : array of shape (n_times,), optional
-            Times >= 0 in any order. Default: ``times_``.
-        cause : int or str, optional
-            A label of ``event_ids_`` or a name of ``event_names_``: return its incidence alone.
-        conditional_after : float, optional
-            Return probabilities given that the person is event-free at this time. At earlier times
-            the event-free probability is 1.
-        as_frame : bool, default=False
-            Whether to return a DataFrame with one row per person, the index of ``X``, and columns
-            (event, time), or times if ``cause`` is given. Events are names if training had names,
-            else labels.
-
-        Returns
-        -------
-        float64 array of shape (n_samples, K + 1, n_times), or (n_samples, n_times) with ``cause``
-            Index 0 is the probability of being event-free, index k the incidence of
-            ``event_ids_[k]``; they sum to 1.
-        """
-        features = self._checked(X)
-        times = self.times_ if times is None else check_times(times)
-        if conditional_after is None:
-            curves = self._model.incidence(features, times)
-        else:
-            known = _one_time(conditional_after, "conditional_after")
-            curves = self._model.conditional_incidence(features, times, known)
-        if cause is not None:
-            curves = curves[:, self._state(cause)]
-            return pd.DataFrame(curves, _index(X), _time_index(times)) if as_frame else curves
-        if not as_frame:
-            return curves
-        columns = pd.MultiIndex.from_product([self._column_names, times], names=["event", "time"])
-        return pd.DataFrame(curves.reshape(len(curves), -1), _index(X), columns)
-
-    @property
-    def _column_names(self) -> list[Any]:
-        """States in the columns of frames: names if training had names, else labels."""
-        named = self._model.frame.event_names
-        return self.event_ids_.tolist() if named is None else list(named)
-
-    def predict_survival_function(
-        self,
-        X: Any,
-        times: Any = None,
-        *,
-        conditional_after: float | None = None,
-        as_frame: bool = False,
-    ) -> Any:
-        """Probability of being event-free, of shape (n_samples, n_times).
-
-        Parameters as in `predict_cumulative_incidence`; a frame has one column per time.
-        """
-        curves = self.predict_cumulative_incidence(X, times, conditional_after=conditional_after)
-        if not as_frame:
-            return curves[:, 0]
-        columns = _time_index(self.times_ if times is None else check_times(times))
-        return pd.DataFrame(curves[:, 0], _index(X), columns)
-
-    def predict_proba(
-        self, X: Any, time_horizon: float | None = None, *, as_frame: bool = False
-    ) -> Any:
-        """Probability of each state at one horizon, of shape (n_samples, K + 1).
-
-        The horizon defaults to the middle of ``times_``. A frame has one column per state.
-        """
-        check_is_fitted(self)
-        if time_horizon is None:
-            time_horizon = float(self.times_[len(self.times_) // 2])
-        time_horizon = _one_time(time_horizon, "time_horizon")
-        curves: FloatArray = self.predict_cumulative_incidence(X, time_horizon)
-        if not as_frame:
-            return curves[:, :, 0]
-        columns = pd.Index(self._column_names, name="event")
-        return pd.DataFrame(curves[:, :, 0], _index(X), columns)
-
-    def predict(self, X: Any) -> FloatArray:
-        """Risk of any event, higher is worse: expected share of time lost up to ``times_[-1]``."""
-        survival: FloatArray = self.predict_survival_function(X)
-        kept: FloatArray = np.trapezoid(survival, self.times_, axis=1) / self.times_[-1]
-        return 1 - kept
-
-    def predict_quantile(self, X: Any, quantile: Any = 0.5, *, as_frame: bool = False) -> Any:
-        """Quantile of the time to any event; inf if it is not reached.
-
-        The default is the median. Several quantiles give one column each; a frame has the quantiles
-        as column labels.
-        """
-        features = self._checked(X)
-        quantiles = [
-            check_fraction(q, "quantile", zero=False, one=False) for q in np.ravel(quantile)
-        ]
-        if not quantiles:
-            msg = "`quantile` is empty. Give at least one, such as [0.25, 0.5, 0.75]."
-            raise ValueError(msg)
-        found = self._model.quantiles(features, quantiles)
-        if not as_frame:
-            return found[:, 0] if np.ndim(quantile) == 0 else found
-        return pd.DataFrame(found, _index(X), pd.Index(quantiles, name="quantile"))
-
-    def predict_restricted_mean_time(
-        self, X: Any, horizon: float | None = None, *, cause: int | str | None = None
-    ) -> FloatArray:
-        """Mean event-free time up to a horizon, or the mean time lost to a cause.
-
-        Parameters
-        ----------
-        X : array or DataFrame of shape (n_samples, n_features)
-            People.
-        horizon : float, optional
-            Default: ``times_[-1]``.
-        cause : int or str, optional
-            A label of ``event_ids_`` or a name of ``event_names_``: return the time lost to this
-            cause instead, the area under its incidence. Event-free time and the times lost to all
-            causes sum to the horizon.
-        """
-        features = self._checked(X)
-        horizon = float(self.times_[-1]) if horizon is None else _one_time(horizon, "horizon")
-        state = 0 if cause is None else self._state(cause)
-        if cause is not None and state == 0:
-            names = ", ".join(map(repr, self.event_names_[1:]))
-            msg = (
-                f"`cause` is {cause!r}, the event-free state: leave it out for event-free time, or "
-                f"choose from {', '.join(map(str, self.event_ids_[1:]))} ({names})."
-            )
-            raise ValueError(msg)
-        return self._model.restricted_mean(features, horizon, state)
-
-    def predict_hazard(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Discrete-time hazards between knots, and the knots, of a model of hazards.
-
-        Returns
-        -------
-        hazard : float64 array of shape (n_samples, K, M)
-            Probability of each cause in an interval, given event-free at its beginning.
-        knots : float64 array of shape (M + 1,)
-            Interval m is (knot m, knot m + 1]. If time has whole units and events happen in unit 0,
-            the first knot is one unit before.
-        """
-        features = self._checked(X)
-        if not isinstance(self._model, HazardMixture):
-            msg = (
-                f"`predict_hazard` needs a model of hazards; this one has censoring_method_="
-                f'{self.censoring_method_!r}. Train with `censoring="hazards"`, or take '
-                "differences of `predict_cumulative_incidence`."
-            )
-            raise ValueError(msg)
-        return self._model.hazard(features)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Negative integrated Brier score, averaged over causes and the event-free state.
-
-        Higher is better. Weights come from the marginal censoring of the training data.
-        """
-        check_is_fitted(self)
-        check_paired(X, y, sample_weight)
-        y, _ = named_outcomes(y, names=self.event_names_)
-        target = check_survival_target(y, event_ids=self.event_ids_)
-        return self._score(X, target, sample_weight, float(target.duration.max()))
-
-    def _score(self, X: Any, y: Any, sample_weight: Any, last_seen: float) -> float:
-        target = check_survival_target(y, event_ids=self.event_ids_)
-        times = np.linspace(0, min(last_seen, self.times_[-1]), _N_TIMES + 1)[1:-1]
-        return -float(
-            integrated_brier_score(
-                MarginalCensoring(self._model.frame.censoring_curve),
-                (self.event_ids_[target.event], target.duration),
-                self.predict_cumulative_incidence(X, times),
-                times,
-                average="all",
-                sample_weight=sample_weight,
-                event_ids=self.event_ids_,
-                min_censoring_survival=self._model.frame.parameters["min_censoring_survival"],
-            )
-        )
-
-    def at_horizon(self, horizon: float, cause: int = 0, *, kind: str = "regressor") -> Any:
-        """The model at one horizon, as a scikit-learn regressor or classifier.
-
-        Parameters
-        ----------
-        horizon : float
-            Time >= 0.
-        cause : int, default=0
-            Label of a cause, or 0 for any event.
-        kind : {"regressor", "classifier"}, default="regressor"
-            A regressor whose ``predict`` is the incidence of the cause by the horizon, for
-            `cross_val_predict`, `partial_dependence` and `permutation_importance`; or a binary
-            classifier with ``predict_proba``, for `CalibrationDisplay`.
-
-        Returns
-        -------
-        HorizonRegressor or HorizonClassifier
-            Fitted if this model is fitted; its ``fit`` trains a copy.
-        """
-        return view_at(self, horizon, cause, kind)
-
-    # -------------------------------------------------------------------------------- explanation
-    def plot(
-        self,
-        person: Any,
-        times: Any = None,
-        *,
-        conditional_after: float | None = None,
-        time_label: str = "Time",
-        ax: Any = None,
-    ) -> Any:
-        """Axes with the stacked probabilities of one person's states over time.
-
-        Needs matplotlib.
-
-        Parameters
-        ----------
-        person : Series, or DataFrame or array with one row
-            Features of the person.
-        times, conditional_after
-            As in `predict_cumulative_incidence`; times are increasing.
-        time_label : str, default="Time"
-            Label of the horizontal axis.
-        ax : Axes, optional
-            Axes to draw on. Default: new axes.
-        """
-        from survival_objectives.plots import plot_stacked_incidence
-
-        check_is_fitted(self)
-        X = person.to_frame().T.infer_objects() if isinstance(person, pd.Series) else person
-        X = X if hasattr(X, "shape") else np.asarray(X)
-        if len(X) != 1:
-            msg = f"`person` has {len(X)} rows; give one, such as `X.iloc[[0]]`."
-            raise ValueError(msg)
-        times = np.linspace(0, self.times_[-1], 200) if times is None else check_times(times)
-        curves = self.predict_cumulative_incidence(X, times, conditional_after=conditional_after)
-        return plot_stacked_incidence(
-            curves[0], times, state_names=self.event_names_, time_label=time_label, ax=ax
-        )
-
-    @property
-    def feature_importances_(self) -> FloatArray:
-        """Importance of each feature, without the time; sums to 1.
-
-        The share of the gain of all splits; with hazards, of the mean absolute contributions
-        (`shap_values`) for a sample of training people.
-        """
-        check_is_fitted(self)
-        gains = self._model.importances()
-        total = gains.sum()
-        shares: FloatArray = gains / total if total > 0 else np.full(len(gains), 1 / len(gains))
-        return shares
-
-    def shap_values(self, X: Any, time_horizon: float) -> FloatArray:
-        r"""SHAP values: contributions of the features to log-odds at a horizon.
-
-        They are computed by the engine's own TreeSHAP. With hazards, they explain the log-odds of
-        each cause in an interval against staying event-free, averaged over the intervals up to the
-        horizon, with the marginal share of the cause's events in each interval as weights;
-        contributions of the linear part, coefficient times standardised value, are added.
-
-        Returns
-        -------
-        float64 array of shape (n_samples, n_margins, n_features + 2)
-            Contributions of the features, of the time and, last, the base value. They sum to the
-            margins: log-odds of each cause against being event-free (with CatBoost, several causes
-            and another method than hazards: of each state, up to a constant).
-        """
-        features = self._checked(X)
-        return self._model.shap_values(features, _one_time(time_horizon, "time_horizon"))
-
     # -------------------------------------------------------------------------------- persistence
     def save(self, path: Any) -> None:
         """Write the model to a folder: the engine's own files and JSON, no outcomes, no pickle.
 
         Saved parameters are those at the time of fitting.
         """
-        check_is_fitted(self)
+        model = self.fitted_model
         # These affect later training only.
         latest = {"verbose": self.verbose, "warm_start": self.warm_start}
-        parameters = {**self._model.frame.parameters, **latest}
-        files.save(self._model.with_frame(parameters=parameters), path)
+        files.save(model.with_frame(parameters={**model.frame.parameters, **latest}), path)
 
     @classmethod
     def load(cls, path: Any, *, isolated: bool = False) -> SurvivalBoost:
@@ -793,16 +381,10 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         -------
         SurvivalBoost
         """
-        fitted = files.load(path, checked_parameters, isolated=isolated)
+        fitted = files.load(path, _checked_parameters, isolated=isolated)
         model = cls(**fitted.frame.parameters)
-        model._set_model(fitted)
+        model.fitted_model = fitted
         return model
-
-    def _exportable(self) -> Exportable:
-        return exportable(self._model, self.event_names_)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_model")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -816,51 +398,9 @@ class SurvivalBoost(OnnxMixin, DisplayMixin, BaseEstimator):  # type: ignore[mis
         return tags
 
 
-def checked_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters of a SurvivalBoost with these values; an error if any is invalid."""
     model = SurvivalBoost(**given)
     check_parameters(model)
     parameters: dict[str, Any] = model.get_params(deep=False)
     return parameters
-
-
-def _split(
-    batches: Batches, *, fraction: float, generator: np.random.Generator
-) -> tuple[Batches, Cohort]:
-    """Training people and held-out people, from a batch in memory."""
-    assert isinstance(batches, MemoryBatches)
-    kept, held = split_cohort(batches.cohorts[0], fraction, generator)
-    return MemoryBatches([kept]), held
-
-
-def _one_time(time: Any, name: str) -> float:
-    if np.ndim(time) != 0:
-        msg = (
-            f"`{name}` must be one number; got shape {np.shape(time)}. "
-            "For several times, use `predict_cumulative_incidence`."
-        )
-        raise ValueError(msg)
-    return float(check_times(time)[0])
-
-
-def _time_index(times: FloatArray) -> pd.Index:
-    return pd.Index(times, name="time")
-
-
-def _separated(X: Any, y: Any, duration: Any, event: Any, censored: Any) -> tuple[Any, Any]:
-    """Features and outcomes, from ``X`` and ``y`` or from the columns of one frame."""
-    if y is not None:
-        if duration is not None or event is not None:
-            msg = "Pass outcomes as `y`, or as `duration` and `event` of the frame, not both."
-            raise ValueError(msg)
-        return X, y
-    if duration is None or event is None:
-        msg = "Pass outcomes: `fit(X, y)`, or `fit(frame, duration='time', event='status')`."
-        raise ValueError(msg)
-    y = survival_outcomes(X, duration=duration, event=event, censored=censored)
-    features = [name for name in X.columns if name not in (duration, event)]
-    return X[features], y
-
-
-def _index(X: Any) -> Any:
-    return X.index if isinstance(X, pd.DataFrame) else None

@@ -35,21 +35,8 @@ class _HorizonView(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> Any:
         """Train a copy of the model on survival outcomes ``y``."""
-        self._check_parameters()
-        return self._fitted(clone(self.estimator).fit(X, y, **fit_params))
-
-    def _check_parameters(self) -> None:
-        if not isinstance(self.horizon, numbers.Real):
-            msg = f"`horizon` must be one number; got {self.horizon!r}."
-            raise TypeError(msg)
-        check_times(self.horizon)
-
-    def _fitted(self, model: Any) -> Any:
-        self.estimator_ = model
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(model, name):
-                setattr(self, name, getattr(model, name))
-        return self
+        _check_horizon(self.horizon)
+        return _attached(self, clone(self.estimator).fit(X, y, **fit_params))
 
     def incidence(self, X: Any) -> FloatArray:
         """Probability that the cause, or any event for 0, has happened by the horizon."""
@@ -159,9 +146,11 @@ class HorizonClassifier(ClassifierMixin, _HorizonView):  # type: ignore[misc]
             raise TypeError(msg)
         return super().fit(X, y, **fit_params)
 
-    def _fitted(self, model: Any) -> Any:
-        self.classes_ = np.array([0, 1])
-        return super()._fitted(model)
+    @property
+    def classes_(self) -> npt.NDArray[np.int64]:
+        """0 and 1: 1 for "the cause has happened"."""
+        check_is_fitted(self, "estimator_")
+        return np.array([0, 1])
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities that the cause has not happened by the horizon, and that it has."""
@@ -180,8 +169,24 @@ def view_at(
     check_choice(kind, "kind", ("regressor", "classifier"))
     view = {"regressor": HorizonRegressor, "classifier": HorizonClassifier}[kind]
     found = view(model, horizon, cause)
-    found._check_parameters()
+    _check_horizon(horizon)
     if getattr(model, "__sklearn_is_fitted__", lambda: True)():
         check_cause(cause, model.event_ids_)
-        found._fitted(model)
+        _attached(found, model)
     return found
+
+
+def _check_horizon(horizon: Any) -> None:
+    if not isinstance(horizon, numbers.Real):
+        msg = f"`horizon` must be one number; got {horizon!r}."
+        raise TypeError(msg)
+    check_times(horizon)
+
+
+def _attached(view: _HorizonView, model: Any) -> Any:
+    """The view with a fitted model."""
+    view.estimator_ = model
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(model, name):
+            setattr(view, name, getattr(model, name))
+    return view

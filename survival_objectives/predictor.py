@@ -184,10 +184,7 @@ def _plain_curves(curves: CalibratedCurves) -> dict[str, Any]:
         "monotone": curves.monotone,
         "start": curves.start.tolist(),
         "time_unit": shape.axis.unit,
-        "knots": shape.knots.tolist(),
-        "hazard": shape.hazard.tolist(),
-        "block": shape.block.tolist(),
-        "factor": shape.factor.tolist(),
+        **shape.to_plain(),
         # The knot that training reached: the latest horizon itself may be a person's own time.
         "trained_until": float(shape.knots[shape.knots <= shape.trained_until].max(initial=-1.0)),
     }
@@ -200,14 +197,7 @@ def _curves_of(content: dict[str, Any]) -> CalibratedCurves:
         None if names is None else tuple(names),
         {int(column): pd.Index(levels) for column, levels in content["categories"].items()},
     )
-    shape = KnotCurves(
-        TimeAxis(float(content["time_unit"])),
-        np.array(content["knots"], dtype=np.float64),
-        np.array(content["hazard"], dtype=np.float64),
-        np.array(content["block"], dtype=np.int64),
-        np.array(content["factor"], dtype=np.float64),
-        float(content["trained_until"]),
-    )
+    shape = KnotCurves.from_plain(TimeAxis(float(content["time_unit"])), content)
     n_margins = len(content["event_ids"]) - bool(content["reference"])
     start = np.array(content["start"], dtype=np.float64).reshape(-1, n_margins)
     return CalibratedCurves(

@@ -25,7 +25,16 @@ import numpy.typing as npt
 
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = ["UNIT_ROUNDING", "TimeAxis", "event_unit", "rounded_up", "time_unit"]
+__all__ = [
+    "ANSWER_SHARE",
+    "HORIZON_SHARE",
+    "UNIT_ROUNDING",
+    "TimeAxis",
+    "event_unit",
+    "rounded_down",
+    "rounded_up",
+    "time_unit",
+]
 
 FloatArray = npt.NDArray[np.float64]
 

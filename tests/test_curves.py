@@ -8,13 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives._model.curves import (
-    MARGINAL_SHARE,
-    KnotCurves,
-    exposures,
-    marginal_hazard,
-    time_knots,
-)
+from survival_objectives._model.curves import MARGINAL_SHARE, KnotCurves
+from survival_objectives._model.knots import exposures, marginal_hazard, time_knots
 from survival_objectives.marginal import aalen_johansen
 from survival_objectives.time_axis import TimeAxis, event_unit, rounded_down, rounded_up
 from survival_objectives.validation import check_survival_target

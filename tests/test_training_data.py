@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives.resolution import ENOUGH, Resolution
+from survival_objectives._resolution import ENOUGH, Resolution
 from survival_objectives.validation import (
     KeptValues,
     check_features,

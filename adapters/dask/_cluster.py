@@ -21,7 +21,14 @@ from survival_objectives.adapters.dask._worker import (
 distributed = import_engine("distributed", extra="dask")
 xgb = import_engine("xgboost", extra="dask")
 
-__all__ = ["Training", "WorkerLostError", "cancel_on_exit", "gather", "one_at_a_time", "wait_all"]
+__all__ = [
+    "WorkerGroup",
+    "WorkerLostError",
+    "cancel_on_exit",
+    "gather",
+    "one_at_a_time",
+    "wait_all",
+]
 
 logger = logging.getLogger("survival_objectives")
 
@@ -125,7 +132,7 @@ def _cause(failures: Sequence[Any]) -> BaseException:
     return RuntimeError(f"The workers lost touch with each other, and training stopped: {reason}")
 
 
-class Training:
+class WorkerGroup:
     """A group of workers that train together, and its end, whatever that is."""
 
     def __init__(self, client: Any, workers: Sequence[str], timeout: int) -> None:
@@ -134,7 +141,7 @@ class Training:
         self._workers = list(workers)
         self._timeout = timeout
 
-    def __enter__(self) -> Training:
+    def __enter__(self) -> WorkerGroup:
         first = self._workers[0]
         arguments = (self.name, len(self._workers), self._timeout)
         try:

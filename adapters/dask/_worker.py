@@ -25,7 +25,7 @@ from survival_objectives._fit.checkpoint import (
     TrainingState,
     write_checkpoint,
 )
-from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, split_cohort
+from survival_objectives._fit.cohort import Cohort, MemoryBatches, split_cohort
 from survival_objectives._fit.people_digest import cohort_digest
 from survival_objectives._fit.population import (
     MAX_TIMES,
@@ -36,9 +36,9 @@ from survival_objectives._fit.population import (
 )
 from survival_objectives._fit.training import Training
 from survival_objectives._model.fitted import FittedModel, snapshot
+from survival_objectives._resolution import Resolution
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.xgboost import _booster as xgboost_booster
-from survival_objectives.resolution import Resolution
 from survival_objectives.validation import Features, SurvivalTarget
 
 xgb = import_engine("xgboost", extra="dask")
@@ -240,12 +240,7 @@ def _fit(
     )
     split = None
     if parameters["early_stopping_rounds"] is not None:
-        split = partial(
-            _split,
-            fraction=parameters["validation_fraction"],
-            generator=generator,
-            reduction=reduction,
-        )
+        split = partial(_split, people, parameters["validation_fraction"], generator, reduction)
     return training.fit(MemoryBatches([people]), held, split=split)
 
 
@@ -255,15 +250,9 @@ def _counted(parts: Sequence[Cohort]) -> list[Cohort]:
 
 
 def _split(
-    batches: Batches,
-    *,
-    fraction: float,
-    generator: np.random.Generator,
-    reduction: CollectiveReduction,
-) -> tuple[Batches, Cohort]:
+    people: Cohort, fraction: float, generator: np.random.Generator, reduction: CollectiveReduction
+) -> tuple[MemoryBatches, Cohort]:
     """Training people and held-out people of this worker, where it has enough."""
-    assert isinstance(batches, MemoryBatches)
-    people = batches.cohorts[0]
     if reduction.n_workers == 1 or round(fraction * people.n_samples) >= 1:
         people, held = split_cohort(people, fraction, generator)
     else:

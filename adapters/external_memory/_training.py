@@ -26,6 +26,8 @@ from survival_objectives._fit.disk import DiskBatches, read_batches
 from survival_objectives._fit.engine import Engine, StackedBatches
 from survival_objectives._fit.population import LocalReduction, grid_population
 from survival_objectives._fit.training import Training
+from survival_objectives._limits import check_no_own_models, check_parameters
+from survival_objectives._model.checks import warn_about_model
 from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters.external_memory._interrupts import HeldInterrupts, interrupts_held
 from survival_objectives.adapters.xgboost import _booster as xgboost_booster
@@ -160,7 +162,7 @@ def fit_external(
     SurvivalBoost
         ``model``.
     """
-    model._check_parameters()
+    check_parameters(model)
     _check_external(model, batches, eval_set)
     if people_per_turn is not None:
         check_positive_int(people_per_turn, "people_per_turn")
@@ -184,8 +186,9 @@ def fit_external(
             held_out,
             population=grid_population(outcomes.target, outcomes.weight),
         )
-    model._set_model(fitted.wrapped(finished_boosters(fitted.frame, fitted.record.method)))
-    model._warn_about_model(source.schema)
+    fitted = fitted.wrapped(finished_boosters(fitted.frame, fitted.record.method))
+    model.fitted_model = fitted
+    warn_about_model(fitted, source.schema.values, stacklevel=2)
     return model
 
 
@@ -246,13 +249,7 @@ def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
             "whose `__iter__` starts over, such as `ParquetBatches`."
         )
         raise TypeError(msg)
-    own = model.own_models()
-    if own:
-        msg = (
-            f"`{own[0]}` is a {type(getattr(model, own[0])).__name__}; a model of your own needs "
-            'all people in memory. Leave `censoring="auto"` here, and `completion` out.'
-        )
-        raise ValueError(msg)
+    check_no_own_models(model, "in memory")
 
 
 # ---------------------------------------------------------------------------------------- training

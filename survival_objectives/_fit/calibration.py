@@ -7,8 +7,9 @@ import numpy.typing as npt
 
 from survival_objectives._fit.cohort import Batches
 from survival_objectives._fit.population import Population, Reduction
-from survival_objectives._model.curves import KnotCurves, marginal_hazard, time_knots
+from survival_objectives._model.curves import KnotCurves
 from survival_objectives._model.fitted import StackedModel
+from survival_objectives._model.knots import marginal_hazard, time_knots
 
 __all__ = ["calibrated_curves"]
 

@@ -18,8 +18,9 @@ import numpy.typing as npt
 from sklearn.model_selection import train_test_split
 
 from survival_objectives._fit.population import Reduction
+from survival_objectives._resolution import Resolution
 from survival_objectives.censoring import time_feature
-from survival_objectives.resolution import Resolution
+from survival_objectives.outcomes import survival_outcomes
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import (
     Features,
@@ -42,6 +43,7 @@ __all__ = [
     "batch_slices",
     "checked_eval_set",
     "joined_outcomes",
+    "separated_outcomes",
     "split_cohort",
 ]
 
@@ -252,6 +254,23 @@ class Cohort:
         return self.with_outcomes(self.outcomes.with_relative_weights(reduction))
 
 
+def separated_outcomes(
+    X: Any, y: Any, duration: Any, event: Any, censored: str | Sequence[str] | None
+) -> tuple[Any, Any]:
+    """Features and outcomes, from ``X`` and ``y`` or from the columns of one frame."""
+    if y is not None:
+        if duration is not None or event is not None:
+            msg = "Pass outcomes as `y`, or as `duration` and `event` of the frame, not both."
+            raise ValueError(msg)
+        return X, y
+    if duration is None or event is None:
+        msg = "Pass outcomes: `fit(X, y)`, or `fit(frame, duration='time', event='status')`."
+        raise ValueError(msg)
+    y = survival_outcomes(X, duration=duration, event=event, censored=censored)
+    features = [name for name in X.columns if name not in (duration, event)]
+    return X[features], y
+
+
 def checked_eval_set(eval_set: Any, people: Cohort, *, keep_given: bool = False) -> Cohort:
     """Held-out people with the columns and labels of the training people."""
     if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
@@ -420,6 +439,13 @@ class MemoryBatches:
                 for rows, cohort in zip(self.slices, self.cohorts, strict=True)
             ]
         )
+
+    def split(
+        self, fraction: float, generator: np.random.Generator
+    ) -> tuple[MemoryBatches, Cohort]:
+        """Training people, and held-out people, a ``fraction`` of the first batch."""
+        kept, held = split_cohort(self.cohorts[0], fraction, generator)
+        return MemoryBatches([kept]), held
 
     def sample(self, n_people: int, generator: np.random.Generator) -> Iterator[Cohort]:
         """``n_people`` people at random, or all if there are fewer."""

@@ -17,13 +17,13 @@ from survival_objectives._fit.hazard_mixture import HazardSettings, HazardTraini
 from survival_objectives._fit.hazard_people import HazardPeople, InMemory, most_rounds
 from survival_objectives._fit.hazard_state import HazardState
 from survival_objectives._fit.population import LocalReduction, Population, Reduction
-from survival_objectives._fit.progress import Progress
 from survival_objectives._model.checks import check_hazard_paths
-from survival_objectives._model.curves import KnotCurves, marginal_hazard, time_knots
+from survival_objectives._model.curves import KnotCurves
 from survival_objectives._model.fitted import ModelFrame, TrainingRecord
-from survival_objectives._model.mixture import HazardMixture
+from survival_objectives._model.hazards import HazardMixture
+from survival_objectives._model.knots import marginal_hazard, time_knots
 from survival_objectives._parameters import HAZARDS, by_method
-from survival_objectives._progress import progress_hook
+from survival_objectives._progress import Progress, progress_hook
 from survival_objectives.validation import SurvivalTarget
 
 __all__ = ["BEYOND_FOLLOW_UP", "HazardsTraining"]

@@ -31,7 +31,6 @@ from survival_objectives._fit.plan import (
     weighted_until,
 )
 from survival_objectives._fit.population import LocalReduction, Population, Reduction
-from survival_objectives._fit.progress import Progress
 from survival_objectives._fit.schemes import (
     AlternatingScheme,
     CensoringScheme,
@@ -47,7 +46,7 @@ from survival_objectives._model.curves import StepCurves
 from survival_objectives._model.fitted import ModelFrame, StackedModel, TrainingRecord
 from survival_objectives._model.forest import EngineTrees
 from survival_objectives._parameters import COMPLETED, DOUBLY_ROBUST, by_method
-from survival_objectives._progress import progress_hook
+from survival_objectives._progress import Progress, progress_hook
 from survival_objectives.censoring import (
     CensoringModel,
     KaplanMeierCensoring,

@@ -16,14 +16,14 @@ from survival_objectives._fit.plan import planned_frame
 from survival_objectives._fit.population import LocalReduction, Population, Reduction
 from survival_objectives._fit.stacked import StackedTraining
 from survival_objectives._model.fitted import FittedModel, ModelFrame, StackedModel, snapshot
-from survival_objectives._model.mixture import HazardMixture
+from survival_objectives._model.hazards import HazardMixture
 from survival_objectives._model.rounding import check_same_time_unit
 from survival_objectives._parameters import HAZARDS, chosen_method
 
 __all__ = ["Split", "Training"]
 
-#: Splits people into a training part and a held-out part.
-Split = Callable[[Batches], tuple[Batches, Cohort]]
+#: Returns a training part and a held-out part of the people.
+Split = Callable[[], tuple[Batches, Cohort]]
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Training:
         held_out : Cohort, optional
             People on whom rounds are evaluated, and early stopping is decided.
         split : callable, optional
-            Holds people out for early stopping, where the method has no folds and ``held_out`` is
-            not given.
+            Holds some of the people of ``batches`` out for early stopping, where the method has no
+            folds and ``held_out`` is not given.
         population : Population, optional
             Outcomes of all people, where they are already known.
         """
@@ -100,7 +100,7 @@ class Training:
             ).fit(batches, population, held_out)
         assert previous is None or isinstance(previous, StackedModel)
         if held_out is None and split is not None:
-            batches, held_out = split(batches)
+            batches, held_out = split()
             population = self._population(batches)
         return StackedTraining(
             self._frame(population, batches),

@@ -6,6 +6,7 @@ agree for all settings of the engine.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -13,11 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._model.fitted import StackedModel
+from survival_objectives._model.fitted import FittedModel, StackedModel
 from survival_objectives._model.mixture import Mixture
 from survival_objectives.losses import probabilities
 
-__all__ = ["check_hazard_paths", "check_prediction_paths", "warn_if_constant", "warn_if_floored"]
+__all__ = ["check_hazard_paths", "check_prediction_paths", "warn_about_model"]
+
+logger = logging.getLogger("survival_objectives")
 
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
@@ -139,19 +142,19 @@ def _stacked(people: Float32Array, times: Float32Array) -> Float32Array:
     return rows
 
 
-def warn_if_constant(gains: FloatArray, values: Float32Array, stacklevel: int) -> None:
-    """Warn if no tree splits on a feature, so that all people have the same curve.
+def warn_about_model(model: FittedModel, values: Float32Array, stacklevel: int) -> None:
+    """Warn if probabilities of a trained model are biased, or the same for all people.
 
     Parameters
     ----------
-    gains : array of shape (n_features,)
-        Total gain of the splits on each feature.
+    model : FittedModel
     values : array of shape (n_samples, n_features)
-        Training features; there is no warning if all are constant.
+        Training features; if all are constant, people with the same curve are expected.
     stacklevel : int
         As in `warnings.warn`, relative to the caller.
     """
-    if gains.any() or not _vary(values):
+    _warn_if_floored(model, stacklevel + 1)
+    if model.importances().any() or not _vary(values):
         return
     msg = (
         "No split on a feature was worth its gain, so all people get the same curve. If the "
@@ -161,19 +164,23 @@ def warn_if_constant(gains: FloatArray, values: Float32Array, stacklevel: int) -
     warnings.warn(msg, UserWarning, stacklevel=stacklevel + 1)
 
 
+def _warn_if_floored(model: FittedModel, stacklevel: int) -> None:
+    """Warn if the floor of G limits the weight of over a tenth of the rows, else log it."""
+    n_floored, n_rows = model.record.n_floored, model.record.n_weighted_rows
+    if n_floored == 0:
+        return
+    floor = model.frame.parameters["min_censoring_survival"]
+    said = f"min_censoring_survival={floor:g} limits the weight of {n_floored} of {n_rows} rows"
+    if n_floored <= _FLOORED_SHARE * n_rows:
+        logger.info("%s.", said)
+        return
+    msg = (
+        f"{said} ({n_floored / n_rows:.0%}): too few people are still followed at late horizons, "
+        'and probabilities there are biased. Set `censoring="imputed"`, or lower `horizon_max`.'
+    )
+    warnings.warn(msg, UserWarning, stacklevel=stacklevel + 1)
+
+
 def _vary(values: Float32Array) -> bool:
     first = values[:1]
     return bool(((values != first) & ~(np.isnan(values) & np.isnan(first))).any())
-
-
-def warn_if_floored(n_floored: int, n_rows: int, floor: float, stacklevel: int) -> bool:
-    """Warn if the floor of G limits the weight of over a tenth of the rows; return whether."""
-    if n_floored <= _FLOORED_SHARE * n_rows:
-        return False
-    msg = (
-        f"min_censoring_survival={floor:g} limits the weight of {n_floored} of {n_rows} rows "
-        f"({n_floored / n_rows:.0%}): too few people are still followed at late horizons, and "
-        'probabilities there are biased. Set `censoring="imputed"`, or lower `horizon_max`.'
-    )
-    warnings.warn(msg, UserWarning, stacklevel=stacklevel + 1)
-    return True

@@ -25,7 +25,6 @@ Between knots curves are linear or, if time has units, constant within each unit
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -34,22 +33,11 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._model.forest import Forest, averaged_incidence
-from survival_objectives.time_axis import (
-    HORIZON_SHARE,
-    TimeAxis,
-    rounded_down,
-    rounded_up,
-)
+from survival_objectives._model.knots import MarginalHazard, exposures
+from survival_objectives.time_axis import HORIZON_SHARE, TimeAxis
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = [
-    "CurveShape",
-    "KnotCurves",
-    "MarginalHazard",
-    "StepCurves",
-    "marginal_hazard",
-    "time_knots",
-]
+__all__ = ["MARGINAL_SHARE", "CurveShape", "KnotCurves", "StepCurves"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -62,10 +50,6 @@ _EVENTS_PER_BLOCK, _SHARE_PER_BLOCK = 10.0, 1 / 16
 _MOST_OFF = 1.5
 # Share of a constant hazard in the shape within blocks.
 _EVEN_SHARE = 0.01
-# Pseudo-counts of events, and of people at risk, in intervals without events.
-_FEW_EVENTS, _FEW_PEOPLE = 0.1, 10.0
-# No interval is longer than this part of the time between the first and the last event.
-_LONGEST_INTERVAL = 1 / 16
 
 
 class CurveShape(Protocol):
@@ -119,132 +103,6 @@ class StepCurves:
 def _with_ends(times: FloatArray, horizon: float) -> FloatArray:
     inner = times[(times > 0) & (times < horizon)]
     return np.unique(np.concatenate([[0.0], inner, [horizon]]))
-
-
-@dataclass(frozen=True)
-class MarginalHazard:
-    """Observed events and people at risk between knots.
-
-    Attributes
-    ----------
-    events : float64 array of shape (K, M)
-        O_kj, their total weight.
-    at_risk : float64 array of shape (M,)
-        X_j.
-    """
-
-    events: FloatArray
-    at_risk: FloatArray
-
-    @property
-    def n_with_events(self) -> int:
-        """Number of intervals up to the last one with an event."""
-        return int(np.flatnonzero(self.events.any(axis=0))[-1]) + 1
-
-    @property
-    def hazard(self) -> FloatArray:
-        """O_kj / X_j; in intervals without events a small hazard, in the proportions of the causes.
-
-        Other people may have events there.
-        """
-        hazard = np.divide(
-            self.events,
-            self.at_risk,
-            out=np.zeros_like(self.events),
-            where=(self.at_risk > 0) & (self.events > 0),
-        )
-        empty = ~self.events.any(axis=0)
-        share = self.events.sum(axis=1) / self.events.sum()
-        hazard[:, empty] = share[:, None] * _FEW_EVENTS / (self.at_risk[empty] + _FEW_PEOPLE)
-        return hazard
-
-
-def time_knots(
-    axis: TimeAxis, event_times: FloatArray, t_max: float, n_intervals: int
-) -> FloatArray:
-    """Knots of curves, in numbers of units (in continuous time, in time).
-
-    Parameters
-    ----------
-    axis : TimeAxis
-    event_times : array
-        Sorted times of all events up to ``t_max``.
-    t_max : float
-        End of the curves: the last knot.
-    n_intervals : int
-        Number of intervals with about equally many events.
-    """
-    numbers = axis.number(event_times)
-    first, last = numbers[0], numbers[-1]
-    shares = np.linspace(0, 1, n_intervals + 1)
-    wanted = np.quantile(numbers, shares, method="inverted_cdf")
-    # Linear curves would be inaccurate in long intervals, as at the end of follow-up.
-    wanted = np.append(wanted, _long_intervals(wanted, (last - first) * _LONGEST_INTERVAL))
-    end = float(axis.number(t_max))
-    if axis.unit:
-        # Incidences are 0 before the unit of the first event. Few units are all knots.
-        begin, inner = first - 1, np.ceil(rounded_up(wanted, last - first))
-        if last - first < 2 * n_intervals:
-            inner = np.arange(first, last + 1)
-    else:
-        # Times counted from a distant origin, such as birth, differ in later digits.
-        span = float(last - first)
-        begin = float(rounded_down(first - 1e-4 * min(first, span), span))
-        inner = rounded_up(wanted, span)
-    inner = inner[(inner > begin) & (inner < end)]
-    return np.unique(np.concatenate([[begin], inner, [end]]))
-
-
-def _long_intervals(knots: FloatArray, longest: float) -> FloatArray:
-    """Times that divide intervals longer than ``longest`` into equal parts.
-
-    >>> _long_intervals(np.array([0.0, 1.0, 4.0]), 1.5)
-    array([2.5])
-    """
-    parts = [
-        np.linspace(left, right, int(np.ceil((right - left) / longest)) + 1)[1:-1]
-        for left, right in itertools.pairwise(np.unique(knots))
-        if right - left > longest
-    ]
-    return np.concatenate(parts) if parts else np.empty(0)
-
-
-def exposures(axis: TimeAxis, knots: FloatArray, target: SurvivalTarget) -> FloatArray:
-    """Share of each interval in which each person is at risk, (n_samples, M).
-
-    A person censored inside an interval counts in part, a person with an event in it fully.
-
-    >>> target = SurvivalTarget(np.array([0, 1], np.int32), np.array([1.5, 1.5]), np.arange(2))
-    >>> exposures(TimeAxis(0.0), np.array([0.0, 1.0, 2.0, 3.0]), target)
-    array([[1. , 0.5, 0. ],
-           [1. , 1. , 0. ]])
-    """
-    left = axis.number(target.duration)[:, None]
-    share = np.clip((left - knots[:-1]) / np.diff(knots), 0.0, 1.0)
-    happened = target.event[:, None] > 0
-    return np.where(happened & (share > 0), 1.0, share)
-
-
-def marginal_hazard(
-    axis: TimeAxis, knots: FloatArray, target: SurvivalTarget, weight: FloatArray | None
-) -> MarginalHazard:
-    """Observed events and people at risk in every interval between knots."""
-    n_intervals = len(knots) - 1
-    weights = np.ones(target.n_samples) if weight is None else weight
-    at_risk = np.zeros(n_intervals)
-    for first in range(0, target.n_samples, 2**16):
-        rows = slice(first, first + 2**16)
-        part = SurvivalTarget(target.event[rows], target.duration[rows], target.event_ids)
-        at_risk += weights[rows] @ exposures(axis, knots, part)
-    interval = np.searchsorted(knots, axis.number(target.duration)) - 1
-    # The first interval is closed: an event at the first knot belongs to it.
-    interval = np.maximum(interval, 0)
-    counted = (target.event > 0) & (interval < n_intervals)
-    cell = (target.event[counted] - 1) * n_intervals + interval[counted]
-    events = np.bincount(
-        cell, weights=weights[counted], minlength=target.n_causes * n_intervals
-    ).reshape(target.n_causes, n_intervals)
-    return MarginalHazard(events.astype(np.float64), at_risk)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.engine import ENGINES, Engine, engine
 from survival_objectives._model.curves import CurveShape, KnotCurves, StepCurves
 from survival_objectives._model.fitted import FittedModel, ModelFrame, StackedModel, TrainingRecord
-from survival_objectives._model.mixture import HazardMixture
+from survival_objectives._model.hazards import HazardMixture
 from survival_objectives._model.windows import WindowCurves
 from survival_objectives._parameters import COMPLETED, GIVEN, HAZARDS, METHODS
 from survival_objectives._version import __version__

@@ -18,9 +18,14 @@ import numpy.typing as npt
 
 from survival_objectives._model.curves import CurveShape
 from survival_objectives._model.forest import EngineTrees, Forest, monotone_incidence
-from survival_objectives.censoring import BoostedCensoring, CensoringModel
+from survival_objectives.censoring import (
+    BoostedCensoring,
+    CensoringModel,
+    KaplanMeierCensoring,
+)
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
+from survival_objectives.outcomes import EVENT_FREE
 from survival_objectives.stacking import stacked_matrix
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features
@@ -29,10 +34,10 @@ __all__ = [
     "ENGINE_ROWS",
     "BoosterMaker",
     "FittedModel",
-    "MarginalCensoring",
     "ModelFrame",
     "StackedModel",
     "TrainingRecord",
+    "parts_of",
     "snapshot",
 ]
 
@@ -99,6 +104,13 @@ class ModelFrame:
     event_names: tuple[str, ...] | None = None
 
     @property
+    def state_names(self) -> tuple[str, ...]:
+        """Names of the states: those of training, else "event-free", "cause 1" etc."""
+        if self.event_names is not None:
+            return self.event_names
+        return (EVENT_FREE, *(f"cause {label}" for label in self.event_ids[1:]))
+
+    @property
     def n_causes(self) -> int:
         """Number of causes, K."""
         return len(self.event_ids) - 1
@@ -138,15 +150,15 @@ class TrainingRecord:
     n_weighted_rows: int = 0
 
 
-class MarginalCensoring:
-    """A marginal censoring curve as a CensoringModel."""
+def parts_of(n_samples: int, n_people: int) -> Iterator[slice]:
+    """People in parts of ``n_people``, of one if that is 0.
 
-    def __init__(self, curve: StepFunction) -> None:
-        self.curve = curve
-
-    def survival(self, times: npt.ArrayLike, X: Any = None, *, left: bool = False) -> FloatArray:  # noqa: ARG002
-        """G at times, the same for all people."""
-        return self.curve(times, left=left)
+    >>> list(parts_of(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    n_people = max(1, n_people)
+    for first in range(0, n_samples, n_people):
+        yield slice(first, min(first + n_people, n_samples))
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,7 +355,7 @@ class StackedModel(FittedModel):
             own: CensoringModel = given
             return own
         if self.censoring_trees is None:
-            return MarginalCensoring(self.frame.censoring_curve)
+            return KaplanMeierCensoring.of_curve(self.frame.censoring_curve)
         return BoostedCensoring(
             _Margin(self.censoring_trees), self.censoring_start, self.schema, self.frame.axis
         )
@@ -370,9 +382,9 @@ class StackedModel(FittedModel):
         """People whose curves fit into memory together."""
         forest = self.trees.forest()
         size = _PREDICTION_SIZE if forest.is_readable else ENGINE_ROWS
-        n_people = max(1, size // (max(forest.n_steps, n_times) * (self.frame.n_causes + 1)))
-        for first in range(0, n_samples, n_people):
-            yield slice(first, min(first + n_people, n_samples))
+        return parts_of(
+            n_samples, size // (max(forest.n_steps, n_times) * (self.frame.n_causes + 1))
+        )
 
     def _fill(self, curves: FloatArray, values: Float32Array, times: FloatArray) -> None:
         if self.is_monotone:

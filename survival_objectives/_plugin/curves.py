@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._model.curves import KnotCurves, marginal_hazard, time_knots
+from survival_objectives._model.curves import KnotCurves
+from survival_objectives._model.knots import marginal_hazard, time_knots
 from survival_objectives._plugin.reader import CalibratedCurves, CurveReader, RawMargin
 from survival_objectives.censoring import time_feature
 from survival_objectives.stacking import stacked_matrix

@@ -11,11 +11,21 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from typing import Any, NoReturn
 
 from survival_objectives._version import __version__
 from survival_objectives.cli._apply import run_info, run_predict
+from survival_objectives.cli._arguments import (
+    amount,
+    event_names,
+    horizons,
+    one_character,
+    share,
+    shares,
+    time,
+    times,
+    whole_number,
+)
 from survival_objectives.cli._console import PROGRAM, Console
 from survival_objectives.cli._demo import run_demo
 from survival_objectives.cli._errors import CommandError, UsageError
@@ -39,8 +49,6 @@ Results go to standard output, progress and messages to standard error.
 
 
 _FILES = "a CSV, Excel or Parquet file (also .csv.gz, or - for standard input)"
-# More prediction times than this are a mistyped range.
-_MOST_TIMES = 1000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -124,133 +132,6 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message if is_ours else f"{message} (see: {self.prog} --help)")
 
 
-def _whole_number(minimum: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            msg = f"is {text!r}; use an integer"
-            raise argparse.ArgumentTypeError(msg) from None
-        if number < minimum:
-            msg = f"is {number}; use {minimum} or more"
-            raise argparse.ArgumentTypeError(msg)
-        return number
-
-    return parse
-
-
-def _amount(text: str) -> float:
-    try:
-        amount = float(text)
-    except ValueError:
-        amount = float("nan")
-    if not 0 < amount < float("inf"):
-        msg = f"is {text!r}; use a number above 0, such as 0.5 or 10"
-        raise argparse.ArgumentTypeError(msg)
-    return amount
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = float("nan")
-    if not 0 < share < 1:
-        msg = f"is {text!r}; use a share between 0 and 1, such as 0.25"
-        raise argparse.ArgumentTypeError(msg)
-    return share
-
-
-def _times(text: str) -> list[str]:
-    """Times as the user wrote them, so that columns can be named after them."""
-    times = [
-        time for part in text.split(",") if part.strip() for time in _steps(part.strip(), text)
-    ]
-    values = []
-    for time in times:
-        try:
-            value = float(time)
-        except ValueError:
-            value = float("nan")
-        if not 0 <= value < float("inf"):
-            msg = f"is {text!r}, and {time!r} is not a time; use numbers >= 0, such as 12,24,60"
-            raise argparse.ArgumentTypeError(msg)
-        values.append(value)
-    if not times:
-        msg = f"is {text!r}; use numbers >= 0, such as 12,24,60"
-        raise argparse.ArgumentTypeError(msg)
-    if len(set(values)) < len(values):
-        msg = f"is {text!r}, which has a time twice; leave one out"
-        raise argparse.ArgumentTypeError(msg)
-    return times
-
-
-def _steps(part: str, text: str) -> list[str]:
-    """One time, or the times of a range such as 365:1825:365, both ends included."""
-    if ":" not in part:
-        return [part]
-    try:
-        first, last, step = (Decimal(number) for number in part.split(":"))
-        n_steps = int((last - first) / step) if step > 0 and last >= first >= 0 else -1
-    except (ValueError, ArithmeticError):
-        n_steps = -1
-    if not 0 <= n_steps < _MOST_TIMES:
-        msg = (
-            f"is {text!r}, and {part!r} is not a range; use first:last:step, such as 365:1825:365, "
-            f"of at most {_MOST_TIMES} times"
-        )
-        raise argparse.ArgumentTypeError(msg)
-    return [f"{first + index * step:f}" for index in range(n_steps + 1)]
-
-
-def _time(text: str) -> str:
-    times = _times(text)
-    if len(times) > 1 or float(times[0]) == 0:
-        msg = f"is {text!r}; use one time > 0, such as 12"
-        raise argparse.ArgumentTypeError(msg)
-    return times[0]
-
-
-def _horizons(text: str) -> list[str]:
-    times = _times(text)
-    if len(times) > 3 or float(times[0]) == 0:
-        msg = f"is {text!r}; use one to three times > 0, such as 12,24,60"
-        raise argparse.ArgumentTypeError(msg)
-    return times
-
-
-def _shares(text: str) -> list[str]:
-    """Shares between 0 and 1, as the user wrote them."""
-    shares = [part.strip() for part in text.split(",") if part.strip()]
-    try:
-        values = [float(share) for share in shares]
-    except ValueError:
-        values = []
-    if not values or not all(0 < value < 1 for value in values) or len({*values}) < len(values):
-        msg = f"is {text!r}; use different shares between 0 and 1, such as 0.25,0.5"
-        raise argparse.ArgumentTypeError(msg)
-    return shares
-
-
-def _event_names(text: str) -> dict[str, str]:
-    names = {}
-    for part in text.split(","):
-        label, sign, name = (piece.strip() for piece in part.partition("="))
-        if not sign or not label or not name or label in names:
-            msg = f"is {text!r}; use a name for each label, such as 1=death,2=relapse"
-            raise argparse.ArgumentTypeError(msg)
-        names[label] = name
-    return names
-
-
-def _one_character(text: str) -> str:
-    text = text.replace("\\t", "\t")
-    if len(text) != 1:
-        msg = f"is {text!r}; use one character, such as ';' or '\\t'"
-        raise argparse.ArgumentTypeError(msg)
-    return text
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=PROGRAM,
@@ -306,7 +187,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (predict, evaluate, compare, explain):
         command.add_argument(
             "--times",
-            type=_times,
+            type=times,
             default=[],
             metavar="T,T,...",
             help="times, or a range of them as first:last:step, such as 365:1825:365",
@@ -359,7 +240,7 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     )
     fit.add_argument(
         "--event-names",
-        type=_event_names,
+        type=event_names,
         metavar="LABEL=NAME,...",
         help="names of the causes, such as 1=death,2=relapse",
     )
@@ -373,35 +254,35 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     how = fit.add_mutually_exclusive_group()
     how.add_argument(
         "--cv",
-        type=_whole_number(2),
+        type=whole_number(2),
         metavar="K",
         help="assess by K-fold cross-validation (default: 5 folds up to 20 000 people, and a "
         "single held-out part above)",
     )
     how.add_argument(
-        "--test-size", type=_share, metavar="F", help="assess on this share, held out once"
+        "--test-size", type=share, metavar="F", help="assess on this share, held out once"
     )
     how.add_argument(
         "--budget",
-        type=_amount,
+        type=amount,
         metavar="MINUTES",
         help="assess as thoroughly as this many minutes after the training allow",
     )
     fit.add_argument(
         "--tune",
-        type=_whole_number(2),
+        type=whole_number(2),
         metavar="N",
         help="compare N settings by an inner cross-validation, again in every fold, and keep the "
         "best",
     )
     fit.add_argument(
         "--horizons",
-        type=_horizons,
+        type=horizons,
         metavar="T,T,...",
         help="one to three times of concordance and calibration (default: quartiles of events)",
     )
     fit.add_argument("--title", help="heading of the report (default: the name of the file)")
-    fit.add_argument("--threads", type=_whole_number(1), metavar="N", help="threads of the engine")
+    fit.add_argument("--threads", type=whole_number(1), metavar="N", help="threads of the engine")
     where = fit.add_mutually_exclusive_group()
     where.add_argument(
         "--report", metavar="FILE", help="where to write the report (default: inside --out)"
@@ -414,7 +295,7 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     )
     fit.add_argument(
         "--memory",
-        type=_amount,
+        type=amount,
         metavar="GIB",
         help="memory limit: larger Parquet files are trained on from disk (default: most of the "
         "free memory)",
@@ -430,22 +311,22 @@ def _add_predict(predict: argparse.ArgumentParser) -> None:
     )
     predict.add_argument(
         "--quantiles",
-        type=_shares,
+        type=shares,
         default=[],
         metavar="Q,Q,...",
         help="times by which an event has happened with these probabilities",
     )
     predict.add_argument(
         "--bands",
-        type=_shares,
+        type=shares,
         default=[],
         metavar="P,P,...",
         help="limits between which the event falls with this probability, such as 0.8",
     )
-    predict.add_argument("--mean", type=_time, metavar="T", help="mean event-free time up to T")
+    predict.add_argument("--mean", type=time, metavar="T", help="mean event-free time up to T")
     predict.add_argument(
         "--shap",
-        type=_time,
+        type=time,
         metavar="T",
         help="SHAP values of the log-odds of each cause against event-free at T",
     )
@@ -459,7 +340,7 @@ def _add_predict(predict: argparse.ArgumentParser) -> None:
         "--id", action="append", default=[], metavar="A,B", help="columns to copy to the output"
     )
     predict.add_argument(
-        "--digits", type=_whole_number(0), metavar="N", help="decimals to write (default: all)"
+        "--digits", type=whole_number(0), metavar="N", help="decimals to write (default: all)"
     )
     predict.add_argument(
         "--out-decimal",
@@ -472,7 +353,7 @@ def _add_predict(predict: argparse.ArgumentParser) -> None:
 
 def _add_explain(explain: argparse.ArgumentParser) -> None:
     explain.add_argument(
-        "--row", type=_whole_number(1), metavar="N", help="which person, where there are several"
+        "--row", type=whole_number(1), metavar="N", help="which person, where there are several"
     )
     explain.add_argument(
         "--out", default="person.html", metavar="FILE", help="the page (default: person.html)"
@@ -483,11 +364,11 @@ def _add_explain(explain: argparse.ArgumentParser) -> None:
 
 def _add_training(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--seed", type=_whole_number(0), default=0, help="seed of splits and models (default: 0)"
+        "--seed", type=whole_number(0), default=0, help="seed of splits and models (default: 0)"
     )
     command.add_argument(
         "--rounds",
-        type=_whole_number(1),
+        type=whole_number(1),
         metavar="N",
         help="boosting rounds, a maximum if chosen on held-out people (default: by method)",
     )
@@ -502,6 +383,6 @@ def _add_reading(command: argparse.ArgumentParser) -> None:
         help="a further cell that means missing; may be repeated",
     )
     command.add_argument(
-        "--separator", type=_one_character, help="column separator (default: detected)"
+        "--separator", type=one_character, help="column separator (default: detected)"
     )
     command.add_argument("--decimal", choices=[".", ","], help="decimal sign (default: detected)")

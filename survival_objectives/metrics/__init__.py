@@ -8,15 +8,10 @@ arguments. Equations continue the numbering of the training modules, from (20).
 
 from survival_objectives.metrics._accuracy import accuracy_in_time
 from survival_objectives.metrics._calibration import (
-    CalibrationCurve,
     CalibrationTest,
-    FewEventsWarning,
     aj_calibration,
-    calibration_curve,
     d_calibration,
     km_calibration,
-    one_calibration,
-    pseudo_observations,
     x_calibration,
 )
 from survival_objectives.metrics._concordance import (
@@ -31,7 +26,20 @@ from survival_objectives.metrics._inference import (
     score_estimate,
 )
 from survival_objectives.metrics._inputs import FollowUpWarning
+from survival_objectives.metrics._integrals import (
+    integrated_brier_score,
+    integrated_cause_log_loss,
+    integrated_log_loss,
+    integrated_score,
+)
 from survival_objectives.metrics._likelihood import cen_log_simple_score
+from survival_objectives.metrics._risk_groups import (
+    CalibrationCurve,
+    FewEventsWarning,
+    calibration_curve,
+    one_calibration,
+    pseudo_observations,
+)
 from survival_objectives.metrics._scorers import (
     SurvivalScorer,
     auc_scorer,
@@ -43,10 +51,6 @@ from survival_objectives.metrics._scorers import (
 from survival_objectives.metrics._scores import (
     brier_score,
     cause_log_loss,
-    integrated_brier_score,
-    integrated_cause_log_loss,
-    integrated_log_loss,
-    integrated_score,
     log_loss,
     weighted_score,
 )

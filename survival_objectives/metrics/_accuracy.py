@@ -57,16 +57,8 @@ def accuracy_in_time(
     >>> accuracy_in_time(None, y, incidence, [3.5])
     array([0.33333333])
     """
-    evaluation = check_evaluation(
-        censoring,
-        y_test,
-        incidence,
-        times,
-        X=X,
-        sample_weight=sample_weight,
-        event_ids=event_ids,
-        weighted=weighted,
-    )
+    shared = (None, X, sample_weight, event_ids)
+    evaluation = check_evaluation(censoring, y_test, incidence, times, *shared, weighted=weighted)
     target = evaluation.collapsed_target()
     happened = target.duration[:, None] <= evaluation.times
     if weighted:

@@ -80,17 +80,8 @@ def concordance_index(
     >>> concordance_index(y, y, [[0.1], [0.5], [0.6], [0.4]], [3.5]).round(3)
     array([0.571])
     """
-    evaluation = check_evaluation(
-        censoring,
-        y_test,
-        incidence,
-        times,
-        cause=cause,
-        X=X,
-        sample_weight=sample_weight,
-        event_ids=event_ids,
-        weighted=weighted,
-    )
+    shared = (cause, X, sample_weight, event_ids)
+    evaluation = check_evaluation(censoring, y_test, incidence, times, *shared, weighted=weighted)
     uncensored = censoring_at_exit(evaluation, min_censoring_survival)
     rows = []
     for code, risk in evaluation.risks(cause):
@@ -147,16 +138,8 @@ def uno_concordance_index(
     >>> uno_concordance_index(y, y, [4.0, 3.0, 1.0, 2.0]).round(3)
     array([0.571])
     """
-    evaluation, score = check_risk(
-        censoring,
-        y_test,
-        risk,
-        times,
-        cause,
-        X=X,
-        sample_weight=sample_weight,
-        event_ids=event_ids,
-    )
+    shared = (cause, X, sample_weight, event_ids)
+    evaluation, score = check_risk(censoring, y_test, risk, times, *shared)
     horizons = evaluation.times
     pairs = comparable_pairs(
         evaluation,
@@ -177,7 +160,9 @@ def check_risk(
     risk: npt.ArrayLike,
     times: npt.ArrayLike | None,
     cause: int,
-    **shared: Any,
+    X: Any = None,
+    sample_weight: Any = None,
+    event_ids: npt.ArrayLike | None = None,
 ) -> tuple[Evaluation, FloatArray]:
     """Checked arguments of `uno_concordance_index`, and the risks."""
     score = np.asarray(risk, dtype=np.float64)
@@ -189,7 +174,8 @@ def check_risk(
     horizons = check_times(times)
     # Only the number of people matters: `risk` has no time.
     no_curves = np.zeros((len(score), len(horizons)))
-    return check_evaluation(censoring, y_test, no_curves, horizons, cause=cause, **shared), score
+    shared = (cause, X, sample_weight, event_ids)
+    return check_evaluation(censoring, y_test, no_curves, horizons, *shared), score
 
 
 def time_dependent_auc(
@@ -235,16 +221,8 @@ def time_dependent_auc(
     array([0.4])
     """
     check_choice(controls, "controls", ("all", "event-free"))
-    evaluation = check_evaluation(
-        censoring,
-        y_test,
-        incidence,
-        times,
-        cause=cause,
-        X=X,
-        sample_weight=sample_weight,
-        event_ids=event_ids,
-    )
+    shared = (cause, X, sample_weight, event_ids)
+    evaluation = check_evaluation(censoring, y_test, incidence, times, *shared)
     weights = ipcw_weights(evaluation, min_censoring_survival)
     rows = []
     for code, risk in evaluation.risks(cause):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
-from survival_objectives.metrics import _concordance, _scores
+from survival_objectives.metrics import _concordance, _integrals, _scores
 from survival_objectives.metrics._influence import (
     Influence,
     auc_influence,
@@ -256,14 +256,14 @@ def _of_losses(
             part = mean_influence(evaluation, weights, losses, min_censoring_survival)
             if integrated:
                 part = part.map(
-                    lambda values: _scores.integrated_score(values, evaluation.times, rule=rule)
+                    lambda values: _integrals.integrated_score(values, evaluation.times, rule=rule)
                 )
             parts.append(part)
         if len(parts) == 1:
             return parts[0]
         if not integrated or average is None:
             return stacked(parts)
-        first = _scores.first_averaged(average)
+        first = _integrals.first_averaged(average)
         return stacked(parts).map(lambda values: values[:, first:].mean(axis=1))
 
     return influence
@@ -356,11 +356,11 @@ def _curves(evaluation: Evaluation, cause: int | None, parts: list[Influence]) -
 
 _INFLUENCES: dict[Callable[..., Any], Callable[..., Influence]] = {
     _scores.brier_score: _of_losses(_squared_errors, integrated=False),
-    _scores.integrated_brier_score: _of_losses(_squared_errors, integrated=True),
+    _integrals.integrated_brier_score: _of_losses(_squared_errors, integrated=True),
     _scores.log_loss: _of_losses(_log_losses, integrated=False),
-    _scores.integrated_log_loss: _of_losses(_log_losses, integrated=True),
+    _integrals.integrated_log_loss: _of_losses(_log_losses, integrated=True),
     _scores.cause_log_loss: _of_losses(_cause_log_losses, integrated=False),
-    _scores.integrated_cause_log_loss: _of_losses(_cause_log_losses, integrated=True),
+    _integrals.integrated_cause_log_loss: _of_losses(_cause_log_losses, integrated=True),
     _concordance.time_dependent_auc: _of_auc,
     _concordance.concordance_index: _of_concordance,
     _concordance.uno_concordance_index: _of_uno_concordance,

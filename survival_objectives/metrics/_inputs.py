@@ -144,11 +144,11 @@ def check_evaluation(
     y_test: Any,
     incidence: Any,
     times: Any,
-    *,
     cause: int | None = None,
     X: Any = None,
     sample_weight: Any = None,
     event_ids: Any = None,
+    *,
     weighted: bool = True,
 ) -> Evaluation:
     """Arguments that all metrics share, as an `Evaluation`; errors name what does not fit."""
@@ -348,6 +348,20 @@ def end_of_follow_up(target: SurvivalTarget, weight: FloatArray | None = None) -
     last = float(target.duration[counts].max())
     is_censored = counts & (target.event == 0) & (target.duration == last)
     return last if is_censored.any() else float("inf")
+
+
+def is_followed(
+    target: SurvivalTarget, times: FloatArray, weight: FloatArray | None = None
+) -> BoolArray:
+    """Whether marginal curves are known at ``times``: at the last censoring they still are."""
+    return np.asarray(times <= end_of_follow_up(target, weight))
+
+
+def warn_beyond_last(evaluation: Evaluation, known: BoolArray) -> None:
+    """Say which times are beyond the last person, and that a metric leaves them out."""
+    last = evaluation.target.duration[evaluation.sample_weight > 0].max()
+    reason = f"the last person under observation is censored at {last:g}. Ask for times up to it."
+    warn_follow_up(evaluation.times, known, reason, "They are left out.", depth=1)
 
 
 def warn_follow_up(

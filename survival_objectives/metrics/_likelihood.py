@@ -73,15 +73,8 @@ def cen_log_simple_score(
     0.9242
     """
     floor = check_fraction(min_probability, "min_probability", one=False)
-    evaluation = check_evaluation(
-        censoring,
-        y_test,
-        incidence,
-        times,
-        sample_weight=sample_weight,
-        event_ids=event_ids,
-        weighted=False,
-    )
+    shared = (None, None, sample_weight, event_ids)
+    evaluation = check_evaluation(censoring, y_test, incidence, times, *shared, weighted=False)
     known, curves = sorted_by_time(evaluation)
     node = _check_nodes(nodes, n_nodes, known[-1])
     target = evaluation.collapsed_target()

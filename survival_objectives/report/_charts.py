@@ -27,8 +27,10 @@ from survival_objectives.report._svg import (
 )
 
 __all__ = [
+    "Choice",
     "Curve",
     "DotRow",
+    "Figure",
     "calibration_chart",
     "colour",
     "curves_chart",
@@ -42,6 +44,25 @@ FloatArray = npt.NDArray[np.float64]
 
 _ROW = 27.0
 _READ_OFF = 24
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its caption, and its numbers as a table for accessibility."""
+
+    title: str
+    svg: str
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One figure per time to choose from, of which one is shown at once."""
+
+    title: str
+    figures: tuple[Figure, ...]
 
 
 @dataclass(frozen=True)

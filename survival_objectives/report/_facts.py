@@ -27,8 +27,6 @@ from survival_objectives.validation import Features, SurvivalTarget, take_rows
 __all__ = [
     "Calibration",
     "Column",
-    "ExamplePerson",
-    "Importance",
     "Incidence",
     "MetricRow",
     "ModelScore",
@@ -37,10 +35,9 @@ __all__ = [
     "Weighing",
     "calibration",
     "calibration_horizons",
+    "column_name",
     "columns",
-    "example_people",
     "explained_share",
-    "importance",
     "incidence",
     "mean_calibration",
     "median_follow_up",
@@ -53,15 +50,10 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 # Numbers of people used where all would take long and change no chart.
-_N_EXPLAINED = 1000
 _N_WEIGHED = 4000
-_N_RANKED = 20_000
 _BAND_TIMES = 30
 _N_BANDED = 50_000
 _Z95 = 1.959963984540054
-_LEAST_LEVEL = 0.02
-# Rank correlation of values and effects from which on "higher raises" is a fair summary.
-_ONE_WAY = 0.5
 MARGINAL = ("Aalen-Johansen", "Kaplan-Meier")
 
 
@@ -439,137 +431,6 @@ def mean_calibration(study: Study, code: int) -> list[tuple[float, float, float,
         predicted = float(curves[:, code, column].mean())
         rows.append((float(horizon), predicted, observed, _Z95 * error))
     return rows
-
-
-# ------------------------------------------------------------------------------------- importance
-@dataclass(frozen=True)
-class Importance:
-    """Mean absolute SHAP value of each feature, (n_causes, n_features, n_horizons).
-
-    ``direction`` says in words what raises the odds at the middle horizon, (n_causes, n_features);
-    ``sign`` is 1 where higher values raise them, -1 where they lower them, else 0.
-    """
-
-    names: list[str]
-    horizons: FloatArray
-    values: FloatArray
-    direction: list[list[str]]
-    sign: IntArray
-    n_people: int
-
-
-def importance(study: Study) -> Importance:
-    """How far each feature moves the log-odds of each cause against event-free, by horizon."""
-    rows = study.sample(_N_EXPLAINED)
-    people = take_rows(study.X, rows)
-    n_causes, n_features = study.target.n_causes, study.features.n_features
-    values = np.empty((n_causes, n_features, len(study.horizons)))
-    middle = np.empty((n_causes, len(rows), n_features))
-    for position, horizon in enumerate(study.horizons):
-        shap = study.model.shap_values(people, float(horizon))[:, :, :n_features]
-        if shap.shape[1] > n_causes:
-            # One margin per state: log-odds against event-free are differences, as is their SHAP.
-            shap = shap[:, 1:] - shap[:, :1]
-        values[:, :, position] = np.abs(shap).mean(axis=0)
-        if horizon == study.middle:
-            middle = np.moveaxis(shap, 1, 0)
-    directions = [
-        [
-            _direction(study.features, rows, feature, effects[:, feature])
-            for feature in range(n_features)
-        ]
-        for effects in middle
-    ]
-    names = [column_name(study.features, position) for position in range(n_features)]
-    return Importance(
-        names,
-        study.horizons,
-        values,
-        [[text for _, text in row] for row in directions],
-        np.array([[sign for sign, _ in row] for row in directions], np.int64),
-        len(rows),
-    )
-
-
-def _direction(
-    features: Features, rows: IntArray, position: int, effect: FloatArray
-) -> tuple[int, str]:
-    """Sign and words of how the values of a column go together with their effects."""
-    values = features.values[rows, position].astype(np.float64)
-    known = ~np.isnan(values)
-    values, effect = values[known], effect[known]
-    kinds, group = np.unique(values, return_inverse=True)
-    if len(kinds) < 2 or np.ptp(effect) == 0:
-        return 0, "no effect"
-    if position in features.categories:
-        counts = np.bincount(group)
-        means = np.bincount(group, weights=effect) / counts
-        # A level that few people have would be named by chance.
-        often = np.flatnonzero(counts >= max(5, _LEAST_LEVEL * len(values)))
-        if len(often) < 2:
-            return 0, "differs by level"
-        levels = features.categories[position]
-        highest = levels[int(kinds[often[means[often].argmax()]])]
-        lowest = levels[int(kinds[often[means[often].argmin()]])]
-        return 0, f"highest for {highest}, lowest for {lowest}"
-    correlation = float(stats.spearmanr(values, effect).statistic)
-    if abs(correlation) < _ONE_WAY:
-        return 0, "up and down"
-    is_yes_no = bool(np.isin(kinds, (0.0, 1.0)).all())
-    subject = "yes" if is_yes_no else "higher"
-    return (1, f"{subject} raises it") if correlation > 0 else (-1, f"{subject} lowers it")
-
-
-# --------------------------------------------------------------------------------- example people
-@dataclass(frozen=True)
-class ExamplePerson:
-    """A person of the data, by where their predicted risk stands among all."""
-
-    title: str
-    standing: str
-    features: list[tuple[str, str]]
-    curves: FloatArray
-
-
-def example_people(
-    study: Study, times: FloatArray, shown: list[int], *, real: bool
-) -> list[ExamplePerson]:
-    """People at low, median and high predicted incidence of the first cause.
-
-    ``shown`` are the columns to show. Without ``real`` the curves are means of a tenth
-    of the people around them, and no columns are shown.
-    """
-    rows = study.sample(_N_RANKED)
-    risk = study.model.predict_proba(take_rows(study.X, rows), study.middle)[:, 1]
-    order = rows[np.argsort(risk, kind="stable")]
-    people = []
-    for title, quantile in (("Low risk", 0.1), ("Median risk", 0.5), ("High risk", 0.9)):
-        place = round(quantile * (len(order) - 1))
-        around = 0 if real else max(1, len(order) // 20)
-        chosen = order[max(0, place - around) : place + around + 1]
-        curves = study.model.predict_cumulative_incidence(take_rows(study.X, chosen), times)
-        if real:
-            values = [
-                (column_name(study.features, column), _value(study.features, chosen[0], column))
-                for column in shown
-            ]
-            standing = f"predicted risk above that of {quantile:.0%} of people"
-        else:
-            values = []
-            standing = (
-                f"mean of {len(chosen)} people whose risk is above that of about {quantile:.0%}"
-            )
-        people.append(ExamplePerson(title, standing, values, curves.mean(axis=0)))
-    return people
-
-
-def _value(features: Features, row: int, position: int) -> str:
-    value = float(features.values[row, position])
-    if np.isnan(value):
-        return "missing"
-    if position in features.categories:
-        return str(features.categories[position][int(value)])
-    return number(value)
 
 
 # ---------------------------------------------------------------------------------------- weights

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 __all__ = [
     "count",
     "distinct_names",
+    "limits_text",
     "number",
     "percent",
     "percent_tick",
@@ -154,3 +155,8 @@ def _around(name: str, start: int, length: int) -> str:
     room = length - len(head) - 1
     rest = name[start:]
     return f"{head}…{rest if len(rest) <= room else rest[: room - 1] + '…'}"
+
+
+def limits_text(low: float, high: float) -> str:
+    """Lower and upper limit as percentages."""
+    return f"{percent(low)} – {percent(high)}"

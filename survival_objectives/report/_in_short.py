@@ -14,17 +14,16 @@ from survival_objectives.report._cautions import (
     miscalibration,
     relative_differences,
 )
+from survival_objectives.report._explained import Importance, importance
 from survival_objectives.report._facts import (
     Calibration,
     Column,
-    Importance,
     MetricRow,
     Study,
     Weighing,
     calibration,
     calibration_horizons,
     columns,
-    importance,
     metric_rows,
     weighing,
 )

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import estimator
 from survival_objectives._fit.loop import BoostingLoop
 from survival_objectives._model import fitted as fitted_models
 from survival_objectives._model.forest import (
@@ -24,6 +23,7 @@ from survival_objectives._model.forest import (
 )
 from survival_objectives.losses import probabilities
 from survival_objectives.time_axis import time_unit
+from survival_objectives.validation import check_features
 
 # What each engine is asked to grow, besides its defaults.
 CASES = [
@@ -102,7 +102,7 @@ def test_both_paths_equal_the_engine(engine, kind, params, n_causes, monkeypatch
 
 
 def model_values(model, X):
-    return estimator.check_features(X, like=model._schema).values
+    return check_features(X, like=model._schema).values
 
 
 @pytest.mark.parametrize("engine", ENGINES)

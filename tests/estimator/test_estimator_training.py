@@ -11,9 +11,8 @@ import pytest
 from estimator_data import boost, same_booster, simulated, tree_settings
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import estimator
+from survival_objectives._fit import cohort, stacked
 from survival_objectives._fit import engine as registry
-from survival_objectives._fit import stacked
 from survival_objectives.losses import log_loss
 
 
@@ -97,13 +96,13 @@ def test_held_out_people_decide_when_to_stop_and_nothing_else(engine, data):
 def test_split_holds_out_people_that_touch_nothing(data, monkeypatch):
     """Whoever is held out by ``validation_fraction`` may have had any outcome."""
     splits = []
-    split = estimator.split_cohort
+    split = cohort.split_cohort
 
     def remember(*arguments):
         splits.append(split(*arguments))
         return splits[-1]
 
-    monkeypatch.setattr(estimator, "split_cohort", remember)
+    monkeypatch.setattr(cohort, "split_cohort", remember)
     model = stopping("lightgbm", validation_fraction=0.2).fit(data.X, data.y)
     kept, held = splits[0]
     assert held.target.n_samples == 60

@@ -1,4 +1,4 @@
-"""Ranges of the estimator's parameters, outside of which engines crash or cannot learn."""
+"""Checks of the estimator's parameters: ranges outside of which engines crash or cannot learn."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from survival_objectives._fit.engine import ENGINES, Engine, engine, engine_to_use
+from survival_objectives._fit.engine import ENGINES, Engine, engine, engine_to_use, is_installed
 from survival_objectives._fit.hazard_people import ALL_ROWS
-from survival_objectives._parameters import DOUBLY_ROBUST, HAZARDS, METHODS
+from survival_objectives._model.fitted import FittedModel
+from survival_objectives._parameters import (
+    DOUBLY_ROBUST,
+    HAZARDS,
+    METHODS,
+    by_method,
+    own_models,
+)
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.stacking import TimeStacker
 from survival_objectives.validation import check_choice, check_fraction, check_positive_int
 
-__all__ = ["check_parameters"]
+__all__ = ["check_no_own_models", "check_parameters", "check_warm_start"]
 
 # Smallest and largest values: engines hold weights and times in float32.
 _LIMITS: dict[str, tuple[float, float]] = {
@@ -77,6 +84,44 @@ def _check_takes_any_target(used: Engine) -> None:
             f'`censoring="doubly-robust"` has targets outside [0, 1], which the losses of '
             f"{used.name} do not take. Use another engine, or the objective of "
             f"`survival_objectives.adapters.{used.name}` with `doubly_robust=True`."
+        )
+        raise ValueError(msg)
+
+
+def check_warm_start(model: Any, fitted: FittedModel) -> None:
+    """Raise an error if training with the parameters of ``model`` cannot continue ``fitted``."""
+    used, method = fitted.frame.engine, fitted.record.method
+    if used != model.engine and is_installed(model.engine):
+        msg = (
+            f"The model to continue was trained by {used}, not {model.engine}. "
+            f'Use `engine="{used}"`, or set `warm_start=False`.'
+        )
+        raise ValueError(msg)
+    given = by_method(model.get_params(deep=False), method, used)
+    is_chosen_by_data = model.n_estimators is None and method == HAZARDS
+    if not is_chosen_by_data and given["n_estimators"] <= fitted.n_rounds:
+        msg = (
+            f"`n_estimators` is {given['n_estimators']}, but the model to continue has "
+            f"{fitted.n_rounds} rounds already. Raise it, or set `warm_start=False`."
+        )
+        raise ValueError(msg)
+
+
+def check_no_own_models(model: Any, where: str) -> None:
+    """Raise an error if a parameter is a model of the user's own, which needs all people.
+
+    Parameters
+    ----------
+    model : object
+        With the parameters of `survival_objectives.SurvivalBoost`.
+    where : str
+        Where all people would have to be, such as "in memory".
+    """
+    own = own_models(model)
+    if own:
+        msg = (
+            f"`{own[0]}` is a {type(getattr(model, own[0])).__name__}; a model of your own needs "
+            f'all people {where}. Leave `censoring="auto"` here, and `completion` out.'
         )
         raise ValueError(msg)
 

@@ -7,7 +7,6 @@ in float64. All engines share one representation of trees (`survival_objectives.
 from __future__ import annotations
 
 import importlib.util
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,23 +14,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import check_is_fitted
 
 from survival_objectives._model.curves import KnotCurves, StepCurves
 from survival_objectives._model.fitted import FittedModel, StackedModel
 from survival_objectives._model.forest import Forest
-from survival_objectives._model.mixture import HazardMixture, Mixture
-from survival_objectives._onnx_curves import (
-    CurveGraph,
-    Exportable,
-    StackedTrees,
-    column_name,
-    level_text,
-)
+from survival_objectives._model.hazards import HazardMixture
+from survival_objectives._onnx_curves import CurveGraph, column_name, level_text
 from survival_objectives.hazards_linear import NUMBER
 from survival_objectives.validation import Features, check_choice, check_times
 
-__all__ = ["Exportable", "OnnxMixin", "StackedTrees", "exportable", "write_onnx"]
+__all__ = ["write_onnx"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -43,72 +35,14 @@ _N_CHECKED, _MISSING_SHARE = 64, 0.15
 _SMALLEST = 1e-30
 
 
-class OnnxMixin:
-    """Mixin with the method `to_onnx`, for an estimator with `_exportable`."""
-
-    @abstractmethod
-    def _exportable(self) -> Exportable:
-        """Parts of the fitted model to export."""
-
-    def to_onnx(self, path: Any, times: Any = None, *, categories: str = "codes") -> None:
-        """Write the model as an ONNX graph whose output is `predict_cumulative_incidence`.
-
-        Needs onnx. If onnxruntime is installed, graph and model are first compared on made-up
-        people; a graph that differs by more than 1e-5 is not written.
-
-        Parameters
-        ----------
-        path : path
-            The file, such as "model.onnx", which must not exist.
-        times : array of shape (n_times,), optional
-            Fixed times >= 0 of the output. Default: times are an input of the graph.
-        categories : {"codes", "text"}, default="codes"
-            Input of categorical columns. "codes": as codes 0, 1, ... of their levels, which are
-            listed in the metadata. "text": as a separate text input. Levels unseen in training are
-            treated as missing.
-
-        Notes
-        -----
-        Inputs are ``features``, float32 of shape (n_people, n_features) in the order of training
-        with NaN for missing; with "text" and categorical columns, ``categories`` of shape
-        (n_people, n_categorical), and ``features`` has the other columns only; and without fixed
-        times, ``times``, float64 of shape (n_times,). The output ``probabilities`` is float32 of
-        shape (n_people, K + 1, n_times). Infinite features, which `predict_cumulative_incidence`
-        refuses, are not detected.
-        """
-        check_is_fitted(self)
-        write_onnx(self._exportable(), path, times, categories)
-
-
-def exportable(fitted: FittedModel, event_names: tuple[str, ...]) -> Exportable:
-    """Parts of a fitted model to export."""
-    frame = fitted.frame
-    if isinstance(fitted, HazardMixture):
-        model: Mixture | StackedTrees = fitted.mixture
-    else:
-        assert isinstance(fitted, StackedModel)
-        trees = fitted.trees
-        model = StackedTrees(trees.forest(), fitted.start, trees.reference, fitted.is_monotone)
-    return Exportable(
-        frame.schema,
-        tuple(frame.event_ids.tolist()),
-        event_names,
-        frame.axis,
-        fitted.curves,
-        model,
-        fitted.incidence,
-        frame.last_time,
-    )
-
-
 def write_onnx(
-    exportable: Exportable, path: Any, times: npt.ArrayLike | None = None, categories: str = "codes"
+    fitted: FittedModel, path: Any, times: npt.ArrayLike | None = None, categories: str = "codes"
 ) -> None:
     """Write the model to an ONNX file, after a comparison with it if onnxruntime is installed.
 
     Parameters
     ----------
-    exportable : Exportable
+    fitted : FittedModel
     path : path
         The file, which must not exist.
     times : array of shape (n_times,), optional
@@ -125,34 +59,34 @@ def write_onnx(
         msg = "`to_onnx` needs onnx. Use: pip install onnx onnxruntime"
         raise ImportError(msg)
     as_text = categories == "text"
-    _check_exportable(exportable, as_text=as_text)
+    _check_exportable(fitted, as_text=as_text)
     grid = None if times is None else check_times(times)
-    model = CurveGraph(exportable, grid, as_text=as_text).model()
+    model = CurveGraph(fitted, grid, as_text=as_text).model()
     content = model.SerializeToString()
     if importlib.util.find_spec("onnxruntime") is not None:
-        _check_same(exportable, content, grid, as_text=as_text)
+        _check_same(fitted, content, grid, as_text=as_text)
     path.write_bytes(content)
 
 
-def _check_exportable(exportable: Exportable, *, as_text: bool) -> None:
-    shape = exportable.shape
+def _check_exportable(fitted: FittedModel, *, as_text: bool) -> None:
+    shape, schema = fitted.curves, fitted.schema
     if not isinstance(shape, KnotCurves | StepCurves):
         msg = (
             f"Curves of the kind {type(shape).__name__}, as in models of format 1, cannot be "
             "written to ONNX. Fit the model again."
         )
         raise TypeError(msg)
-    if exportable.schema.offsets:
-        columns = ", ".join(column_name(exportable.schema, c) for c in exportable.schema.offsets)
+    if schema.offsets:
+        columns = ", ".join(column_name(schema, c) for c in schema.offsets)
         msg = (
             f"float32, the type of the inputs of an ONNX file, cannot tell the values of {columns} "
             "apart. Subtract the smallest value before training, or use a larger unit."
         )
         raise ValueError(msg)
     if as_text:
-        _check_level_texts(exportable.schema)
-    if not all(forest.is_readable for forest in _forests(exportable.model)):
-        columns = ", ".join(column_name(exportable.schema, c) for c in exportable.schema.categories)
+        _check_level_texts(schema)
+    if not all(forest.is_readable for forest in _forests(fitted)):
+        columns = ", ".join(column_name(schema, c) for c in schema.categories)
         msg = (
             f"The trees encode a categorical column ({columns}) by statistics that only the engine "
             "knows, so they cannot be written to ONNX. CatBoost does so above 255 levels: merge "
@@ -172,33 +106,32 @@ def _check_level_texts(schema: Features) -> None:
             raise ValueError(msg)
 
 
-def _forests(model: Mixture | StackedTrees) -> Iterator[Forest]:
-    if isinstance(model, StackedTrees):
-        yield model.forest
-        return
-    for member in model.members.values():
-        for _, hazard in member.shares():
+def _forests(fitted: FittedModel) -> Iterator[Forest]:
+    if isinstance(fitted, StackedModel):
+        yield fitted.trees.forest()
+    elif isinstance(fitted, HazardMixture):
+        for _, hazard in fitted.mixture.shares():
             if hazard.trees is not None:
                 yield hazard.trees.forest()
 
 
 # ---------------------------------------------------------------------------------------- checking
 def _check_same(
-    exportable: Exportable, content: bytes, grid: FloatArray | None, *, as_text: bool
+    fitted: FittedModel, content: bytes, grid: FloatArray | None, *, as_text: bool
 ) -> None:
     """Raise a RuntimeError if the file and the model differ by more than the tolerance."""
     import onnxruntime
 
-    people = replace(exportable.schema, values=_random_people(exportable))
+    people = replace(fitted.schema, values=_random_people(fitted))
     times = grid
     if times is None:
-        times = np.append(np.linspace(0, 1.2 * exportable.last_time, 25), 1e-6)
+        times = np.append(np.linspace(0, 1.2 * fitted.frame.last_time, 25), 1e-6)
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     given = _inputs(people, as_text=as_text)
     if grid is None:
         given["times"] = times
     (found,) = session.run(None, given)
-    difference = float(np.abs(found - exportable.curves(people, times)).max())
+    difference = float(np.abs(found - fitted.incidence(people, times)).max())
     if not difference <= TOLERANCE:
         msg = (
             f"The ONNX file and the model differ by up to {difference:.2g} in their probabilities, "
@@ -227,11 +160,11 @@ def _inputs(people: Features, *, as_text: bool) -> dict[str, npt.NDArray[Any]]:
     return given
 
 
-def _random_people(exportable: Exportable) -> npt.NDArray[np.float32]:
+def _random_people(fitted: FittedModel) -> npt.NDArray[np.float32]:
     """Rows of thresholds and their float32 neighbours, where model and file could differ."""
-    schema, generator = exportable.schema, np.random.default_rng(0)
+    schema, generator = fitted.schema, np.random.default_rng(0)
     values = generator.normal(size=(_N_CHECKED, schema.n_features)).astype(np.float32)
-    seen = _thresholds(exportable.model)
+    seen = _thresholds(fitted)
     for column in range(schema.n_features):
         if column in schema.categories:
             values[:, column] = generator.integers(len(schema.categories[column]), size=_N_CHECKED)
@@ -245,15 +178,15 @@ def _random_people(exportable: Exportable) -> npt.NDArray[np.float32]:
     return values
 
 
-def _thresholds(model: Mixture | StackedTrees) -> dict[int, list[float]]:
+def _thresholds(fitted: FittedModel) -> dict[int, list[float]]:
     """Thresholds and quantiles of each numeric column, near which predictions change."""
     seen: dict[int, list[float]] = {}
-    for forest in _forests(model):
+    for forest in _forests(fitted):
         for tree in forest.trees:
             for node, column in enumerate(tree.feature):
                 if column >= 0 and node not in tree.categories:
                     seen.setdefault(column, []).append(tree.threshold[node])
-    design = model.design if isinstance(model, Mixture) else None
+    design = fitted.mixture.design if isinstance(fitted, HazardMixture) else None
     if design is not None:
         for column, kind, mean, scale in zip(
             design.feature, design.kind, design.mean, design.scale, strict=True

@@ -1,0 +1,185 @@
+"""Checks of single arguments: weights, times, seeds, numbers and choices."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+__all__ = [
+    "as_float",
+    "check_choice",
+    "check_fraction",
+    "check_positive_int",
+    "check_random_state",
+    "check_sample_weight",
+    "check_times",
+    "refuse_rows",
+    "relative_weights",
+]
+
+
+def as_float(values: Any, name: str) -> npt.NDArray[np.float64]:
+    """One-dimensional float64 array of ``values``; missing becomes NaN."""
+    if isinstance(values, pd.Series):
+        is_number = pd.api.types.is_numeric_dtype(values.dtype)
+        if not is_number or isinstance(values.dtype, pd.CategoricalDtype):
+            values = values.to_numpy()
+        else:
+            values = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    if isinstance(values, np.ma.MaskedArray):
+        masked = np.flatnonzero(np.ma.getmaskarray(values))
+        if len(masked):
+            msg = (
+                f"`{name}` is masked at row {masked[0]} ({len(masked)} such values), so its value "
+                "is unknown. Drop these rows, or fill in values."
+            )
+            raise ValueError(msg)
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        msg = f"`{name}` must be one-dimensional; got shape {array.shape}."
+        raise ValueError(msg)
+    if array.dtype.kind not in "biuf":
+        try:
+            converted = array.astype(np.float64) if array.dtype == object else None
+        except (TypeError, ValueError):
+            converted = None
+        if converted is None:
+            example = array[0] if len(array) else None
+            msg = (
+                f"`{name}` must be numbers; got dtype {array.dtype} (first value {example!r}). "
+                "Convert it, e.g. with `pandas.to_numeric` or by mapping labels to integers."
+            )
+            raise TypeError(msg)
+        array = converted
+    return array.astype(np.float64)
+
+
+def refuse_rows(bad: npt.NDArray[np.bool_], values: npt.NDArray[Any], text: str) -> None:
+    """Raise an error that names the first bad value.
+
+    ``text`` may contain ``{value}``, ``{row}`` and ``{n}``, the number of bad rows.
+    """
+    rows = np.flatnonzero(bad)
+    if len(rows):
+        raise ValueError(text.format(value=values[rows[0]], row=rows[0], n=len(rows)))
+
+
+def relative_weights(
+    weight: npt.NDArray[np.float64] | None,
+    total: Callable[[npt.ArrayLike], npt.NDArray[np.float64]] = np.asarray,
+) -> npt.NDArray[np.float64] | None:
+    """Weights with a mean of 1 over people of positive weight, so that leaf sizes count people.
+
+    Parameters
+    ----------
+    weight : float64 array, or None
+        Checked sample weights.
+    total : callable, optional
+        Sums each of several numbers over all processes, where each holds a part of the people.
+
+    Returns
+    -------
+    float64 array, or None
+        Rounded to 24 significant bits: weights in another unit (percent, say) give the same values.
+
+    Examples
+    --------
+    >>> relative_weights(np.array([1e-6, 3e-6, 0.0]))
+    array([0.5, 1.5, 0. ])
+    """
+    if weight is None:
+        return None
+    sum_, n_people = total([weight.sum(), np.count_nonzero(weight)])
+    if not np.isfinite(sum_):
+        msg = "`sample_weight` sums to infinity. Divide the weights by the largest of them."
+        raise ValueError(msg)
+    mantissa, exponent = np.frexp(weight / (sum_ / n_people))
+    rounded: npt.NDArray[np.float64] = np.ldexp(np.rint(mantissa * 2**24), exponent - 24)
+    return rounded
+
+
+def check_sample_weight(sample_weight: Any, n_samples: int) -> npt.NDArray[np.float64] | None:
+    """Sample weights as float64, or None for equal weights."""
+    if sample_weight is None:
+        return None
+    weight = as_float(sample_weight, "sample_weight")
+    if len(weight) != n_samples:
+        msg = f"`sample_weight` has {len(weight)} values for {n_samples} people."
+        raise ValueError(msg)
+    bad = ~(np.isfinite(weight) & (weight >= 0))
+    refuse_rows(
+        bad, weight, "`sample_weight` is {value} at row {row}; weights are finite and >= 0."
+    )
+    if not weight.any():
+        msg = f"All {n_samples} values of `sample_weight` are zero: there are no people left."
+        raise ValueError(msg)
+    return weight
+
+
+def check_times(times: Any) -> npt.NDArray[np.float64]:
+    """Prediction times as a one-dimensional float64 array; a single number is one time."""
+    given = times if isinstance(times, np.ma.MaskedArray) else np.asarray(times)
+    array = as_float(np.atleast_1d(given), "times")
+    if len(array) == 0:
+        msg = "`times` is empty; give at least one time."
+        raise ValueError(msg)
+    bad = ~(np.isfinite(array) & (array >= 0))
+    refuse_rows(bad, array, "`times` is {value} at position {row}; times are finite and >= 0.")
+    return array
+
+
+def check_random_state(random_state: Any) -> np.random.Generator:
+    """A numpy Generator from None, an int, a SeedSequence, a Generator or a RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31 - 1))
+    if isinstance(random_state, numbers.Integral) and int(random_state) < 0:
+        msg = f"`random_state` is {random_state}; a seed is an integer >= 0."
+        raise ValueError(msg)
+    try:
+        return np.random.default_rng(random_state)
+    except TypeError:
+        msg = (
+            f"`random_state` is {random_state!r}; pass None, an integer, or a numpy "
+            "Generator, SeedSequence or RandomState."
+        )
+        raise TypeError(msg) from None
+
+
+def check_positive_int(value: Any, name: str) -> int:
+    """``value`` as an int >= 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        msg = f"`{name}` must be an integer >= 1; got {value!r}."
+        raise TypeError(msg)
+    if value < 1:
+        msg = f"`{name}` must be an integer >= 1; got {value}."
+        raise ValueError(msg)
+    return int(value)
+
+
+def check_fraction(value: Any, name: str, *, zero: bool = True, one: bool = True) -> float:
+    """``value`` as a float in [0, 1], with 0 and 1 allowed by ``zero`` and ``one``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        msg = f"`{name}` must be a number between 0 and 1; got {value!r}."
+        raise TypeError(msg)
+    number = float(value)
+    inside = (number >= 0 if zero else number > 0) and (number <= 1 if one else number < 1)
+    if not inside:
+        interval = f"{'[' if zero else '('}0, 1{']' if one else ')'}"
+        msg = f"`{name}` must be in {interval}; got {value}."
+        raise ValueError(msg)
+    return number
+
+
+def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
+    """``value``, which must be one of ``choices``."""
+    if value not in choices:
+        msg = f"`{name}` is {value!r}; choose from {', '.join(map(repr, choices))}."
+        raise ValueError(msg)
+    return str(value)
