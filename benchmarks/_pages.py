@@ -157,9 +157,9 @@ def quoted_table(table: pd.DataFrame) -> str:
             "these: Kaplan-Meier's own scores differ, so splits or time grids do too. The same: "
             "the data, a test share of 30 %, Kaplan-Meier weights, 32 intervals for "
             "S_Cen-log-simple. Different: the paper tunes all methods by 30 random settings, here "
-            "all run at defaults; its splits and the end of its time grid are not given, and networks were "
-            "trained on GPUs. `sumonet` on PyPI is about proteins (SUMOylation sites), so SuMo-net "
-            "runs here in an implementation of our own.",
+            "all run at defaults; its splits and the end of its time grid are not given, and "
+            "networks were trained on GPUs. `sumonet` on PyPI is about proteins (SUMOylation "
+            "sites), so SuMo-net runs here in an implementation of our own.",
             markdown(["", *header], rows),
             "DeSurv was measured by the authors on SEER only, whose registration forbids passing "
             "it on, so there is no result of ours to compare (Table S2, integrated Brier by "
