@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\nStopped. What is done is kept; the same command goes on.", file=sys.stderr)
+        print("\nStopped. Finished jobs are kept; the same command continues.", file=sys.stderr)
         return 130
 
 

@@ -16,7 +16,7 @@ from benchmarks._contenders import CONTENDERS, contender
 
 __all__ = ["draw_ablations", "draw_real", "draw_speed", "draw_survival", "draw_truth"]
 
-# Okabe and Ito's colours; ours are the strong ones, and markers tell everybody apart without them.
+# Colours of Okabe and Ito, the strong ones for our contenders; markers differ as well.
 _STYLE = {
     "ours-lightgbm": ("#0072B2", "o"),
     "ours-xgboost": ("#D55E00", "s"),

@@ -154,15 +154,16 @@ def quoted_table(table: pd.DataFrame) -> str:
             "DQS, SurvTRACE, DeSurv and the survival games of Han et al. are on no package index, "
             "so their figures are quoted from the paper (Table 1), beside those of methods that "
             "run here. In brackets: as a share of Kaplan-Meier's score in the same runs. Compare "
-            "these: Kaplan-Meier's own scores differ, so splits or time grids do too. Alike: the "
-            "data, a test share of 30 %, Kaplan-Meier weights, 32 intervals for S_Cen-log-simple. "
-            "Not alike: the paper tunes everybody by 30 random settings, here everybody is at "
-            "defaults; its splits and the end of its time grid are not given, and networks were "
-            "trained on GPUs. `sumonet` on PyPI is about proteins (SUMOylation sites), so SuMo-net "
-            "runs here in an implementation of our own.",
+            "these: Kaplan-Meier's own scores differ, so splits or time grids do too. The same: "
+            "the data, a test share of 30 %, Kaplan-Meier weights, 32 intervals for "
+            "S_Cen-log-simple. Different: the paper tunes all methods by 30 random settings, here "
+            "all run at defaults; its splits and the end of its time grid are not given, and "
+            "networks were trained on GPUs. `sumonet` on PyPI is about proteins (SUMOylation "
+            "sites), so SuMo-net runs here in an implementation of our own.",
             markdown(["", *header], rows),
             "DeSurv was measured by the authors on SEER only, whose registration forbids passing "
-            "it on, so nothing of ours can stand beside it (Table S2, integrated Brier by cause):",
+            "it on, so there is no result of ours to compare (Table S2, integrated Brier by "
+            "cause):",
             markdown(["_quoted_", "cause 1", "cause 2", "cause 3"], seer),
         ]
     )
@@ -248,9 +249,10 @@ def _base_text(part: pd.DataFrame) -> str:
 def _real(table: pd.DataFrame, figures: Path, root: Path) -> str:
     columns = ("ibs", "cen_log_simple", "log_loss", "c_index", "auc", "aj_calibration", "fit_cpu")
     parts = [
-        "Splits of 70 % to 30 %, everybody at their defaults. Brier score, log-loss, C-index and "
-        "AUC are means over causes with Kaplan-Meier weights, which are wrong where features tell "
-        "who is censored; S_Cen-log-simple is the likelihood of what was seen, without weights.",
+        "Splits of 70 % to 30 %, all at their defaults. Brier score, log-loss, C-index and "
+        "AUC are means over causes with Kaplan-Meier weights, which are wrong where censoring "
+        "depends on the features; S_Cen-log-simple is the likelihood of what was seen, without "
+        "weights.",
         "### Each cause against the null model\n\nIntegrated Brier score as a share of the "
         "Aalen-Johansen curve's, mean over splits; above 1 is worse than knowing nothing (bold). "
         "In brackets 95 % limits of the mean over splits.",
@@ -339,9 +341,9 @@ def _truths(table: pd.DataFrame, _figures: Path, _root: Path) -> str:
         "Simulated populations of several families whose true curves are known; each seed is "
         "another member of its family. Error to the truth × 1000, mean over seeds, in brackets how "
         "many of them where a contender did not run on all. Defaults were chosen on the first "
-        "half; the second confirms them. Ratios are of ours to the contender, or other setting of "
-        "ours on XGBoost, that comes out best on the seeds both have; the last column is our error "
-        "over that of the true mean curve, the least that is possible without features.",
+        "half; the second confirms them. Ratios compare our error with that of the best contender, "
+        "or best other setting of ours on XGBoost, on the seeds both have; the last column is our "
+        "error over that of the true mean curve, the least that is possible without features.",
     ]
     table = with_former(table)
     for half, title in TRUTH_HALVES.items():
@@ -351,7 +353,7 @@ def _truths(table: pd.DataFrame, _figures: Path, _root: Path) -> str:
         parts.append(f"### {title}")
         parts.append(error_table(part))
         parts.append(ratio_table(ok(part)))
-    parts.append("### Everybody against SurvivalBoost on XGBoost")
+    parts.append("### All contenders against SurvivalBoost on XGBoost")
     parts.append(
         "Geometric mean over families of the contender's error over ours, on the seeds both have."
     )
@@ -475,7 +477,7 @@ def _burk(table: pd.DataFrame, _figures: Path, _root: Path) -> str:
     ranks, n_learners = burk_ranks(ok(table))
     parts = [
         "Tables, outer folds and scores of Burk et al. (2024), whose learners were tuned for this "
-        "score (quoted from their results); everybody else runs at defaults, "
+        "score (quoted from their results); all others run at defaults, "
         f"on folds {', '.join(str(fold) for fold in sorted(table['seed'].unique()))}. "
         "Rank of the mean integrated survival Brier score over these folds among the authors' "
         f"{n_learners} learners and the contender itself, in brackets the score.",
@@ -530,8 +532,8 @@ def _survset(table: pd.DataFrame, _figures: Path, _root: Path) -> str:
     good = ok(table)
     parts = [
         "Tables of SurvSet with one cause that neither Burk et al. nor the suite `survival` use; "
-        "splits of 70 % to 30 %, everybody at their defaults. Scores are shares of Kaplan-Meier's, "
-        "means over splits; the mean rank is among those who have all tables.",
+        "splits of 70 % to 30 %, all at their defaults. Scores are shares of Kaplan-Meier's, "
+        "means over splits; the mean rank is among the contenders that ran on all tables.",
     ]
     for column in ("ibs", "cen_log_simple"):
         parts.append(f"### {METRICS[column].label}")

@@ -62,7 +62,7 @@ def run_limited(
                 else:
                     time.sleep(PAUSE)
         finally:
-            # Past a limit, or stopped from the keyboard: nothing goes on unwatched.
+            # Past a limit, or stopped from the keyboard: end the process.
             if started.poll() is None:
                 _end(process)
                 started.wait()

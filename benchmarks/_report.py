@@ -53,8 +53,8 @@ def write_report(folder: Path = SUITE_RESULTS, path: Path = REPORT) -> Path:
         "## What we win, tie and lose",
         "Computed from paired differences over splits or seeds; the rule is in "
         "[_comparison.py](_comparison.py). A win or loss is beyond the 95 % interval of the mean; "
-        "factors of the simulation and sizes are pooled over their levels; nothing is said of a "
-        f"single run, nor of results marked {FORMER}. Numbers are how far ours is ahead, in per "
+        "factors of the simulation and sizes are pooled over their levels; single runs "
+        f"and results marked {FORMER} are left out. Numbers are how far ours is ahead, in per "
         "cent (100 log ratio) or points.",
         counts(everyone),
         "### What we lose: quality, SurvivalBoost on XGBoost",
@@ -185,8 +185,8 @@ def _burk(tables: Mapping[str, pd.DataFrame]) -> str:
     return (
         "## The neutral benchmark of Burk et al.\n\n"
         f"Mean rank among the authors' {n_learners} tuned learners and the contender itself, over "
-        f"{ranks['case'].nunique()} tables ([burk](results/burk.md)); everybody here is at "
-        "defaults.\n\n" + markdown(["", "mean rank", "CPU seconds a fit"], rows)
+        f"{ranks['case'].nunique()} tables ([burk](results/burk.md)); all contenders here run "
+        "at defaults.\n\n" + markdown(["", "mean rank", "CPU seconds per fit"], rows)
     )
 
 

@@ -116,7 +116,7 @@ class Runner:
         """Run one job and describe what came of it."""
         one = contender(job.contender)
         begin = time.perf_counter()
-        # Before the run: somebody may edit the sources while it lasts.
+        # Before the run, because the sources may be edited while it lasts.
         code = {"revision": revision(), "fingerprint": fingerprint(job)}
         try:
             result, metrics = self._result(job, one)

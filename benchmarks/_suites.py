@@ -1,8 +1,8 @@
 """The suites: which contender runs on which data, in which order.
 
-Each suite comes in four sizes. "full" is the one that is reported; "extended" goes on with what
-takes longest for what it tells; "quick" takes minutes; "smoke" is for the tests. Jobs are ordered
-such that a run that is broken off has done the most telling part.
+Each suite comes in four sizes. "full" is the one that is reported; "extended" adds the
+slowest jobs that add least information; "quick" takes minutes; "smoke" is for the tests. Jobs are
+ordered so that an interrupted run has done the most informative part.
 """
 
 from __future__ import annotations
@@ -519,7 +519,7 @@ def _ablation_job(
 
 
 # ----------------------------------------------------------------------------------------- truths
-#: The former default is one of the other two settings of ours; the report says which.
+#: The former default is one of our other two settings; the report says which.
 TRUTH_CONTENDERS = (*OURS, OURS_BOOSTED, OURS_IMPUTED, "marginal", "cox", "discrete-time")
 #: These take longer; the forest is scikit-survival's with one cause, comprisk's with several.
 TRUTH_FORESTS = ("rsf-leaf15", "comprisk-forest")

@@ -100,7 +100,7 @@ def name_of(contender_name: str) -> str:
 
 
 def former_mark(rows: pd.DataFrame) -> str:
-    """A mark for results of ours that are older than its present default."""
+    """A mark for our results that were run before the present default."""
     return f" {FORMER}" if "former" in rows and rows["former"].any() else ""
 
 

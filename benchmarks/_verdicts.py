@@ -26,7 +26,7 @@ __all__ = [
 
 #: Where seeds are splits of one table, whose training people overlap.
 SPLIT_SUITES = ("survival", "real", "burk", "survset")
-#: Whose results are compared with everybody else's.
+#: Our contenders, whose results are compared with those of all others.
 JUDGED_CONTENDERS = (*OURS, OURS_IMPUTED, f"{OURS_DEFAULT} tuned")
 
 
@@ -90,7 +90,7 @@ Verdicts = Mapping[str, list[dict[str, Any]]]
 
 
 def verdicts(tables: Mapping[str, pd.DataFrame]) -> Verdicts:
-    """All comparisons of ours with others, by our contender."""
+    """All comparisons with other packages, by our contender."""
     judged = {name: tables[name] for name in _JUDGED if not tables[name].empty}
     return {
         ours: [row for name, table in judged.items() for row in comparisons(table, name, ours)]
@@ -99,12 +99,12 @@ def verdicts(tables: Mapping[str, pd.DataFrame]) -> Verdicts:
 
 
 def losses(everyone: Verdicts) -> str:
-    """What ours on the default engine loses in quality, as a list."""
+    """Comparisons of quality that SurvivalBoost on the default engine loses, as a list."""
     return _listed(everyone[OURS_DEFAULT], "lose") or "None of the comparisons with several runs."
 
 
 def verdicts_page(everyone: Verdicts) -> str:
-    """Ties and every comparison of ours on the default engine."""
+    """Ties, and all comparisons of SurvivalBoost on the default engine."""
     if not any(everyone.values()):
         return "There are no pairs to compare yet."
     parts = [

@@ -2,7 +2,7 @@
 
     python -m benchmarks.distributed scale     # Dask with 2 workers, in memory: 5 000 000 people
     python -m benchmarks.distributed external  # XGBoost's external memory: a tenth of them, all;
-                                               # with everybody in every round, and in turns
+                                               # with all people in every round, and in turns
     python -m benchmarks.distributed overhead  # CPU of Dask against one process: 1 000 000 people
     python -m benchmarks.distributed table     # all results, as docs/clusters.md shows them
 
@@ -84,7 +84,7 @@ def run_external(
     from survival_objectives.adapters.external_memory import ParquetBatches, fit_external
 
     if people_per_turn is not None:
-        # As many refreshes as there are turns, so that everybody is learnt from.
+        # As many refreshes as there are turns, so that all people are used.
         settings = {**settings, "refresh_every": 5}
     model = SurvivalBoost("xgboost", n_jobs=1, **settings)
     with tempfile.TemporaryDirectory(dir=paths[0].parent) as folder:
@@ -203,7 +203,7 @@ _LABELS = {
     "memory": "in memory",
     "dask": f"Dask, {N_WORKERS} workers",
     "external": "external memory",
-    "external in turns": f"external memory, {TURN:,} people a turn".replace(",", " "),
+    "external in turns": f"external memory, {TURN:,} people per turn".replace(",", " "),
 }
 
 

@@ -29,7 +29,7 @@ from benchmarks._results import RESULTS, write_result
 ENGINES = ("xgboost", "lightgbm", "catboost")
 # CatBoost has threads of its own.
 OPENMP = ("xgboost", "lightgbm")
-# What libgomp does where nothing is said: threads look 300 000 times before they sleep.
+# The default of libgomp: threads spin 300 000 times before they sleep.
 SPINNING = {"GOMP_SPINCOUNT": "300000"}
 SPINNING_ARM = "all threads, spinning"
 ARMS: dict[str, tuple[int | None, dict[str, str]]] = {
@@ -68,7 +68,7 @@ def measured(options: argparse.Namespace) -> list[dict[str, Any]]:
     for repeat in range(options.repeats):
         for engine in options.engines:
             for arm in ARMS:
-                # One such run is enough: it holds up everybody else on the machine, too.
+                # One such run is enough: it also slows down all other processes of the machine.
                 if arm == SPINNING_ARM and (repeat or engine not in options.spinning):
                     continue
                 for beside in (0, N_BUSY):

@@ -23,9 +23,9 @@ ROWS = (
     ("XGBSE, stacked Weibull", "xgbse, stacked Weibull", "no", "no"),
     ("discrete-time hazards, LightGBM", "discrete time by hand, LightGBM", "by hand", "yes"),
 )
-AGAINST_OURS = "Everybody against SurvivalBoost on XGBoost"
+AGAINST_OURS = "All contenders against SurvivalBoost on XGBoost"
 FEWEST_FAMILIES = 8
-# The default forest needs too much memory on the truths; this one stands for it there.
+# The default forest needs too much memory on the truths; this one replaces it there.
 ON_TRUTHS = {"survival forest, scikit-survival": "survival forest, 15 people a leaf"}
 
 

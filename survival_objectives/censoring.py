@@ -7,7 +7,7 @@ with it (Algorithm 3 of Alberge et al., AISTATS 2025). Anything with the method 
 
 >>> import numpy as np
 >>> class Administrative:
-...     '''Everybody is followed for exactly five years.'''
+...     '''All people are followed for exactly five years.'''
 ...     def survival(self, times, X=None, *, left=False):
 ...         times = np.asarray(times)
 ...         return np.where(times <= 5 if left else times < 5, 1.0, 0.0)
@@ -64,7 +64,7 @@ class CensoringModel(Protocol):
 
 
 class KaplanMeierCensoring:
-    """Censoring that is the same for everybody, estimated by Kaplan-Meier.
+    """Censoring that does not depend on the features, estimated by Kaplan-Meier.
 
     At a tie the event comes first, so a person with an event at t is no longer at risk of being
     censored at t (equation (8) of `survival_objectives.marginal`).
@@ -175,7 +175,7 @@ class BoostedCensoring:
             matrix[:, -1] = feature
             uncensored[:, column] = expit(-self.model.margin(matrix, self.start(feature)))
         if left:
-            uncensored[columns <= 0] = 1.0  # Nobody is censored before the start.
+            uncensored[columns <= 0] = 1.0  # No one is censored before the start.
         return uncensored.reshape(times.shape)
 
     def _feature(self, times: FloatArray, *, left: bool) -> npt.NDArray[np.float32]:

@@ -10,20 +10,20 @@ event-free and p_k the incidence of cause k, a row loses
 The expectation over censoring is -sum_k P(Y = k) log p_k, so the loss is strictly proper: only the
 true probabilities minimise it (Theorem 4.2 of Alberge et al., AISTATS 2025).
 
-In the place of a label, a row may have a distribution psi over the states 0..K: of somebody who was
+Instead of a label, a row may have a distribution psi over the states 0..K: for a person who was
 censored before the horizon, only the probabilities of the states are known. The row then loses
 
     l(f) = -w sum_k psi_k log p_k(f),                                                          (19)
 
-which is equation (1) where psi is 1 at y and 0 elsewhere. The psi_k of a row sum to 1. Single ones
-may be negative or above 1, as in doubly robust estimation: the loss is convex in f all the same.
+which is equation (1) where psi is 1 at y and 0 elsewhere. The psi_k of a row sum to 1. Single
+values may be negative or above 1, as in doubly robust estimation: the loss is still convex in f.
 
 Two links turn margins f into probabilities:
 
 free       K + 1 margins,        p_k = exp(f_k) / sum_{j=0..K} exp(f_j)                          (2)
 reference  K margins, f_0 = 0,   p_k = exp(f_k) / (1 + sum_{j=1..K} exp(f_j))                    (3)
 
-The reference link fixes the margin of the event-free class. It needs one tree less a round, and
+The reference link fixes the margin of the event-free class. It needs one tree less per round, and
 as p_0 = 1 / (1 + sum_k exp f_k), event-free probability falls in time wherever the K margins rise.
 
 Shapes, once for this module: ``margin`` is (n_rows, n_margins) with n_margins = K + 1 (free) or K

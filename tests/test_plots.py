@@ -21,6 +21,7 @@ CIF = np.array([[1.0, 0.8, 0.5, 0.2], [0.0, 0.1, 0.3, 0.5], [0.0, 0.1, 0.2, 0.3]
 
 @pytest.fixture(autouse=True)
 def close_figures():
+    plt.close("all")  # Tests of other modules may have left some.
     yield
     plt.close("all")
 

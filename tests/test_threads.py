@@ -110,7 +110,8 @@ def test_a_wait_of_the_user_stays():
 
 def test_small_work_has_one_thread_where_threads_spin():
     counts, printed = spin_counts("import sklearn.utils\n" + FIT.format(engine="xgboost"))
-    assert counts == {"300000"}
+    # Wheels of scikit-learn and XGBoost that share no copy of OpenMP have another that sleeps.
+    assert "300000" in counts
     assert printed == ["1"]
 
 

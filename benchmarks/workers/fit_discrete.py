@@ -1,4 +1,4 @@
-"""Discrete-time hazards: LightGBM's classifier on one row a person and interval lived through."""
+"""Discrete-time hazards: LightGBM's classifier on one row per person and interval lived through."""
 
 from __future__ import annotations
 

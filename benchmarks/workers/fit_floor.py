@@ -47,7 +47,7 @@ def fit(
 
 
 def stacked(X: Any, event: Any, duration: Any, n_horizons: int, seed: int) -> tuple[Any, Any]:
-    """Everybody at ``n_horizons`` uniform horizons; those censored by then are left out."""
+    """All people at ``n_horizons`` uniform horizons, without rows censored by their horizon."""
     generator = np.random.default_rng(seed)
     person = np.repeat(np.arange(len(event)), n_horizons)
     horizon = generator.uniform(0, np.quantile(duration, 0.99), len(person))

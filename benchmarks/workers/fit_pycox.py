@@ -95,7 +95,7 @@ def fit(
         callbacks=[torchtuples.callbacks.EarlyStopping(patience=10)],
         val_data=(values[held], tuple(part[held] for part in outcome)),
         verbose=False,
-        # The last interval may have nobody of those who are not held out; it just learns nothing.
+        # No training person may fall into the last interval, which then is not trained.
         **({"check_out_features": False} if model == "pchazard" else {}),
     )
     net.net.eval()

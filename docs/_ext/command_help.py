@@ -25,7 +25,7 @@ def help_text(*command: str) -> str:
 
 
 def subcommands(text: str) -> list[str]:
-    """Names of the commands that a help text lists, one a line, indented by four."""
+    """Names of the commands that a help text lists, one per line, indented by four."""
     return re.findall(r"^ {4}([a-z][\w-]*)(?: {2,}|$)", text, flags=re.MULTILINE)
 
 

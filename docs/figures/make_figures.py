@@ -29,7 +29,7 @@ TIME = "Day of the stay"
 
 
 def one_person(model: SurvivalBoost, X: pd.DataFrame) -> Figure:
-    """Stacked probabilities of somebody with a risk of death of about a third."""
+    """Stacked probabilities of a person with a risk of death of about a third."""
     days = np.linspace(0, 28, 561)  # Fine enough for the steps of whole days.
     risk = model.predict_proba(X, 28.0)[:, 1]
     person = X.iloc[[np.abs(risk - 1 / 3).argmin()]]

@@ -78,7 +78,7 @@ def load_seer(
     if absent:
         present = table[_CAUSE].value_counts().index[:8].tolist()
         msg = (
-            f"Nobody in {str(found)!r} has the cause {absent[0]!r}. The commonest labels of "
+            f"No one in {str(found)!r} has the cause {absent[0]!r}. The commonest labels of "
             f"{_CAUSE!r} are {present}; choose `causes` among them."
         )
         raise ValueError(msg)

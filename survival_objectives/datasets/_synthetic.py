@@ -65,7 +65,7 @@ class SyntheticData(Dataset):
     X, y, event_names, description
         As in `Dataset`.
     y_uncensored : DataFrame of shape (n_samples, 2)
-        ``event`` (1..K) and ``duration`` had nobody been censored.
+        ``event`` (1..K) and ``duration`` without censoring.
     true : WeibullTruth
         True incidences, censoring and Brier score.
     """
@@ -110,10 +110,10 @@ def make_competing_risks(
     n_features : int, default=6
         Features that matter, ``x0``, ``x1`` and so on.
     n_noise_features : int, default=0
-        Further Gaussian features that matter to nothing, ``noise0`` and so on.
+        Further Gaussian features without any effect, ``noise0`` and so on.
     censoring : {"dependent", "independent", None}, default="dependent"
         Whether the Weibull of the censoring time depends on the features, is the same for
-        everybody, or there is no censoring.
+        all people, or there is no censoring.
     censoring_rate : float in (0, 1), default=0.5
         Share of the population that is censored. The scale of the censoring times is solved for
         numerically, to within 0.005; a sample scatters around it. Not used without censoring.
@@ -260,7 +260,7 @@ def _draw(truth: WeibullTruth, n_samples: int, generator: np.random.Generator) -
 
 def _description(truth: WeibullTruth) -> str:
     if truth.censoring.hazards is None:
-        censoring = "nobody is censored"
+        censoring = "no one is censored"
     elif truth.censoring.dependent:
         censoring = "censoring depends on the features"
     else:

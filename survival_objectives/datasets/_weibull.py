@@ -80,7 +80,7 @@ class WeibullCensoring:
     Attributes
     ----------
     hazards : WeibullHazards or None
-        One Weibull time, or None where nobody is censored.
+        One Weibull time, or None without censoring.
     schema : Features
         The columns of the features.
     dependent : bool
@@ -271,7 +271,7 @@ def _cumulative_hazard(
     """H_k of equation (51), of shape (n_samples, K, n_times)."""
     exponent = log_times - log_scale[:, :, None]
     exponent *= shape[:, :, None]
-    # Beyond exp(690) nobody is event-free anyway; capped, H exp(-H) is 0 and not inf * 0.
+    # Beyond exp(690) survival is 0 in float64; capped, H exp(-H) is 0 and not inf * 0.
     np.minimum(exponent, 690.0, out=exponent)
     return np.exp(exponent, out=exponent)
 

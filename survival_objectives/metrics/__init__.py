@@ -2,8 +2,8 @@
 
 All metrics are called alike, ``metric(censoring, y_test, incidence, times, *, ...)``, and work on
 the predictions of any package. ``incidence`` is (n_samples, K + 1, n_times) with the event-free
-probability at index 0, or (n_samples, n_times) for one curve a person; see `weighted_score` for all
-arguments. Equations continue the numbering of the training modules, from (20).
+probability at index 0, or (n_samples, n_times) for one curve per person; see `weighted_score` for
+all arguments. Equations continue the numbering of the training modules, from (20).
 """
 
 from survival_objectives.metrics._accuracy import accuracy_in_time

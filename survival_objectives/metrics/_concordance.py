@@ -167,7 +167,7 @@ def check_risk(
     """Checked arguments of `uno_concordance_index`, and the risks."""
     score = np.asarray(risk, dtype=np.float64)
     if score.ndim != 1 or not np.isfinite(score).all():
-        msg = f"`risk` must be one finite number a person; got shape {score.shape}."
+        msg = f"`risk` must be one finite number per person; got shape {score.shape}."
         raise ValueError(msg)
     if times is None:
         times = check_survival_target(y_test, require_event=False).duration.max()

@@ -6,7 +6,7 @@ being uncensored after t. At a horizon z a person counts with
     w_i(z) = [t_i > z] / G(z|x_i) + [t_i <= z, d_i != 0] / G(t_i-|x_i)                          (20)
 
 as in training, equation (10). An event at t comes before a censoring at t, hence the limit from the
-left. People censored by z have weight 0: others stand for them.
+left. People censored by z have weight 0: the weights of others represent them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CensoringSample:
         Whether they are the people predicted for.
     end : float
         The longest duration, after which the curve would be extrapolated. Infinite where it falls
-        to 0 there, and where nobody is censored, in these people and in those predicted for.
+        to 0 there, and where no one is censored, in these people and in those predicted for.
     """
 
     target: SurvivalTarget
@@ -211,7 +211,7 @@ def check_cause(cause: Any, labels: npt.NDArray[np.int64]) -> int:
     if not isinstance(cause, numbers.Real) or cause not in labels:
         msg = (
             f"`cause` is {cause!r}, but the labels are {labels[1:].tolist()}, and 0 for any "
-            "event. Where nobody here had this cause, pass all labels as `event_ids`."
+            "event. If no one here had this cause, pass all labels as `event_ids`."
         )
         raise ValueError(msg)
     return int(np.flatnonzero(labels == cause)[0])
@@ -223,7 +223,7 @@ def check_incidence(incidence: Any, n_times: int) -> FloatArray:
     if curves.ndim not in (2, 3) or curves.shape[-1] != n_times:
         msg = (
             f"`incidence` has shape {curves.shape} for {n_times} times; expected "
-            f"(n_samples, K + 1, {n_times}), or (n_samples, {n_times}) for one curve a person."
+            f"(n_samples, K + 1, {n_times}), or (n_samples, {n_times}) for one curve per person."
         )
         raise ValueError(msg)
     if curves.ndim == 3 and curves.shape[1] < 2:
@@ -392,7 +392,7 @@ def curve_values(curves: FloatArray, times: FloatArray, at: FloatArray) -> Float
     times : array of shape (n_times,)
         Increasing.
     at : array of shape (n_at,) or (n_samples, 1)
-        Common to all people, or one time a person. Constant beyond the last of ``times``.
+        Common to all people, or one time per person. Constant beyond the last of ``times``.
     """
     if times[0] > 0:
         times = np.concatenate([[0.0], times])

@@ -37,8 +37,8 @@ def cen_log_simple_score(
         S = -mean_i { log(F_k(z_{j+1}|x_i) - F_k(z_j|x_i))   if d_i = k > 0
                     { log F_0(z_{j+1}|x_i)                   if d_i = 0                         (30)
 
-    with F_0 the event-free probability. A duration of 0 belongs to the first interval. Nobody is
-    followed beyond z_B here: t_i > z_B counts as censored in the last interval.
+    with F_0 the event-free probability. A duration of 0 belongs to the first interval. Follow-up
+    ends at z_B here: t_i > z_B counts as censored in the last interval.
 
     No weights, so no model of censoring: the likelihood needs only an event time independent of the
     censoring time given x. It is proper where incidences are linear between the nodes, and an

@@ -152,8 +152,8 @@ def mean_squared_time_error(
     r"""Mean squared error of predicted times of the first event.
 
     Equation (34) or (35) with squares in place of absolute values, the hinge squared as a whole.
-    Without censoring the true mean minimises it; otherwise all that is said in
-    `mean_absolute_time_error` holds here too.
+    Without censoring the true mean minimises it; otherwise the remarks in
+    `mean_absolute_time_error` apply here too.
 
     Parameters
     ----------

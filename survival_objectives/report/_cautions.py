@@ -42,7 +42,7 @@ def cautions(
 ) -> list[str]:
     """Sentences, the gravest first; empty where nothing was found.
 
-    What is said of scores and probabilities rests on intervals that exclude chance.
+    Cautions about scores and probabilities need intervals that exclude chance.
     ``calibrations`` holds those of each cause, one per horizon.
     """
     return [
@@ -107,7 +107,7 @@ def _events(study: Study) -> list[str]:
     censored = counts[0] / study.target.n_samples
     if censored > _HEAVY_CENSORING:
         found.append(
-            f"{percent(censored)} of people are censored: what is said of them is inferred from "
+            f"{percent(censored)} of people are censored: their outcomes are inferred from "
             "the others."
         )
     return found

@@ -69,7 +69,7 @@ class Findings:
 
 
 def find(study: Study) -> Findings:
-    """Compute what is said and drawn, once."""
+    """Compute everything that is written or drawn, once."""
     horizons = calibration_horizons(study).tolist()
     return Findings(
         rows=metric_rows(study),

@@ -47,7 +47,7 @@ def brier_difference(
 ) -> Interval:
     """Integrated Brier score of ``one`` minus that of ``other``, from paired differences of people.
 
-    The limits hold for the models as they were trained: they tell how much another draw of
+    The limits hold for the models as they were trained: they show how much another draw of
     held-out people would change the difference. They are those of the assessment, in which the
     estimation of the censoring weights counts; where it has none, weights are taken as known.
     """

@@ -109,7 +109,7 @@ def in_short(
     duration_name: str = "time",
     time_unit: str | None = None,
 ) -> InShort:
-    """Sentences that sum a model up, and what to be careful with: the top of the report as text.
+    """Sentences that sum up a model, and its cautions: the top of the report as text.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def _write_whole(path: Path, text: str, *, overwrite: bool) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         draft.write_text(text, encoding="utf-8", errors="replace")
-        # Somebody may have written there while the report was made.
+        # The file may have been written while the report was made.
         _checked_path(path, overwrite=overwrite)
         draft.replace(path)
     finally:

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
+from seed_noise import largest_mean
 from sklearn.base import clone
 
 from survival_objectives import SurvivalBoost
@@ -87,12 +88,12 @@ def error_to_truth(model, data):
 
 @pytest.fixture(scope="module")
 def usual_error(data):
-    """What a model may err: the worst seed of one machine, and three times their spread."""
+    """What one model may err, given the errors of the seeds on one machine."""
     errors = []
-    for seed in range(4):
+    for seed in range(8):
         model = SurvivalBoost("xgboost", **{**SETTINGS, "random_state": seed})
         errors.append(error_to_truth(model.fit(data.X, data.y), data))
-    return max(errors) + 3 * np.std(errors)
+    return largest_mean(errors)
 
 
 # ------------------------------------------------------------------------------------------ parity
@@ -132,7 +133,7 @@ def test_a_warm_start_goes_on_as_on_one_machine(client, data, censoring):
 def test_more_workers_are_as_near_to_the_truth_as_one_machine(client, data, usual_error, n_workers):
     X, y = on_workers(client, data, n_workers)
     model = DaskSurvivalBoost(**SETTINGS).fit(X, y)
-    assert error_to_truth(model, data) < 1.05 * usual_error  # XGBoost 3.4: 1.01.
+    assert error_to_truth(model, data) < usual_error
 
 
 def test_all_workers_count_everybody(client, data):

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost as xgb
+from seed_noise import largest_mean
 
 from survival_objectives import SurvivalBoost
 from survival_objectives._fit.loop import BoostingLoop
@@ -65,13 +66,17 @@ def error_to_truth(model, data):
 @pytest.mark.parametrize("censoring", ["boosted", "kaplan-meier"])
 def test_it_is_as_near_to_the_truth_as_in_memory(data, folder, censoring):
     batches = ParquetBatches(folder, features=list(data.X.columns), batch_size=300)
-    model = fit_external(boost(censoring=censoring), batches)
-    errors = [
+    in_memory = [
         error_to_truth(boost(censoring=censoring, random_state=seed).fit(data.X, data.y), data)
-        for seed in range(4)
+        for seed in range(8)
     ]
-    assert error_to_truth(model, data) < 1.1 * max(errors)  # Seen: 1.07.
-    assert (model.refreshed_rounds_ == [10, 20]) == (censoring == "boosted")
+    models = [
+        fit_external(boost(censoring=censoring, random_state=seed), batches) for seed in range(4)
+    ]
+    errors = [error_to_truth(model, data) for model in models]
+    assert np.mean(errors) < largest_mean(in_memory, len(errors))
+    for model in models:
+        assert (model.refreshed_rounds_ == [10, 20]) == (censoring == "boosted")
 
 
 def test_what_is_known_of_everybody_does_not_depend_on_the_batches(data):

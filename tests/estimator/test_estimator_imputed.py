@@ -11,6 +11,7 @@ from estimator_data import boost, same_booster, simulated, tree_settings
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from seed_noise import largest_mean
 from sklearn.base import clone
 
 from survival_objectives import SurvivalBoost, estimator
@@ -19,6 +20,7 @@ from survival_objectives._fit import stacked
 from survival_objectives._fit.checkpoint import Checkpoints
 from survival_objectives._fit.schemes import ImputedScheme
 from survival_objectives.adapters.external_memory import fit_external
+from survival_objectives.baselines import AalenJohansen
 from survival_objectives.datasets import integrated_squared_error
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import aalen_johansen
@@ -247,27 +249,31 @@ def test_new_targets_reach_the_engine(engine, data):
     assert chances()[2] > 0.6
 
 
+FROM_DISK = {"censoring": "imputed", "n_estimators": 60, "learning_rate": 0.1, "refresh_every": 5}
+
+
+@pytest.fixture(scope="module")
+def errors_in_memory():
+    people = few_events()
+    models = (boost("xgboost", **FROM_DISK, random_state=seed) for seed in range(8))
+    return [error_to_truth(model.fit(people.X, people.y), people) for model in models]
+
+
 @pytest.mark.parametrize("people_per_turn", [None, 600])
-def test_from_disk_it_is_as_near_to_the_truth(people_per_turn):
+def test_from_disk_it_is_as_near_to_the_truth(errors_in_memory, people_per_turn):
+    """On average over seeds, up to their noise; also with a fifth of the people at a time."""
     people = few_events()
     batches = [
         (people.X.iloc[a : a + 300], people.y.iloc[a : a + 300]) for a in range(0, 3000, 300)
     ]
-    settings = {
-        "censoring": "imputed",
-        "n_estimators": 60,
-        "learning_rate": 0.1,
-        "refresh_every": 5,
-    }
-    model = fit_external(boost("xgboost", **settings), batches, people_per_turn=people_per_turn)
-    assert model.censoring_method_ == "imputed"
-    in_memory = [
-        boost("xgboost", **{**settings, "censoring": "imputed", "random_state": seed}).fit(
-            people.X, people.y
-        )
-        for seed in range(3)
-    ]
-    errors = [error_to_truth(one, people) for one in in_memory]
-    # A fifth of the people at a time tells less.
-    most = max(errors) + 3 * np.std(errors) if people_per_turn is None else 2 * max(errors)
-    assert error_to_truth(model, people) < most
+    errors = []
+    for seed in range(4):
+        model = boost("xgboost", **FROM_DISK, random_state=seed)
+        fit_external(model, batches, people_per_turn=people_per_turn)
+        assert model.censoring_method_ == "imputed"
+        errors.append(error_to_truth(model, people))
+    limit = largest_mean(errors_in_memory, len(errors))
+    assert np.mean(errors) < limit
+    # The limit means something: the curve of the population is far beyond it.
+    marginal = AalenJohansen().fit(people.X, people.y)
+    assert error_to_truth(marginal, people) > 2 * limit

@@ -245,5 +245,5 @@ def test_infinite_weights_are_nan_with_a_warning():
 
 def test_risk_must_be_one_number_a_person():
     y = ([1, 0], [1.0, 2.0])
-    with pytest.raises(ValueError, match=r"one finite number a person; got shape \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"one finite number per person; got shape \(2, 1\)"):
         uno_concordance_index(y, y, [[1.0], [2.0]])
