@@ -41,11 +41,20 @@ and several models are mixed with the weights pi_j that maximise the likelihood 
 found by expectation-maximisation with sample weights w_i:
 
     pi_j <- sum_i w_i pi_j l_ij / (sum_j' pi_j' l_ij') / sum_i w_i.                            (76)
+
+Each weight is estimated, and the likelihood rises by about 1/2 for a model that adds nothing. So
+models stay out unless they pay for their weight: among all subsets A of the models, the one with
+the largest
+
+    sum_i w_i log(sum_{j in A} pi_j l_ij) - |A|                                                (82)
+
+is used, as by Akaike's criterion.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +70,7 @@ __all__ = [
     "mixture_weights",
     "person_likelihood",
     "risk_rows",
+    "selected_weights",
     "time_corrections",
 ]
 
@@ -324,3 +334,32 @@ def mixture_weights(
             joint *= weight
         pi = reduction.sum(joint.sum(axis=1)) / total
     return pi
+
+
+def selected_weights(
+    likelihood: FloatArray, weight: FloatArray | None = None, reduction: Reduction = LOCAL
+) -> FloatArray:
+    """Mixture weights of the subset of models that maximises (82); 0 for the other models.
+
+    Parameters
+    ----------
+    likelihood, weight, reduction
+        As in `mixture_weights`. Sample weights have mean 1.
+
+    Examples
+    --------
+    >>> selected_weights(np.array([[0.5, 0.5, 0.4], [0.4, 0.4, 0.6]]))
+    array([1., 0.])
+    """
+    n_models = len(likelihood)
+    best, found = -np.inf, np.zeros(n_models)
+    for size in range(1, n_models + 1):
+        for subset in map(list, combinations(range(n_models), size)):
+            pi = mixture_weights(likelihood[subset], weight, reduction) if size > 1 else np.ones(1)
+            log_likelihood = np.log(pi @ likelihood[subset])
+            own = log_likelihood.sum() if weight is None else log_likelihood @ weight
+            criterion = float(reduction.sum(own)) - size
+            if criterion > best:
+                best, found = criterion, np.zeros(n_models)
+                found[subset] = pi
+    return found

@@ -31,6 +31,7 @@ from survival_objectives.hazards import (
     interval_start,
     mixture_weights,
     risk_rows,
+    selected_weights,
     time_corrections,
 )
 from survival_objectives.hazards_linear import LinearDesign, ridge_hazards
@@ -269,6 +270,7 @@ def test_sums_over_parts_are_those_of_everybody() -> None:
             ridge_hazards(matrix, rows, 2, 5, 3.0, **options),
             time_corrections(margin, rows, 5, **options),
             mixture_weights(likelihood[:, rows_of], part.weight, **options),
+            selected_weights(likelihood[:, rows_of], part.weight, **options),
         ]
 
     assert whole_features.n_samples == 300

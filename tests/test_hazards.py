@@ -17,6 +17,7 @@ from survival_objectives.hazards import (
     mixture_weights,
     person_likelihood,
     risk_rows,
+    selected_weights,
     time_corrections,
 )
 from survival_objectives.hazards_linear import LinearDesign, ridge_hazards
@@ -134,6 +135,38 @@ def test_mixture_weights_are_the_formula_and_the_best() -> None:
 
     for other in rng.dirichlet(np.ones(3), 200):
         assert log_likelihood(found) >= log_likelihood(other) - 1e-3
+
+
+def test_selected_weights_are_the_formula() -> None:
+    rng = np.random.default_rng(1)
+    for n_samples in (8, 60, 400):
+        likelihood = rng.uniform(0.1, 1, size=(3, n_samples))
+        likelihood[2] = likelihood[0] * rng.uniform(0.8, 1.3, n_samples)
+        weight = rng.uniform(0.5, 1.5, n_samples)
+        found = selected_weights(likelihood, weight)
+        criteria = {}
+        for subset in ([0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]):
+            pi = np.zeros(3)
+            pi[subset] = mixture_weights(likelihood[subset], weight)
+            total = 0.0
+            for i in range(n_samples):  # (82)
+                total += weight[i] * np.log(sum(pi[j] * likelihood[j, i] for j in subset))
+            criteria[tuple(pi)] = total - len(subset)
+        assert_allclose(found, max(criteria, key=criteria.__getitem__), atol=1e-12)
+
+
+def test_a_model_that_adds_nothing_gets_no_weight() -> None:
+    """The truth and a noisy copy of it: only by chance does the copy raise the likelihood by 1."""
+    rng = np.random.default_rng(2)
+    n_kept, n_positive, n_runs = 0, 0, 200
+    for _ in range(n_runs):
+        true = rng.uniform(0.1, 0.9, 300)
+        noisy = np.clip(true + 0.1 * rng.normal(size=300), 0.01, 0.99)
+        happened = rng.random(300) < true
+        likelihood = np.where(happened, [true, noisy], [1 - true, 1 - noisy])
+        n_kept += selected_weights(likelihood)[1] > 0
+        n_positive += mixture_weights(likelihood)[1] > 0.01
+    assert n_kept < 0.1 * n_runs < n_positive
 
 
 def test_ridge_maximises_its_likelihood() -> None:

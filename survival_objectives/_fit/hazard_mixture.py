@@ -13,7 +13,7 @@ from survival_objectives._fit.hazard_problem import HazardProblem, HazardSetting
 from survival_objectives._fit.hazard_state import HazardState
 from survival_objectives._fit.population import Reduction
 from survival_objectives._model.mixture import LINEAR, ON_LINEAR, TREES, Mixture
-from survival_objectives.hazards import LOCAL, mixture_weights
+from survival_objectives.hazards import LOCAL, selected_weights
 
 __all__ = ["HazardSettings", "HazardTraining"]
 
@@ -97,7 +97,7 @@ class HazardTraining:
         candidates = self._fitted_candidates(self._kinds())
         likelihoods = np.array([candidate.likelihood() for candidate in candidates])
         judge_weight = problem.people.weights(problem.judges)
-        weights = mixture_weights(likelihoods, judge_weight, problem.reduction)
+        weights = selected_weights(likelihoods, judge_weight, problem.reduction)
         weights = np.where(weights < _LEAST_WEIGHT, 0.0, weights)
         weights /= weights.sum()
         members = {
