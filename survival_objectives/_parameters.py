@@ -57,6 +57,9 @@ def by_method(parameters: Mapping[str, Any], method: str, engine: str) -> dict[s
     if method == HAZARDS and engine == "lightgbm":
         # LightGBM does not retry a column further down a branch in which it gained less than this.
         defaults["min_split_gain"] = 0.0
+    if method == HAZARDS and engine == "catboost":
+        # Symmetric trees split less per round (benchmarks/hazard_study.md).
+        defaults["learning_rate"] = 0.25
     return {
         name: defaults[name] if value is None and name in defaults else value
         for name, value in parameters.items()
