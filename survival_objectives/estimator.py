@@ -55,7 +55,8 @@ class SurvivalBoost(FittedPredictions):
         chosen on held-out people. Default: 300 with hazards (1000 above 50 000 people), 200 with
         other methods.
     learning_rate : float, optional
-        Shrinkage of every tree. Default: 0.15 with hazards, 0.05 with other methods.
+        Shrinkage of every tree. Default: 0.15 with hazards (CatBoost 0.25), 0.05 with other
+        methods.
     max_depth : int, default=4
         Maximum depth of the trees: deep ones overfit the time axis. Trees of the censoring model
         are one level shallower.
@@ -119,8 +120,9 @@ class SurvivalBoost(FittedPredictions):
         further down a branch in which it gained less, so it misses some interactions. Default: 1
         with hazards (LightGBM 0), 2 with other methods. CatBoost has no such setting.
     max_features : float, optional
-        Share of the columns, including the time, that a tree (CatBoost: a split) may choose from;
-        at least four columns. Default: 1 with hazards, 0.5 with other methods.
+        Share of the features, at least four, that a tree may choose from besides the time.
+        CatBoost draws columns for each split, the time being one of them. Default: 1 with hazards,
+        0.5 with other methods.
     horizon_max : float, optional
         Latest horizon; curves are flat after it. Default: the longest duration. With censoring
         weights, horizons then end when fewer than one in ten people are uncensored, and curves

@@ -310,7 +310,7 @@ class _Booster(xgboost_booster.Booster):
             )
         except _Stopped as stopped:
             raise stopped.reason from None
-        return self._files.add(matrix)
+        return self._files.add(self._with_time_drawn(matrix))
 
 
 class _Stopped(Exception):  # noqa: N818  It stands for what was raised.

@@ -151,7 +151,6 @@ class Booster(BatchJoiner):
             "learning_rate": settings.learning_rate,
             "min_sum_hessian_in_leaf": max(settings.min_leaf_people, _MIN_HESSIAN),
             "min_gain_to_split": settings.min_split_gain,
-            "feature_fraction": settings.column_share,
             # It would count rows regardless of their weight.
             "min_data_in_leaf": 1,
             "lambda_l2": 1.0,
@@ -219,7 +218,11 @@ class Booster(BatchJoiner):
                 return gradient[:, 0], hessian[:, 0]
             return gradient, hessian
 
-        for _ in range(n_rounds):
+        for number in range(self.n_rounds, self.n_rounds + n_rounds):
+            is_drawn = self._settings.drawn_columns(number)
+            if is_drawn is not None:
+                # LightGBM's own draws cannot keep the time: splits of other columns gain nothing.
+                chunk.reset_parameter({"feature_contri": is_drawn.astype(float).tolist()})
             chunk.update(fobj=loss)
         self._read_margins(chunk, [key, *waiting])
         # LightGBM drops a round without a worthwhile split; empty trees keep the number of rounds.

@@ -117,6 +117,10 @@ Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
 
 
+# Weight of a column in the draws of columns, where others have 1.
+_ALWAYS_DRAWN = 1e20
+
+
 class Booster(BatchJoiner):
     """K margins of K causes against the event-free state, boosted on several matrices in turn.
 
@@ -187,7 +191,7 @@ class Booster(BatchJoiner):
     def _matrix(self, kind: type, values: Float32Array, **options: Any) -> Any:
         schema = self._settings.schema
         types = ["c" if column in schema.categories else "q" for column in range(values.shape[1])]
-        return kind(
+        matrix = kind(
             values,
             feature_names=column_names(schema),
             feature_types=types,
@@ -195,6 +199,15 @@ class Booster(BatchJoiner):
             nthread=self._settings.threads(len(values)),
             **options,
         )
+        return self._with_time_drawn(matrix)
+
+    def _with_time_drawn(self, matrix: Any) -> Any:
+        """The matrix, with weights by which every draw of columns includes the time."""
+        if self._settings.column_share < 1:
+            weights = np.ones(self._settings.schema.n_features + 1, np.float32)
+            weights[-1] = _ALWAYS_DRAWN
+            matrix.set_info(feature_weights=weights)
+        return matrix
 
     def add(self, values: Float32Array, start: FloatArray) -> int:
         with warnings.catch_warnings():

@@ -48,7 +48,7 @@ Float32Array = npt.NDArray[np.float32]
 #: each call.
 StackedBatches = Callable[[], Iterator[tuple[Float32Array, FloatArray]]]
 
-_MIN_COLUMNS = 4
+_MIN_FEATURES = 4
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class TreeSettings:
     min_split_gain : float
         Smallest gain G^2 / H of a split, in people.
     max_features : float
-        Share of the columns, the time among them, that a tree may split on.
+        Share of the features that a tree may split on, besides the time.
     n_horizons : int
         Stacked rows per person and round.
     monotone : bool
@@ -128,9 +128,30 @@ class TreeSettings:
 
     @property
     def column_share(self) -> float:
-        """``max_features``, but at least a few columns: one column alone may be uninformative."""
-        n_columns = self.schema.n_features + 1
-        return max(self.max_features, min(1.0, _MIN_COLUMNS / n_columns))
+        """Share of the columns that a tree may split on, the time being one of them."""
+        n_features = self.schema.n_features
+        # Half a column more: engines round down.
+        return min(1.0, (self._n_drawn_features + 1.5) / (n_features + 1))
+
+    @property
+    def _n_drawn_features(self) -> int:
+        """``max_features`` as a number, but at least a few: one alone may be uninformative."""
+        n_features = self.schema.n_features
+        return max(int(self.max_features * n_features), min(n_features, _MIN_FEATURES))
+
+    def drawn_columns(self, round: int) -> npt.NDArray[np.bool_] | None:
+        """Which columns the trees of a round may split on, the time always; None for all.
+
+        For engines that cannot draw columns while keeping one of them.
+        """
+        n_features = self.schema.n_features
+        if self._n_drawn_features == n_features:
+            return None
+        is_drawn = np.zeros(n_features + 1, np.bool_)
+        generator = np.random.default_rng([self.seed, round])
+        is_drawn[generator.choice(n_features, self._n_drawn_features, replace=False)] = True
+        is_drawn[-1] = True
+        return is_drawn
 
 
 class Booster(Protocol):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from survival_objectives._fit import progress
 from survival_objectives._fit.progress import Progress
+
+from survival_objectives._fit import progress
 
 
 def test_rounds_loss_and_time_left(capsys, monkeypatch):
