@@ -102,11 +102,14 @@ def _make(
         return truth_problem(seed, **options)
     if kind == "burk":
         return burk_problem(options["table"], seed, folder)
-    X, y = _table(options.pop("table"), folder, environments)
+    X, y = real_table(options.pop("table"), folder, environments)
     return split_problem(X, y, seed, one_cause=kind == "survival")
 
 
-def _table(name: str, folder: str | None, environments: Environments) -> tuple[Any, pd.DataFrame]:
+def real_table(
+    name: str, folder: str | None, environments: Environments
+) -> tuple[Any, pd.DataFrame]:
+    """Features and outcomes of a table by its name in the suites."""
     if name in LOADED:
         dataset = LOADED[name](folder)
         return dataset.X.to_numpy(np.float64), dataset.y
