@@ -42,13 +42,13 @@ found by expectation-maximisation with sample weights w_i:
 
     pi_j <- sum_i w_i pi_j l_ij / (sum_j' pi_j' l_ij') / sum_i w_i.                            (76)
 
-Each weight is estimated, and the likelihood rises by about 1/2 for a model that adds nothing. So
-models stay out unless they pay for their weight: among all subsets A of the models, the one with
-the largest
+The number of boosting rounds maximises the likelihood of the same people, so that boosted models
+look better than they are. They have to pay for their weight: with c_j = 1 for models with trees and
+0 for others, the subset A of the models with the largest
 
-    sum_i w_i log(sum_{j in A} pi_j l_ij) - |A|                                                (82)
+    sum_i w_i log(sum_{j in A} pi_j l_ij) - sum_{j in A} c_j                                   (82)
 
-is used, as by Akaike's criterion.
+is used.
 """
 
 from __future__ import annotations
@@ -337,18 +337,24 @@ def mixture_weights(
 
 
 def selected_weights(
-    likelihood: FloatArray, weight: FloatArray | None = None, reduction: Reduction = LOCAL
+    likelihood: FloatArray,
+    cost: FloatArray,
+    weight: FloatArray | None = None,
+    reduction: Reduction = LOCAL,
 ) -> FloatArray:
     """Mixture weights of the subset of models that maximises (82); 0 for the other models.
 
     Parameters
     ----------
-    likelihood, weight, reduction
+    likelihood : array of shape (n_models, n_samples)
+    cost : array of shape (n_models,)
+        c.
+    weight, reduction
         As in `mixture_weights`. Sample weights have mean 1.
 
     Examples
     --------
-    >>> selected_weights(np.array([[0.5, 0.5, 0.4], [0.4, 0.4, 0.6]]))
+    >>> selected_weights(np.array([[0.5, 0.5, 0.4], [0.4, 0.4, 0.6]]), np.array([0.0, 1.0]))
     array([1., 0.])
     """
     n_models = len(likelihood)
@@ -358,7 +364,7 @@ def selected_weights(
             pi = mixture_weights(likelihood[subset], weight, reduction) if size > 1 else np.ones(1)
             log_likelihood = np.log(pi @ likelihood[subset])
             own = log_likelihood.sum() if weight is None else log_likelihood @ weight
-            criterion = float(reduction.sum(own)) - size
+            criterion = float(reduction.sum(own)) - cost[subset].sum()
             if criterion > best:
                 best, found = criterion, np.zeros(n_models)
                 found[subset] = pi

@@ -256,6 +256,8 @@ def test_sums_over_parts_are_those_of_everybody() -> None:
     frame_weights = people.weight
     assert frame_weights is not None
 
+    cost = np.linspace(0, 1, len(likelihood))
+
     def results(part: HazardPeople, rows_of: slice, **options: Any) -> list[FloatArray]:
         features = next(iter(part.batches))[1]
         assert part.weight is not None
@@ -270,7 +272,7 @@ def test_sums_over_parts_are_those_of_everybody() -> None:
             ridge_hazards(matrix, rows, 2, 5, 3.0, **options),
             time_corrections(margin, rows, 5, **options),
             mixture_weights(likelihood[:, rows_of], part.weight, **options),
-            selected_weights(likelihood[:, rows_of], part.weight, **options),
+            selected_weights(likelihood[:, rows_of], cost, part.weight, **options),
         ]
 
     assert whole_features.n_samples == 300

@@ -143,7 +143,8 @@ def test_selected_weights_are_the_formula() -> None:
         likelihood = rng.uniform(0.1, 1, size=(3, n_samples))
         likelihood[2] = likelihood[0] * rng.uniform(0.8, 1.3, n_samples)
         weight = rng.uniform(0.5, 1.5, n_samples)
-        found = selected_weights(likelihood, weight)
+        cost = np.array([0.0, 1.0, 0.5])
+        found = selected_weights(likelihood, cost, weight)
         criteria = {}
         for subset in ([0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]):
             pi = np.zeros(3)
@@ -151,7 +152,7 @@ def test_selected_weights_are_the_formula() -> None:
             total = 0.0
             for i in range(n_samples):  # (82)
                 total += weight[i] * np.log(sum(pi[j] * likelihood[j, i] for j in subset))
-            criteria[tuple(pi)] = total - len(subset)
+            criteria[tuple(pi)] = total - sum(cost[j] for j in subset)
         assert_allclose(found, max(criteria, key=criteria.__getitem__), atol=1e-12)
 
 
@@ -164,7 +165,7 @@ def test_a_model_that_adds_nothing_gets_no_weight() -> None:
         noisy = np.clip(true + 0.1 * rng.normal(size=300), 0.01, 0.99)
         happened = rng.random(300) < true
         likelihood = np.where(happened, [true, noisy], [1 - true, 1 - noisy])
-        n_kept += selected_weights(likelihood)[1] > 0
+        n_kept += selected_weights(likelihood, np.array([0.0, 1.0]))[1] > 0
         n_positive += mixture_weights(likelihood)[1] > 0.01
     assert n_kept < 0.1 * n_runs < n_positive
 
