@@ -218,9 +218,11 @@ class Booster(BatchJoiner):
                 return gradient[:, 0], hessian[:, 0]
             return gradient, hessian
 
+        own = SETTINGS.resolved(self._settings.engine_params)
+        has_own_draws = any(name.startswith("feature_fraction") for name in own)
         for number in range(self.n_rounds, self.n_rounds + n_rounds):
             is_drawn = self._settings.drawn_columns(number)
-            if is_drawn is not None:
+            if is_drawn is not None and not has_own_draws:
                 # LightGBM's own draws cannot keep the time: splits of other columns gain nothing.
                 chunk.reset_parameter({"feature_contri": is_drawn.astype(float).tolist()})
             chunk.update(fobj=loss)

@@ -202,8 +202,13 @@ class Booster(BatchJoiner):
         return self._with_time_drawn(matrix)
 
     def _with_time_drawn(self, matrix: Any) -> Any:
-        """The matrix, with weights by which every draw of columns includes the time."""
-        if self._settings.column_share < 1:
+        """The matrix, with weights by which every draw of columns includes the time.
+
+        Not for draws of the user's own, which may be of a single column.
+        """
+        own = SETTINGS.resolved(self._settings.engine_params)
+        has_own_draws = any(name.startswith("colsample") for name in own)
+        if self._settings.column_share < 1 and not has_own_draws:
             weights = np.ones(self._settings.schema.n_features + 1, np.float32)
             weights[-1] = _ALWAYS_DRAWN
             matrix.set_info(feature_weights=weights)

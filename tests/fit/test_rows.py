@@ -11,7 +11,7 @@ from survival_objectives._fit.cohort import MemoryBatches, batch_slices
 from survival_objectives._fit.population import LocalReduction
 from survival_objectives._fit.rows import BatchReader, StackedPeople, joined, people_of_turn
 from survival_objectives.marginal import StepFunction
-from survival_objectives.stacking import TimeStacker, event_role
+from survival_objectives.stacking import TimeStacker, event_rows
 
 N_HORIZONS = 3
 LOCAL = LocalReduction()
@@ -25,7 +25,7 @@ def batches(sizes):
 
 def stacked(sizes, seed=None, **options):
     stacker = TimeStacker(N_HORIZONS, "uniform", horizon_max=3.0, random_state=0)
-    return StackedPeople(batches(sizes), stacker, event_role, seed, **options)
+    return StackedPeople(batches(sizes), stacker, event_rows, seed, **options)
 
 
 def horizons(rows):

@@ -13,7 +13,7 @@ from survival_objectives._fit.weights import (
     survival_before_events,
 )
 from survival_objectives.censoring import KaplanMeierCensoring
-from survival_objectives.stacking import TimeStacker, event_role
+from survival_objectives.stacking import TimeStacker, event_rows
 from survival_objectives.time_axis import TimeAxis
 
 
@@ -36,7 +36,7 @@ def whole():
 @pytest.fixture
 def rows(whole):
     stacker = TimeStacker(3, "uniform", horizon_max=2.0, random_state=0)
-    return event_role(whole.target, stacker.draw(whole.target))
+    return event_rows(whole.target, stacker.draw(whole.target))
 
 
 def test_marginal_weights_are_equation_10(whole, rows):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from survival_objectives._fit.progress import Progress
-
-from survival_objectives._fit import progress
+from survival_objectives import _progress as progress
+from survival_objectives._progress import Progress
 
 
 def test_rounds_loss_and_time_left(capsys, monkeypatch):
