@@ -464,6 +464,11 @@ class TrainingProblem(ABC):
     def _start_margin(self, horizon: npt.ArrayLike) -> FloatArray:
         return self._reader.start(horizon)
 
+    def _probe_rows(self) -> tuple[Float32Array, FloatArray]:
+        """Further rows at which a refresh asks the event model, and their starting margins."""
+        probes = self._data.event_probes
+        return probes.matrix(self._features), self._start_margin(probes.feature)
+
     def _held_out_rows(self, X: Any, y: Any) -> HeldOutRows:
         """Rows of held-out people, with the margins at which boosting started."""
         return self._data.held_out(X, y, self._reader.start)

@@ -435,9 +435,7 @@ class _LiveModel:
 
     @cached_property
     def _at_probes(self) -> _KeptRows:
-        objective, probes = self._objective, self._objective._data.event_probes
-        start = objective._start_margin(probes.feature)
-        return _KeptRows(probes.matrix(objective._features), start, self._own_params)
+        return _KeptRows(*self._objective._probe_rows(), self._own_params)
 
     def row_margin(self) -> npt.ArrayLike:
         return self._at_rows(self._booster)

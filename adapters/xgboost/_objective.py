@@ -323,13 +323,8 @@ class _LiveModel:
 
     @cached_property
     def _probes(self) -> Any:
-        objective, probes = self._objective, self._objective._data.event_probes
-        return objective._matrix(
-            xgb.QuantileDMatrix,
-            probes.matrix(objective._features),
-            objective._start_margin(probes.feature),
-            ref=objective.dtrain,
-        )
+        own = self._objective
+        return own._matrix(xgb.QuantileDMatrix, *own._probe_rows(), ref=own.dtrain)
 
     def row_margin(self) -> npt.ArrayLike:
         margin: npt.ArrayLike = self._booster.predict(self._objective.dtrain, output_margin=True)

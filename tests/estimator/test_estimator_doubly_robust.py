@@ -11,7 +11,9 @@ from estimator_data import boost, same_booster
 
 from survival_objectives import SurvivalBoost, estimator
 from survival_objectives._fit.checkpoint import Checkpoints
+from survival_objectives._parameters import METHODS
 from survival_objectives.adapters.external_memory import fit_external
+from survival_objectives.report._page import _CENSORED
 
 TIMES = np.linspace(0.2, 3.0, 15)
 ENGINES = ("xgboost", "lightgbm")
@@ -122,6 +124,10 @@ def test_horizons_of_the_users_own():
 
     model = robust(n_estimators=30, horizon_sampler=late).fit(X, y)
     assert np.isfinite(model.predict_cumulative_incidence(X, TIMES)).all()
+
+
+def test_the_report_has_a_sentence_for_every_method():
+    assert set(_CENSORED) == set(METHODS)
 
 
 def test_catboost_says_why_not():

@@ -141,7 +141,7 @@ class DoublyRobustScheme(AlternatingScheme):
             )
             psi, inverse = targets(
                 states,
-                at_nodes.reshape(*nodes.times.shape, -1),
+                at_nodes.reshape(*nodes.times.shape, at_nodes.shape[1]),
                 at_stayed,
                 before.reshape(nodes.times.shape),
             )
