@@ -20,6 +20,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._assessment_design import designed
 from survival_objectives._assessment_scores import CONCORDANCE, Errors, scored
 from survival_objectives._fold_fits import FoldFits, ProgressHook
@@ -34,9 +35,6 @@ from survival_objectives.validation import (
 )
 
 __all__ = ["Assessment", "assess", "check_assessable"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 # The cost of Cox curves is people times event times; the few coefficients need no more people.
 _MOST_FOR_COX = 10_000

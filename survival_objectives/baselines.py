@@ -15,6 +15,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics import integrated_brier_score
@@ -28,8 +29,6 @@ from survival_objectives.validation import (
 )
 
 __all__ = ["AalenJohansen", "CauseSpecificCox"]
-
-FloatArray = npt.NDArray[np.float64]
 
 # Default prediction times: enough for a smooth plot, few enough for a million people.
 _N_TIMES = 100

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.marginal import aalen_johansen
 from survival_objectives.validation import (
     SurvivalTarget,
@@ -44,8 +45,6 @@ __all__ = [
     "plot_stacked_incidence",
     "plot_weights",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 # Okabe and Ito's colours, those that stand out best on white first, and without yellow, which does
 # not. Grey is kept for the background: the event-free state, baselines, diagonals.

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import train_test_split
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._fit.population import Reduction
 from survival_objectives._resolution import Resolution
 from survival_objectives.censoring import time_feature
@@ -47,7 +48,6 @@ __all__ = [
     "split_cohort",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 Rows = slice | npt.NDArray[np.int64]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._model.fitted import FittedModel, StackedModel
 from survival_objectives._model.mixture import Mixture
 from survival_objectives.losses import probabilities
@@ -22,8 +23,6 @@ __all__ = ["check_hazard_paths", "check_prediction_paths", "warn_about_model"]
 
 logger = logging.getLogger("survival_objectives")
 
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 _MOST_PEOPLE = 8
 _MOST_STEPS = 64

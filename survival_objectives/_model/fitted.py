@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._model.curves import CurveShape
 from survival_objectives._model.forest import EngineTrees, Forest, monotone_incidence
 from survival_objectives.censoring import (
@@ -40,10 +40,6 @@ __all__ = [
     "parts_of",
     "snapshot",
 ]
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
 
 #: Up to this many rows, the engine's prediction of every step is faster than `Forest`.
 ENGINE_ROWS = 2**15

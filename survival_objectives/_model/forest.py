@@ -20,10 +20,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EngineTrees", "Forest", "Tree", "averaged_incidence", "monotone_incidence"]
+from survival_objectives._arrays import Float32Array, FloatArray
 
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
+__all__ = ["EngineTrees", "Forest", "Tree", "averaged_incidence", "monotone_incidence"]
 
 
 @dataclass(frozen=True)

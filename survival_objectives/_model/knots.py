@@ -6,14 +6,12 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.time_axis import TimeAxis, rounded_down, rounded_up
 from survival_objectives.validation import SurvivalTarget
 
 __all__ = ["MarginalHazard", "exposures", "marginal_hazard", "time_knots"]
-
-FloatArray = npt.NDArray[np.float64]
 
 # Pseudo-counts of events, and of people at risk, in intervals without events.
 _FEW_EVENTS, _FEW_PEOPLE = 0.1, 10.0

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._model.fitted import ENGINE_ROWS, parts_of
 from survival_objectives._model.forest import EngineTrees
 from survival_objectives.hazards import knot_incidence
@@ -35,9 +36,6 @@ __all__ = [
     "against_event_free",
     "stacked_rows",
 ]
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 #: Names of the members.
 LINEAR, TREES, ON_LINEAR = "linear", "trees", "trees on linear"

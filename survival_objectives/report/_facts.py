@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.assessment import Assessment
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.estimator import SurvivalBoost
@@ -45,9 +45,6 @@ __all__ = [
     "risk_groups",
     "weighing",
 ]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 # Numbers of people used where all would take long and change no chart.
 _N_WEIGHED = 4000
