@@ -31,6 +31,7 @@ from survival_objectives.validation import (
     SurvivalTarget,
     check_features,
     check_positive_int,
+    check_same_people,
     check_survival_target,
 )
 
@@ -318,9 +319,7 @@ def _add(models: dict[str, Any], name: str, model: Any) -> None:
 def _indexable(X: Any, target: SurvivalTarget) -> Any:
     """``X`` in its own type, checked; lists become an array."""
     features = check_features(X)
-    if features.n_samples != target.n_samples:
-        msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
-        raise ValueError(msg)
+    check_same_people(features.n_samples, target.n_samples)
     return X if hasattr(X, "shape") else np.asarray(X)
 
 

@@ -23,6 +23,7 @@ from survival_objectives.validation import (
     Features,
     SurvivalTarget,
     check_features,
+    check_same_people,
     check_sample_weight,
     check_survival_target,
     check_times,
@@ -51,9 +52,7 @@ class _Baseline(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> tuple[Features, SurvivalTarget, FloatArray | None]:
         features = check_features(X)
         target = check_survival_target(y)
-        if features.n_samples != target.n_samples:
-            msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
-            raise ValueError(msg)
+        check_same_people(features.n_samples, target.n_samples)
         weight = check_sample_weight(sample_weight, target.n_samples)
         self._schema = features.schema
         self.n_features_in_ = features.n_features

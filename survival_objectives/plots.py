@@ -21,7 +21,6 @@ import pandas as pd
 from survival_objectives._arrays import FloatArray
 from survival_objectives.marginal import aalen_johansen
 from survival_objectives.validation import (
-    SurvivalTarget,
     check_choice,
     check_fraction,
     check_positive_int,
@@ -126,7 +125,7 @@ def group_incidence(
     predicted = np.empty_like(observed)
     for group in range(len(labels)):
         inside = members == group
-        part = SurvivalTarget(target.event[inside], target.duration[inside], target.event_ids)
+        part = target.take(inside)
         observed[group] = aalen_johansen(part)(times)[:, code]
         observed[group, times > part.duration.max()] = np.nan
         predicted[group] = curves[inside, code].mean(axis=0)

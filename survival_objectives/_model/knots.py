@@ -132,8 +132,7 @@ def marginal_hazard(
     at_risk = np.zeros(n_intervals)
     for first in range(0, target.n_samples, 2**16):
         rows = slice(first, first + 2**16)
-        part = SurvivalTarget(target.event[rows], target.duration[rows], target.event_ids)
-        at_risk += weights[rows] @ exposures(axis, knots, part)
+        at_risk += weights[rows] @ exposures(axis, knots, target.take(rows))
     interval = np.searchsorted(knots, axis.number(target.duration)) - 1
     # The first interval is closed: an event at the first knot belongs to it.
     interval = np.maximum(interval, 0)

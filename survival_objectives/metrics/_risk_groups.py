@@ -190,7 +190,7 @@ class _RiskGroup:
         cause: int,
     ) -> _RiskGroup:
         target, weight = evaluation.target, evaluation.sample_weight[people]
-        group = SurvivalTarget(target.event[people], target.duration[people], target.event_ids)
+        group = target.take(people)
         code = cause_code(target, cause)
         observed, variance = _Hazards.of(group, weight).incidence(code, horizon)
         return cls(

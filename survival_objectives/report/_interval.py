@@ -78,9 +78,7 @@ def person_scores(assessment: Assessment, target: SurvivalTarget, model: str) ->
     for fold in np.unique(assessment.fold):
         people = assessment.fold == fold
         trained = np.setdiff1d(np.arange(target.n_samples), assessment.index[people])
-        uncensored = kaplan_meier_censoring(
-            SurvivalTarget(target.event[trained], target.duration[trained], target.event_ids)
-        )
+        uncensored = kaplan_meier_censoring(target.take(trained))
         stayed = duration[people, None] > times
         counts = stayed | (event[people] > 0)[:, None]
         at_exit = uncensored(duration[people], left=True)[:, None]

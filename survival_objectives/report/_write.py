@@ -21,7 +21,12 @@ from survival_objectives.estimator import SurvivalBoost
 from survival_objectives.report._facts import Study
 from survival_objectives.report._in_short import Findings, InShort, find, in_short_of
 from survival_objectives.report._page import page
-from survival_objectives.validation import check_features, check_survival_target, take_rows
+from survival_objectives.validation import (
+    check_features,
+    check_same_people,
+    check_survival_target,
+    take_rows,
+)
 
 __all__ = ["InShort", "Report", "in_short", "write_report"]
 
@@ -222,9 +227,7 @@ def _checked_study(
     target = check_survival_target(y, event_ids=model.event_ids_)
     X = X if hasattr(X, "shape") else np.asarray(X)
     features = check_features(X)
-    if features.n_samples != target.n_samples:
-        msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
-        raise ValueError(msg)
+    check_same_people(features.n_samples, target.n_samples)
     # One prediction tells at once whether the columns are those of training.
     model.predict_proba(take_rows(X, np.arange(1)))
     if not np.array_equal(assessment.event_ids, model.event_ids_):
