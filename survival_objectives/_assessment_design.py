@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._fold_fits import Fold, outcomes_of
 from survival_objectives.metrics import FollowUpWarning, brier_score
 from survival_objectives.validation import (
@@ -21,9 +22,6 @@ from survival_objectives.validation import (
 )
 
 __all__ = ["Design", "designed"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 _N_TIMES = 50
 # The default grid ends where few events are left: later, a handful of people carry the score.

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._assessment_design import Design
 from survival_objectives._fold_fits import Fold, outcomes_of
 from survival_objectives.metrics import (
@@ -26,9 +26,6 @@ from survival_objectives.metrics._influence import Influence
 from survival_objectives.validation import SurvivalTarget
 
 __all__ = ["CONCORDANCE", "Errors", "scored"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 #: Names of the concordance at the three horizons.
 CONCORDANCE = ("concordance_25", "concordance_50", "concordance_75")

@@ -10,17 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from sklearn.base import clone
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.metrics._reach import predicted_curves
 from survival_objectives.validation import SurvivalTarget, take_rows
 
 __all__ = ["Fold", "FoldFits", "outcomes_of"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 ProgressHook = Callable[[int, int, str], None]
 
 

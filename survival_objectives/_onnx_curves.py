@@ -10,8 +10,8 @@ import json
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._model.curves import KnotCurves
 from survival_objectives._model.fitted import FittedModel, StackedModel
 from survival_objectives._model.forest import Forest, averaged_incidence
@@ -24,8 +24,6 @@ from survival_objectives.time_axis import ANSWER_SHARE, UNIT_ROUNDING
 from survival_objectives.validation import Features
 
 __all__ = ["CurveGraph", "column_name", "level_text"]
-
-FloatArray = npt.NDArray[np.float64]
 
 _DOC = (
     "Probabilities of all states (people, states, times); state 0 is event-free, the others are "

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._model.curves import KnotCurves, StepCurves
 from survival_objectives._model.fitted import FittedModel, StackedModel
 from survival_objectives._model.forest import Forest
@@ -24,8 +25,6 @@ from survival_objectives.hazards_linear import NUMBER
 from survival_objectives.validation import Features, check_choice, check_times
 
 __all__ = ["write_onnx"]
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Maximum difference between the probabilities of the file and of the model.
 TOLERANCE = 1e-5

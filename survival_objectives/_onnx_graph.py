@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._model.forest import Forest, Tree
 
 __all__ = ["Graph", "forest_margins"]
-
-FloatArray = npt.NDArray[np.float64]
 
 # Widely supported: onnxruntime since 1.13.
 _OPSET, _ML_OPSET, _IR_VERSION = 17, 3, 8

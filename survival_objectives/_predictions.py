@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._display import DisplayMixin
 from survival_objectives._model.fitted import FittedModel
 from survival_objectives._model.hazards import HazardMixture
@@ -29,8 +29,6 @@ from survival_objectives.validation import (
 )
 
 __all__ = ["FittedPredictions", "brier_score_until"]
-
-FloatArray = npt.NDArray[np.float64]
 
 # Number of times at which the Brier score is integrated.
 _N_TIMES = 101

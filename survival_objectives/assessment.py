@@ -20,6 +20,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._assessment_design import designed
 from survival_objectives._assessment_scores import CONCORDANCE, Errors, scored
 from survival_objectives._fold_fits import FoldFits, ProgressHook
@@ -30,13 +31,11 @@ from survival_objectives.validation import (
     SurvivalTarget,
     check_features,
     check_positive_int,
+    check_same_people,
     check_survival_target,
 )
 
 __all__ = ["Assessment", "assess", "check_assessable"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 # The cost of Cox curves is people times event times; the few coefficients need no more people.
 _MOST_FOR_COX = 10_000
@@ -320,9 +319,7 @@ def _add(models: dict[str, Any], name: str, model: Any) -> None:
 def _indexable(X: Any, target: SurvivalTarget) -> Any:
     """``X`` in its own type, checked; lists become an array."""
     features = check_features(X)
-    if features.n_samples != target.n_samples:
-        msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
-        raise ValueError(msg)
+    check_same_people(features.n_samples, target.n_samples)
     return X if hasattr(X, "shape") else np.asarray(X)
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics import integrated_brier_score
@@ -22,14 +23,13 @@ from survival_objectives.validation import (
     Features,
     SurvivalTarget,
     check_features,
+    check_same_people,
     check_sample_weight,
     check_survival_target,
     check_times,
 )
 
 __all__ = ["AalenJohansen", "CauseSpecificCox"]
-
-FloatArray = npt.NDArray[np.float64]
 
 # Default prediction times: enough for a smooth plot, few enough for a million people.
 _N_TIMES = 100
@@ -52,9 +52,7 @@ class _Baseline(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> tuple[Features, SurvivalTarget, FloatArray | None]:
         features = check_features(X)
         target = check_survival_target(y)
-        if features.n_samples != target.n_samples:
-            msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
-            raise ValueError(msg)
+        check_same_people(features.n_samples, target.n_samples)
         weight = check_sample_weight(sample_weight, target.n_samples)
         self._schema = features.schema
         self.n_features_in_ = features.n_features

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.marginal import StepFunction, kaplan_meier_censoring
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import (
@@ -33,8 +34,6 @@ from survival_objectives.validation import (
 )
 
 __all__ = ["BoostedCensoring", "CensoringModel", "KaplanMeierCensoring", "MarginModel"]
-
-FloatArray = npt.NDArray[np.float64]
 
 _CONTINUOUS = TimeAxis(0.0)
 

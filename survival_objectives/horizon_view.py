@@ -15,14 +15,13 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.metrics import brier_score
 from survival_objectives.metrics._inputs import check_cause
 from survival_objectives.metrics._reach import predicted_curves, survival_model
 from survival_objectives.validation import check_choice, check_times
 
 __all__ = ["HorizonClassifier", "HorizonRegressor", "view_at"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class _HorizonView(BaseEstimator):  # type: ignore[misc]

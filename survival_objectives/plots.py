@@ -11,20 +11,23 @@ matplotlib: ``pip install matplotlib``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from survival_objectives.marginal import aalen_johansen
+from survival_objectives._plot_data import (
+    GroupIncidence,
+    as_curve,
+    as_curves,
+    as_pair,
+    check_names,
+    group_incidence,
+)
 from survival_objectives.validation import (
-    SurvivalTarget,
     check_choice,
     check_fraction,
     check_positive_int,
-    check_survival_target,
     check_times,
 )
 
@@ -45,8 +48,6 @@ __all__ = [
     "plot_weights",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-
 # Okabe and Ito's colours, those that stand out best on white first, and without yellow, which does
 # not. Grey is kept for the background: the event-free state, baselines, diagonals.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -55,87 +56,6 @@ _LIGHT_GREY = "#E3E3E3"
 _LINE_STYLES = ("-", "--", ":", "-.")
 
 
-# ------------------------------------------------------------------------------------ computation
-@dataclass(frozen=True)
-class GroupIncidence:
-    """Predicted and observed incidence of one cause, by group.
-
-    Attributes
-    ----------
-    names : tuple of str, length n_groups
-        Labels of the groups, sorted or in the order of a categorical's levels.
-    sizes : int array of shape (n_groups,)
-        Number of people.
-    predicted : float64 array of shape (n_groups, n_times)
-        Mean of the predicted curves of the group's people.
-    observed : float64 array of shape (n_groups, n_times)
-        Aalen-Johansen estimate in the group; NaN beyond its last duration, where nothing is known.
-    """
-
-    names: tuple[str, ...]
-    sizes: npt.NDArray[np.int64]
-    predicted: FloatArray
-    observed: FloatArray
-
-
-def group_incidence(
-    cif: npt.ArrayLike, y: Any, groups: npt.ArrayLike, times: npt.ArrayLike, *, cause: int = 1
-) -> GroupIncidence:
-    """Mean predicted curve of each group beside its Aalen-Johansen curve.
-
-    Parameters
-    ----------
-    cif : array of shape (n_samples, K + 1, n_times)
-        Predicted probabilities of all states; index 0 is event-free.
-    y : outcomes of the n_samples people
-        As everywhere in this package.
-    groups : array of shape (n_samples,)
-        The group of each person, for instance a stage, or quantiles of predicted risk. Levels of
-        a pandas categorical keep their order.
-    times : array of shape (n_times,)
-        Times of the last axis of ``cif``.
-    cause : int, default=1
-        Label of the cause in ``y``; 0 is the event-free state.
-
-    Returns
-    -------
-    GroupIncidence
-    """
-    times = check_times(times)
-    target = check_survival_target(y)
-    curves = np.asarray(cif, dtype=np.float64)
-    expected = (target.n_samples, target.n_causes + 1, len(times))
-    if curves.shape != expected:
-        msg = f"`cif` has shape {curves.shape}; expected (people, K + 1, times) = {expected}."
-        raise ValueError(msg)
-    if cause not in target.event_ids:
-        msg = f"`cause` is {cause}; `y` has the labels {target.event_ids.tolist()}."
-        raise ValueError(msg)
-    code = int(np.flatnonzero(target.event_ids == cause)[0])
-    # A categorical keeps the order of its levels; anything else is sorted.
-    categorical = pd.Categorical(groups).remove_unused_categories()  # type: ignore[arg-type]
-    members, labels = categorical.codes, categorical.categories
-    if len(members) != target.n_samples or (members < 0).any():
-        n_missing = int((members < 0).sum())
-        msg = (
-            f"`groups` has {len(members)} values, {n_missing} of them missing, for "
-            f"{target.n_samples} people. Give every person a group."
-        )
-        raise ValueError(msg)
-
-    observed = np.empty((len(labels), len(times)))
-    predicted = np.empty_like(observed)
-    for group in range(len(labels)):
-        inside = members == group
-        part = SurvivalTarget(target.event[inside], target.duration[inside], target.event_ids)
-        observed[group] = aalen_johansen(part)(times)[:, code]
-        observed[group, times > part.duration.max()] = np.nan
-        predicted[group] = curves[inside, code].mean(axis=0)
-    sizes = np.bincount(members).astype(np.int64)
-    return GroupIncidence(tuple(map(str, labels)), sizes, predicted, observed)
-
-
-# --------------------------------------------------------------------------------------- pictures
 def plot_stacked_incidence(
     cif: npt.ArrayLike,
     times: npt.ArrayLike,
@@ -160,11 +80,11 @@ def plot_stacked_incidence(
         Where to draw.
     """
     times = check_times(times)
-    curves = _as_curves(cif, times, "cif")
+    curves = as_curves(cif, times, "cif")
     n_causes = len(curves) - 1
     if state_names is None:
         state_names = ["event-free", *(f"cause {cause}" for cause in range(1, n_causes + 1))]
-    _check_names(state_names, len(curves), "state_names")
+    check_names(state_names, len(curves), "state_names")
     ax = _axes(ax)
     ax.stackplot(
         times,
@@ -212,10 +132,10 @@ def plot_group_incidence(
         Where to draw.
     """
     times = check_times(times)
-    predicted = _as_curves(predicted, times, "predicted")
-    observed = _as_curves(observed, times, "observed")
-    _check_names(group_names, len(predicted), "group_names")
-    _check_names(group_names, len(observed), "group_names")
+    predicted = as_curves(predicted, times, "predicted")
+    observed = as_curves(observed, times, "observed")
+    check_names(group_names, len(predicted), "group_names")
+    check_names(group_names, len(observed), "group_names")
     ax = _axes(ax)
     for group, name in enumerate(group_names):
         color = _style(group)["color"]
@@ -312,8 +232,8 @@ def plot_calibration(
     ax : Axes, optional
         Where to draw.
     """
-    pairs = {name: _as_pair(pair, name) for name, pair in curves.items()}
-    limits = {name: _as_pair(pair, name) for name, pair in (intervals or {}).items()}
+    pairs = {name: as_pair(pair, name) for name, pair in curves.items()}
+    limits = {name: as_pair(pair, name) for name, pair in (intervals or {}).items()}
     ax = _axes(ax)
     largest = 0.0
     for position, (name, (predicted, observed)) in enumerate(pairs.items()):
@@ -473,8 +393,8 @@ def plot_importance(
         Where to draw.
     """
     horizons = check_times(horizons)
-    values = _as_curves(importance, horizons, "importance")
-    _check_names(feature_names, len(values), "feature_names")
+    values = as_curves(importance, horizons, "importance")
+    check_names(feature_names, len(values), "feature_names")
     check_choice(kind, "kind", ("heatmap", "lines"))
     shown = np.argsort(-values.mean(axis=1), kind="stable")
     shown = shown[: check_positive_int(max_features, "max_features")]
@@ -505,8 +425,8 @@ def _plot_over_time(
     ax: Axes | None,
 ) -> Axes:
     times = check_times(times)
-    models = {name: _as_curve(values, times, name) for name, values in scores.items()}
-    others = {name: _as_curve(values, times, name) for name, values in (baselines or {}).items()}
+    models = {name: as_curve(values, times, name) for name, values in scores.items()}
+    others = {name: as_curve(values, times, name) for name, values in (baselines or {}).items()}
     ax = _axes(ax)
     for position, (name, values) in enumerate(others.items()):
         # Dashed, dotted, ...: a solid grey line would look like a model.
@@ -553,38 +473,3 @@ def _label(ax: Any, x: str, y: str) -> None:
     ax.set_xlabel(x)
     ax.set_ylabel(y)
     ax.spines[["top", "right"]].set_visible(False)
-
-
-def _as_curves(values: npt.ArrayLike, times: FloatArray, name: str) -> FloatArray:
-    curves = np.asarray(values, dtype=np.float64)
-    if curves.ndim != 2 or curves.shape[1] != len(times):
-        msg = f"`{name}` has shape {curves.shape}; expected (number of curves, {len(times)} times)."
-        raise ValueError(msg)
-    return curves
-
-
-def _as_curve(values: npt.ArrayLike, times: FloatArray, name: str) -> FloatArray:
-    curve = np.asarray(values, dtype=np.float64)
-    if curve.shape != times.shape:
-        msg = (
-            f"{name!r} has shape {curve.shape}; expected one value for each of {len(times)} times."
-        )
-        raise ValueError(msg)
-    return curve
-
-
-def _as_pair(pair: tuple[npt.ArrayLike, npt.ArrayLike], name: str) -> tuple[FloatArray, FloatArray]:
-    first, second = (np.asarray(values, dtype=np.float64) for values in pair)
-    if first.ndim != 1 or first.shape != second.shape or len(first) == 0:
-        msg = (
-            f"{name!r} is a pair of shapes {first.shape} and {second.shape}; "
-            "expected two arrays of shape (n_bins,)."
-        )
-        raise ValueError(msg)
-    return first, second
-
-
-def _check_names(names: Sequence[str], expected: int, argument: str) -> None:
-    if len(names) != expected:
-        msg = f"`{argument}` has {len(names)} names for {expected} curves."
-        raise ValueError(msg)

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._model.curves import KnotCurves
 from survival_objectives._plugin.reader import CalibratedCurves
 from survival_objectives._version import __version__
@@ -27,9 +28,6 @@ from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features
 
 __all__ = ["IncidencePredictor"]
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 _FORMAT = 1
 _METADATA = "predictor.json"

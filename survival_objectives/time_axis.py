@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.validation import SurvivalTarget
 
 __all__ = [
@@ -35,8 +36,6 @@ __all__ = [
     "rounded_up",
     "time_unit",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Rounding error of a whole number of units.
 UNIT_ROUNDING = 2e-3

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import IntArray
 from survival_objectives._fit.checkpoint import (
     Checkpoint,
     TrainingState,
@@ -36,8 +36,6 @@ from survival_objectives.validation import (
 )
 
 __all__ = ["ClusterTraining"]
-
-IntArray = npt.NDArray[np.int64]
 
 # Seconds in which lost workers may come back before a training is resumed.
 _RESTART = 60

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.checkpoint import (
     Checkpoint,
@@ -58,8 +59,6 @@ __all__ = [
     "summary",
     "train",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 # Numbers that all workers together send when they agree on a grid of times: 2^20 pairs are 16 MB.
 _GATHERED_TIMES = 2**20

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.cohort import (
     Cohort,
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 xgb = import_engine("xgboost")
 
 __all__ = ["ParquetBatches", "fit_external"]
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 # Bytes that XGBoost's files take for a row and, by kind, for each of its values: dense ones with up
 # to 256 bins, and all others. Measured on xgboost 3.2 as at most 8, 2.5 and 5.6.

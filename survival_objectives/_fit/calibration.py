@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from survival_objectives._fit.cohort import Batches
 from survival_objectives._fit.population import Population, Reduction
@@ -12,8 +11,6 @@ from survival_objectives._model.fitted import StackedModel
 from survival_objectives._model.knots import marginal_hazard, time_knots
 
 __all__ = ["calibrated_curves"]
-
-FloatArray = npt.NDArray[np.float64]
 
 # Number of training people on whom the calibration is estimated.
 _CALIBRATION_PEOPLE = 20_000

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import train_test_split
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._fit.population import Reduction
 from survival_objectives._resolution import Resolution
 from survival_objectives.censoring import time_feature
@@ -27,6 +28,7 @@ from survival_objectives.validation import (
     SurvivalTarget,
     check_features,
     check_paired,
+    check_same_people,
     check_sample_weight,
     check_survival_target,
     check_time_resolution,
@@ -47,7 +49,6 @@ __all__ = [
     "split_cohort",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 Rows = slice | npt.NDArray[np.int64]
 
 
@@ -77,7 +78,7 @@ class Outcomes:
         if isinstance(rows, slice) and rows == slice(0, target.n_samples):
             return self
         return Outcomes(
-            replace(target, event=target.event[rows], duration=target.duration[rows]),
+            target.take(rows),
             None if self.weight is None else self.weight[rows],
         )
 
@@ -179,7 +180,7 @@ class Cohort:
         target = check_survival_target(y, event_ids=event_ids, require_event=require_event)
         if resolution == "check":
             check_time_resolution(target.duration)
-        _check_lengths(features.n_samples, target.n_samples)
+        check_same_people(features.n_samples, target.n_samples)
         weight = check_sample_weight(sample_weight, features.n_samples)
         given = GivenPeople(X, target.duration) if keep_given else None
         cohort = cls(features, target, weight, given)
@@ -208,7 +209,7 @@ class Cohort:
         not.
         """
         n_people = len(X)
-        _check_lengths(n_people, _n_outcomes(y))
+        check_same_people(n_people, _n_outcomes(y))
         if sample_weight is not None and len(sample_weight) != n_people:
             msg = f"`sample_weight` has {len(sample_weight)} values for {n_people} people."
             raise ValueError(msg)
@@ -465,12 +466,6 @@ def batch_slices(sizes: Iterable[int]) -> list[slice]:
     """
     ends = itertools.accumulate(sizes, initial=0)
     return [slice(begin, end) for begin, end in itertools.pairwise(ends)]
-
-
-def _check_lengths(n_people: int, n_outcomes: int) -> None:
-    if n_people != n_outcomes:
-        msg = f"`X` has {n_people} rows but `y` has {n_outcomes}."
-        raise ValueError(msg)
 
 
 def _n_outcomes(y: Any) -> int:

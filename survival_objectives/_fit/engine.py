@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.engine_settings import EngineSettings
 from survival_objectives._model.forest import Forest
 from survival_objectives._threads import available_threads, default_threads
@@ -42,8 +43,6 @@ __all__ = [
 
 logger = logging.getLogger("survival_objectives")
 
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 #: Stacked rows (features, time) with their starting margins, batch by batch, from the beginning at
 #: each call.
 StackedBatches = Callable[[], Iterator[tuple[Float32Array, FloatArray]]]

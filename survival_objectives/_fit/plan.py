@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._fit.cohort import Batches
 from survival_objectives._fit.population import Population, Reduction
 from survival_objectives._fit.schemes import CensoringScheme
@@ -32,8 +32,6 @@ __all__ = [
     "planned_frame",
     "weighted_until",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Quantile of the durations at which the default prediction times end.
 BULK_QUANTILE = 0.99

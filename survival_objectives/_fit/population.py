@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import SurvivalTarget
 
@@ -29,8 +30,6 @@ __all__ = [
     "outcome_counts",
     "population_of_counts",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Steps of the grid on which outcomes are counted.
 MAX_TIMES = 2**14

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._model.fitted import FittedModel, StackedModel
+from survival_objectives._model.forest import crossed_rows
 from survival_objectives._model.mixture import Mixture
 from survival_objectives.losses import probabilities
 
@@ -22,8 +24,6 @@ __all__ = ["check_hazard_paths", "check_prediction_paths", "warn_about_model"]
 
 logger = logging.getLogger("survival_objectives")
 
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 _MOST_PEOPLE = 8
 _MOST_STEPS = 64
@@ -63,7 +63,7 @@ def check_prediction_paths(
             np.asarray(margins, np.float64) + fitted.start, reference=fitted.trees.reference
         )
 
-    rows, later = _stacked(people, begin[steps]), _stacked(people, end[steps])
+    rows, later = crossed_rows(people, begin[steps]), crossed_rows(people, end[steps])
     expected = proba(fitted.trees.contribution(rows))
     found = {
         "its chunks of rounds, as they were trained": proba(
@@ -133,13 +133,6 @@ def _few(values: Float32Array) -> Float32Array:
     others = np.linspace(0, len(values) - 1, n_others).astype(np.int64)
     unknown = np.full((1, values.shape[1]), np.nan, np.float32)
     return np.concatenate([values[incomplete], values[others], unknown])
-
-
-def _stacked(people: Float32Array, times: Float32Array) -> Float32Array:
-    rows = np.empty((len(people) * len(times), people.shape[1] + 1), np.float32)
-    rows[:, :-1] = np.repeat(people, len(times), axis=0)
-    rows[:, -1] = np.tile(times, len(people))
-    return rows
 
 
 def warn_about_model(model: FittedModel, values: Float32Array, stacklevel: int) -> None:

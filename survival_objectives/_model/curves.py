@@ -30,17 +30,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._model.forest import Forest, averaged_incidence
 from survival_objectives._model.knots import MarginalHazard, exposures
 from survival_objectives.time_axis import HORIZON_SHARE, TimeAxis
 from survival_objectives.validation import SurvivalTarget
 
 __all__ = ["MARGINAL_SHARE", "CurveShape", "KnotCurves", "StepCurves"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 #: Share of the marginal hazard in individual hazards, m in (18).
 MARGINAL_SHARE = 0.002

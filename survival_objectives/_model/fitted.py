@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._model.curves import CurveShape
-from survival_objectives._model.forest import EngineTrees, Forest, monotone_incidence
+from survival_objectives._model.forest import EngineTrees, Forest, crossed_rows, monotone_incidence
 from survival_objectives.censoring import (
     BoostedCensoring,
     CensoringModel,
@@ -40,10 +40,6 @@ __all__ = [
     "parts_of",
     "snapshot",
 ]
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
 
 #: Up to this many rows, the engine's prediction of every step is faster than `Forest`.
 ENGINE_ROWS = 2**15
@@ -410,10 +406,7 @@ class StackedModel(FittedModel):
         if forest.is_readable and n_people * forest.n_steps > limit:
             margins = forest.step_margins(values)
         else:
-            rows = np.empty((n_people * forest.n_steps, values.shape[1] + 1), np.float32)
-            rows[:, :-1] = np.repeat(values, forest.n_steps, axis=0)
-            rows[:, -1] = np.tile(forest.representatives(), n_people)
-            margin = self.trees.contribution(rows)
+            margin = self.trees.contribution(crossed_rows(values, forest.representatives()))
             margins = margin.reshape(n_people, forest.n_steps, -1).transpose(2, 1, 0)
         margins = margins + self.start[:, None, None]
         flat = margins.reshape(len(margins), -1).T

@@ -20,10 +20,29 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EngineTrees", "Forest", "Tree", "averaged_incidence", "monotone_incidence"]
+from survival_objectives._arrays import Float32Array, FloatArray
 
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
+__all__ = [
+    "EngineTrees",
+    "Forest",
+    "Tree",
+    "averaged_incidence",
+    "crossed_rows",
+    "monotone_incidence",
+]
+
+
+def crossed_rows(values: Float32Array, times: npt.ArrayLike) -> Float32Array:
+    """Rows of features, each with every time as the last column, person by person.
+
+    >>> crossed_rows(np.array([[7.0], [8.0]], np.float32), [1, 2]).tolist()
+    [[7.0, 1.0], [7.0, 2.0], [8.0, 1.0], [8.0, 2.0]]
+    """
+    last = np.asarray(times)
+    rows = np.empty((len(values) * len(last), values.shape[1] + 1), np.float32)
+    rows[:, :-1] = np.repeat(values, len(last), axis=0)
+    rows[:, -1] = np.tile(last, len(values))
+    return rows
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._model.curves import KnotCurves
 from survival_objectives._model.fitted import (
     ENGINE_ROWS,
@@ -31,9 +31,6 @@ from survival_objectives.hazards_linear import MISSING, LinearDesign
 from survival_objectives.validation import Features
 
 __all__ = ["HazardMixture"]
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 # Number of values in memory while contributions are computed: 2^22 doubles are 32 MB.
 _CONTRIBUTIONS_SIZE = 2**22

@@ -6,14 +6,12 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.time_axis import TimeAxis, rounded_down, rounded_up
 from survival_objectives.validation import SurvivalTarget
 
 __all__ = ["MarginalHazard", "exposures", "marginal_hazard", "time_knots"]
-
-FloatArray = npt.NDArray[np.float64]
 
 # Pseudo-counts of events, and of people at risk, in intervals without events.
 _FEW_EVENTS, _FEW_PEOPLE = 0.1, 10.0
@@ -134,8 +132,7 @@ def marginal_hazard(
     at_risk = np.zeros(n_intervals)
     for first in range(0, target.n_samples, 2**16):
         rows = slice(first, first + 2**16)
-        part = SurvivalTarget(target.event[rows], target.duration[rows], target.event_ids)
-        at_risk += weights[rows] @ exposures(axis, knots, part)
+        at_risk += weights[rows] @ exposures(axis, knots, target.take(rows))
     interval = np.searchsorted(knots, axis.number(target.duration)) - 1
     # The first interval is closed: an event at the first knot belongs to it.
     interval = np.maximum(interval, 0)

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._model.fitted import ENGINE_ROWS, parts_of
-from survival_objectives._model.forest import EngineTrees
+from survival_objectives._model.forest import EngineTrees, crossed_rows
 from survival_objectives.hazards import knot_incidence
 from survival_objectives.hazards_linear import LinearDesign
 
@@ -35,9 +36,6 @@ __all__ = [
     "against_event_free",
     "stacked_rows",
 ]
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 #: Names of the members.
 LINEAR, TREES, ON_LINEAR = "linear", "trees", "trees on linear"
@@ -79,9 +77,7 @@ class HazardTrees(EngineTrees):
         if forest.is_readable and is_walked:
             margin = forest.step_margins(values)[:, forest.interval(intervals)]
         else:
-            rows = stacked_rows(
-                np.repeat(values, n_intervals, axis=0), np.tile(intervals, n_people)
-            )
+            rows = crossed_rows(values, intervals)
             margin = self.contribution(rows).reshape(n_people, n_intervals, -1).transpose(2, 1, 0)
         return against_event_free(margin, reference=self.reference)
 
@@ -118,7 +114,7 @@ class HazardTrees(EngineTrees):
         weight = np.stack([np.bincount(group, row, minlength=len(steps)) for row in omega])
         used = weight.any(axis=0)
         first, weight = first[used], weight[:, used]
-        rows = stacked_rows(np.repeat(values, len(first), axis=0), np.tile(first, n_people))
+        rows = crossed_rows(values, first)
         margins = self.shap_values(rows).swapaxes(0, 1)
         found = against_event_free(margins, reference=self.reference)
         by_step = found.reshape(len(omega), n_people, len(first), -1)

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._model.forest import Forest, averaged_incidence
 from survival_objectives.time_axis import UNIT_ROUNDING
 
 __all__ = ["WindowCurves"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.baselines import CauseSpecificCox
 from survival_objectives.marginal import aalen_johansen
 from survival_objectives.validation import check_survival_target
 
 __all__ = ["baseline_curves", "trained_baselines"]
-
-FloatArray = npt.NDArray[np.float64]
 
 _N_TIMES = 100
 # A Cox regression has few coefficients; more people hardly change them.

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.cli._errors import CommandError, counted, listed
 
 __all__ = [
@@ -29,8 +30,6 @@ __all__ = [
     "parsed_numbers",
     "read_rows",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 # "1,234" may be a decimal number or a number with thousands.

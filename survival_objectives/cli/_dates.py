@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.cli._errors import CommandError, UsageError, listed
 from survival_objectives.cli._tables import Table
 
 __all__ = ["UNIT_DAYS", "Span", "days", "looks_like_dates", "spans"]
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Days in a time unit, on average for months and years.
 UNIT_DAYS = {"days": 1.0, "weeks": 7.0, "months": 30.4375, "years": 365.25}

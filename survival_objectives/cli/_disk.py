@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import IntArray
 from survival_objectives.cli._errors import counted, listed
 from survival_objectives.cli._tables import Table, parquet_files, typed_table
 
 __all__ = ["LargeFile", "available_memory", "large_file"]
-
-IntArray = npt.NDArray[np.int64]
 
 GIB = 2**30
 # Number of people sampled to infer columns and to assess in memory.

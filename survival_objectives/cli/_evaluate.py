@@ -8,9 +8,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.cli._baselines import baseline_curves
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError
@@ -21,8 +21,6 @@ from survival_objectives.cli._scores import held_out_scores, score_times
 from survival_objectives.metrics import FollowUpWarning, calibration_curve
 
 __all__ = ["run_compare", "run_evaluate"]
-
-FloatArray = npt.NDArray[np.float64]
 
 # 97.5 % quantile of the normal distribution.
 _Z95 = 1.959963984540054

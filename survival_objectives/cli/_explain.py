@@ -7,9 +7,9 @@ from html import escape
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._folder import Schema, check_file, is_report, load_folder, replacing
@@ -21,8 +21,6 @@ from survival_objectives.cli._people import (
 from survival_objectives.estimator import SurvivalBoost
 
 __all__ = ["run_explain"]
-
-FloatArray = npt.NDArray[np.float64]
 
 _N_STEPS = 120
 _N_SHOWN = 12

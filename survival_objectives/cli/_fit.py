@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from sklearn.base import clone
@@ -42,6 +42,9 @@ from survival_objectives.cli._training import (
     untrained,
 )
 from survival_objectives.estimator import SurvivalBoost
+
+if TYPE_CHECKING:
+    from survival_objectives.report._write import Report
 
 __all__ = ["named_columns", "run_fit"]
 
@@ -100,14 +103,15 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
     else:
         console.result(f"\n{title}:\n")
         console.result(score_table(assessment, data.events))
-        _print_in_short(fitted, data, assessment, console)
+        findings = _findings(fitted, data, assessment)
+        _print_in_short(findings, console)
     with drafted(target, fitted, schema) as draft:
         if report is not None:
             console.progress("writing the report")
             is_inside = report.resolve().parent == target.resolve()
             with replacing(draft / report.name if is_inside else report) as file:
                 cautions = [*found, *([missing] if missing else [])]
-                _write_report(file, fitted, data, assessment, cautions, options)
+                _write_report(file, findings, data, cautions, options)
     console.result(f"\nmodel:  {target}")
     if report is not None:
         console.result(f"report: {report}")
@@ -418,22 +422,33 @@ def _report_path(options: argparse.Namespace, console: Console) -> Path | None:
     return report
 
 
+def _findings(model: SurvivalBoost, data: _Data, assessment: Any) -> Report:
+    """What the report says, and its summary."""
+    from survival_objectives.report._write import Report
+
+    return Report.of(
+        model,
+        data.X,
+        data.y,
+        assessment,
+        event_names=[data.events.names[code] for code in data.events.ids],
+        duration_name=data.duration or "time",
+        time_unit=data.time_unit,
+    )
+
+
 def _write_report(
     path: Path,
-    model: SurvivalBoost,
+    findings: Report,
     data: _Data,
-    assessment: Any,
     cautions: Sequence[str],
     options: argparse.Namespace,
 ) -> None:
-    from survival_objectives.report import write_report
-
     described = f"{data.n_people} people from {Path(data.table.source).name}."
     if data.batches is not None:
         described += f" Charts and scores use {len(data.y)} of them, drawn at random."
-    write_report(
+    findings.write(
         path,
-        **_about(model, data, assessment),
         title=options.title or f"{_stem(options.data)}: survival report",
         description=described,
         cautions=cautions,
@@ -441,24 +456,9 @@ def _write_report(
     )
 
 
-def _about(model: SurvivalBoost, data: _Data, assessment: Any) -> dict[str, Any]:
-    """Arguments shared by the report and its summary."""
-    return {
-        "model": model,
-        "X": data.X,
-        "y": data.y,
-        "assessment": assessment,
-        "event_names": [data.events.names[code] for code in data.events.ids],
-        "duration_name": data.duration or "time",
-        "time_unit": data.time_unit,
-    }
-
-
-def _print_in_short(model: SurvivalBoost, data: _Data, assessment: Any, console: Console) -> None:
+def _print_in_short(findings: Report, console: Console) -> None:
     """Print the summary at the top of the report: main findings and cautions."""
-    from survival_objectives.report import in_short
-
-    found = in_short(**_about(model, data, assessment))
+    found = findings.in_short()
     console.result("\nIn short:")
     for sentence in found.sentences:
         console.result(f"  {sentence}")

@@ -36,18 +36,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.special import gammaln
 from scipy.stats import rankdata
 
+from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives.cli._errors import quoted
 
 __all__ = ["Leak", "leaks"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 _LEVEL = 0.01
 _FEW_CENSORED = 0.1

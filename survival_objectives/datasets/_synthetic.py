@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.optimize import brentq
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.datasets._dataset import Dataset
 from survival_objectives.datasets._weibull import (
-    FloatArray,
     WeibullCensoring,
     WeibullHazards,
     WeibullTruth,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.metrics._inputs import (
-    FloatArray,
     check_evaluation,
     ipcw_weights,
     warn_follow_up,

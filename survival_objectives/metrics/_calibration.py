@@ -17,11 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import chi2
 
+from survival_objectives._arrays import BoolArray, FloatArray
 from survival_objectives.marginal import aalen_johansen
 from survival_objectives.metrics._inputs import (
-    BoolArray,
     Evaluation,
-    FloatArray,
     FollowUpWarning,
     check_evaluation,
     curve_values,

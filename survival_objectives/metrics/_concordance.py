@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.metrics._inputs import (
-    BoolArray,
     Evaluation,
-    FloatArray,
     Weights,
     censoring_at_exit,
     check_evaluation,
@@ -28,8 +27,6 @@ from survival_objectives.metrics._inputs import (
     warn_follow_up,
 )
 from survival_objectives.validation import check_choice, check_survival_target, check_times
-
-IntArray = npt.NDArray[np.int64]
 
 # Pairs held in memory at a time by the concordance with a conditional model of censoring.
 _BLOCK_PAIRS = 2_000_000

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.metrics import _concordance, _integrals, _scores
 from survival_objectives.metrics._influence import (
     Influence,
@@ -21,7 +22,6 @@ from survival_objectives.metrics._influence import (
 )
 from survival_objectives.metrics._inputs import (
     Evaluation,
-    FloatArray,
     Weights,
     check_evaluation,
     ipcw_weights,

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.metrics._concordance import (
     Pairs,
     cases_and_controls,
@@ -42,7 +43,6 @@ from survival_objectives.metrics._concordance import (
 from survival_objectives.metrics._inputs import (
     CensoringSample,
     Evaluation,
-    FloatArray,
     Weights,
     censoring_at_exit,
 )

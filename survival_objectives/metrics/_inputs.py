@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import BoolArray, FloatArray
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.validation import (
     SurvivalTarget,
@@ -27,9 +28,6 @@ from survival_objectives.validation import (
     check_survival_target,
     check_times,
 )
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 # Predictions of other packages come in float32 and overshoot 0 and 1 by its rounding.
 _PROBABILITY_TOLERANCE = 1e-6

@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives.metrics._inputs import FloatArray, Weights, warn_follow_up
+from survival_objectives._arrays import FloatArray
+from survival_objectives.metrics._inputs import (
+    Weights,
+    warn_follow_up,
+)
 from survival_objectives.metrics._scores import (
     binary_log_loss,
     binary_scores,

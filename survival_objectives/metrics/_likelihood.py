@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.metrics._inputs import (
-    FloatArray,
     FollowUpWarning,
     check_evaluation,
     curve_values,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from survival_objectives.metrics._inputs import FloatArray
+from survival_objectives._arrays import FloatArray
 
 _METHOD = "predict_cumulative_incidence"
 

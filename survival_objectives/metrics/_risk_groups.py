@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import chi2
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics._calibration import CalibrationTest
 from survival_objectives.metrics._inputs import (
     Evaluation,
-    FloatArray,
     FollowUpWarning,
     cause_code,
     check_evaluation,
@@ -190,7 +190,7 @@ class _RiskGroup:
         cause: int,
     ) -> _RiskGroup:
         target, weight = evaluation.target, evaluation.sample_weight[people]
-        group = SurvivalTarget(target.event[people], target.duration[people], target.event_ids)
+        group = target.take(people)
         code = cause_code(target, cause)
         observed, variance = _Hazards.of(group, weight).incidence(code, horizon)
         return cls(

@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import BoolArray, FloatArray
 from survival_objectives.metrics._inputs import (
-    BoolArray,
     Evaluation,
-    FloatArray,
     Weights,
     check_evaluation,
     ipcw_weights,

@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.marginal import kaplan_meier
-from survival_objectives.metrics._inputs import FloatArray, FollowUpWarning, check_incidence
+from survival_objectives.metrics._inputs import (
+    FollowUpWarning,
+    check_incidence,
+)
 from survival_objectives.validation import (
     SurvivalTarget,
     check_choice,

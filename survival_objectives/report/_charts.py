@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.report._format import (
     count,
     distinct_names,
@@ -39,8 +39,6 @@ __all__ = [
     "round_up",
     "stacked_chart",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 _ROW = 27.0
 _READ_OFF = 24

@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.report._facts import Study, column_name
 from survival_objectives.report._format import number
 from survival_objectives.validation import Features, take_rows
 
 __all__ = ["ExamplePerson", "Importance", "example_people", "importance"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 # Numbers of people used where all would take long and change no chart.
 _N_EXPLAINED = 1000

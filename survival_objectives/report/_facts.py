@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.assessment import Assessment
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.estimator import SurvivalBoost
@@ -45,9 +45,6 @@ __all__ = [
     "risk_groups",
     "weighing",
 ]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 # Numbers of people used where all would take long and change no chart.
 _N_WEIGHED = 4000
@@ -121,9 +118,9 @@ class Study:
 
     def held_out(self, model: str | None = None) -> tuple[SurvivalTarget, FloatArray]:
         """Outcomes of the assessed people, and a model's curves of them."""
-        rows, target = self.assessment.index, self.target
-        outcomes = SurvivalTarget(target.event[rows], target.duration[rows], target.event_ids)
-        return outcomes, self.assessment.curves[model or self.assessment.main]
+        return self.target.take(self.assessment.index), self.assessment.curves[
+            model or self.assessment.main
+        ]
 
 
 # ------------------------------------------------------------------------------------------- data
@@ -199,7 +196,7 @@ def incidence(target: SurvivalTarget, times: FloatArray, ticks: FloatArray) -> I
     if target.n_samples > _N_BANDED:
         # The limits of some people, narrowed to the number of all.
         rows = np.random.default_rng(0).choice(target.n_samples, _N_BANDED, replace=False)
-        some = SurvivalTarget(target.event[rows], target.duration[rows], target.event_ids)
+        some = target.take(rows)
         narrower = float(np.sqrt(_N_BANDED / target.n_samples))
     for row, cause in enumerate(target.event_ids.tolist()):
         for position, knot in enumerate(knots):
@@ -414,8 +411,7 @@ def risk_groups(study: Study, code: int) -> list[RiskGroup]:
     groups = []
     names = ("lowest third", "middle third", "highest third")
     for name, rows in zip(names, np.array_split(order, 3), strict=True):
-        people = SurvivalTarget(outcomes.event[rows], outcomes.duration[rows], outcomes.event_ids)
-        observed = aalen_johansen(people)(times)[:, code]
+        observed = aalen_johansen(outcomes.take(rows))(times)[:, code]
         predicted = curves[rows][:, code][:, scored].mean(axis=0)
         groups.append(RiskGroup(name, len(rows), predicted, observed))
     return groups

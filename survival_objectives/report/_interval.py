@@ -8,17 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.assessment import Assessment
 from survival_objectives.marginal import kaplan_meier_censoring
 from survival_objectives.metrics import integrated_score
 from survival_objectives.validation import SurvivalTarget
 
 __all__ = ["Interval", "brier_difference", "fold_difference", "person_scores"]
-
-FloatArray = npt.NDArray[np.float64]
 
 _LEVEL = 0.95
 
@@ -80,9 +78,7 @@ def person_scores(assessment: Assessment, target: SurvivalTarget, model: str) ->
     for fold in np.unique(assessment.fold):
         people = assessment.fold == fold
         trained = np.setdiff1d(np.arange(target.n_samples), assessment.index[people])
-        uncensored = kaplan_meier_censoring(
-            SurvivalTarget(target.event[trained], target.duration[trained], target.event_ids)
-        )
+        uncensored = kaplan_meier_censoring(target.take(trained))
         stayed = duration[people, None] > times
         counts = stayed | (event[people] > 0)[:, None]
         at_exit = uncensored(duration[people], left=True)[:, None]

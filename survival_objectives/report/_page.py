@@ -8,8 +8,8 @@ from importlib import metadata
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._version import __version__
 from survival_objectives.report import _facts as facts
 from survival_objectives.report import _performance as performance
@@ -28,8 +28,6 @@ from survival_objectives.report._in_short import Findings, in_short_of
 from survival_objectives.report._svg import nice_ticks
 
 __all__ = ["page"]
-
-FloatArray = npt.NDArray[np.float64]
 
 _MOST_STEPS = 300
 _SLIDER_STEPS = 100

@@ -14,13 +14,12 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.report._format import number, shortened
 
 __all__ = ["WIDTH", "Area", "Label", "label_length", "label_room", "nice_ticks"]
 
-FloatArray = npt.NDArray[np.float64]
 Element = ElementTree.Element
 
 WIDTH = 360

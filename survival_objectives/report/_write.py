@@ -7,7 +7,8 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,16 @@ from sklearn.utils.validation import check_is_fitted
 from survival_objectives.assessment import Assessment
 from survival_objectives.estimator import SurvivalBoost
 from survival_objectives.report._facts import Study
-from survival_objectives.report._in_short import InShort, find, in_short_of
+from survival_objectives.report._in_short import Findings, InShort, find, in_short_of
 from survival_objectives.report._page import page
-from survival_objectives.validation import check_features, check_survival_target, take_rows
+from survival_objectives.validation import (
+    check_features,
+    check_same_people,
+    check_survival_target,
+    take_rows,
+)
 
-__all__ = ["InShort", "in_short", "write_report"]
+__all__ = ["InShort", "Report", "in_short", "write_report"]
 
 
 def write_report(
@@ -82,21 +88,15 @@ def write_report(
     Path
         Where the report is.
     """
-    destination = _checked_path(path, overwrite=overwrite)
-    environment = _environment()
-    _check_text(title, "title")
-    study = _checked_study(model, X, y, assessment, event_names, duration_name, time_unit)
-    script = _source("script.js")
-    content = page(
-        study, find(study), title=title, description=description, show_people=show_people
+    report = Report.of(model, X, y, assessment, event_names, duration_name, time_unit)
+    return report.write(
+        path,
+        title=title,
+        description=description,
+        cautions=cautions,
+        show_people=show_people,
+        overwrite=overwrite,
     )
-    opening: InShort = content["in_short"]
-    content["in_short"] = replace(opening, cautions=[*cautions, *opening.cautions])
-    html = environment.get_template("report.html").render(
-        **content, style=_source("style.css"), script=script, script_hash=_hash(script)
-    )
-    _write_whole(destination, html, overwrite=overwrite)
-    return destination
 
 
 def in_short(
@@ -121,8 +121,64 @@ def in_short(
     InShort
         ``sentences`` and ``cautions``.
     """
-    study = _checked_study(model, X, y, assessment, event_names, duration_name, time_unit)
-    return in_short_of(study, find(study))
+    report = Report.of(model, X, y, assessment, event_names, duration_name, time_unit)
+    return report.in_short()
+
+
+@dataclass(frozen=True)
+class Report:
+    """A checked study, whose findings are computed once for the page and its summary."""
+
+    study: Study
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        assessment: Any,
+        event_names: Sequence[str] | None = None,
+        duration_name: str = "time",
+        time_unit: str | None = None,
+    ) -> Report:
+        """The report on a model; parameters as in `write_report`."""
+        return cls(_checked_study(model, X, y, assessment, event_names, duration_name, time_unit))
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What is said and drawn."""
+        return find(self.study)
+
+    def in_short(self) -> InShort:
+        """The top of the page as text."""
+        return in_short_of(self.study, self.findings)
+
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str,
+        description: str | None = None,
+        cautions: Sequence[str] = (),
+        show_people: bool = True,
+        overwrite: bool = False,
+    ) -> Path:
+        """Write the page; parameters as in `write_report`."""
+        destination = _checked_path(path, overwrite=overwrite)
+        environment = _environment()
+        _check_text(title, "title")
+        script = _source("script.js")
+        content = page(
+            self.study, self.findings, title=title, description=description, show_people=show_people
+        )
+        opening: InShort = content["in_short"]
+        content["in_short"] = replace(opening, cautions=[*cautions, *opening.cautions])
+        html = environment.get_template("report.html").render(
+            **content, style=_source("style.css"), script=script, script_hash=_hash(script)
+        )
+        _write_whole(destination, html, overwrite=overwrite)
+        return destination
 
 
 # ----------------------------------------------------------------------------------------- checks
@@ -171,9 +227,7 @@ def _checked_study(
     target = check_survival_target(y, event_ids=model.event_ids_)
     X = X if hasattr(X, "shape") else np.asarray(X)
     features = check_features(X)
-    if features.n_samples != target.n_samples:
-        msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
-        raise ValueError(msg)
+    check_same_people(features.n_samples, target.n_samples)
     # One prediction tells at once whether the columns are those of training.
     model.predict_proba(take_rows(X, np.arange(1)))
     if not np.array_equal(assessment.event_ids, model.event_ids_):

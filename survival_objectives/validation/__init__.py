@@ -15,6 +15,7 @@ from survival_objectives.validation._features import (
 from survival_objectives.validation._outcomes import (
     SurvivalTarget,
     check_paired,
+    check_same_people,
     check_survival_target,
     split_target,
     warn_about_labels,
@@ -41,6 +42,7 @@ __all__ = [
     "check_paired",
     "check_positive_int",
     "check_random_state",
+    "check_same_people",
     "check_sample_weight",
     "check_survival_target",
     "check_time_resolution",

@@ -16,6 +16,7 @@ from survival_objectives.validation._values import as_float, refuse_rows
 __all__ = [
     "SurvivalTarget",
     "check_paired",
+    "check_same_people",
     "check_survival_target",
     "split_target",
     "warn_about_labels",
@@ -63,6 +64,17 @@ class SurvivalTarget:
     def n_causes(self) -> int:
         """Number of competing causes, K."""
         return len(self.event_ids) - 1
+
+    def take(self, rows: Any) -> SurvivalTarget:
+        """Outcomes of some people, who keep the label set of all."""
+        return SurvivalTarget(self.event[rows], self.duration[rows], self.event_ids)
+
+
+def check_same_people(n_people: int, n_outcomes: int) -> None:
+    """Raise an error if features and outcomes are of different numbers of people."""
+    if n_people != n_outcomes:
+        msg = f"`X` has {n_people} rows but `y` has {n_outcomes}."
+        raise ValueError(msg)
 
 
 def check_survival_target(

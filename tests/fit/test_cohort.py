@@ -13,6 +13,7 @@ from survival_objectives._fit.cohort import (
     batch_slices,
     checked_eval_set,
     joined_outcomes,
+    separated_outcomes,
     split_cohort,
 )
 from survival_objectives._fit.population import LocalReduction
@@ -180,3 +181,23 @@ def test_everybody_has_one_turn(sizes):
                 np.concatenate([f.values[:, 0] for _, f in turn]).astype(np.int64)
             ],
         )
+
+
+def test_batches_in_memory_are_split_as_their_people_are():
+    rng = np.random.default_rng(0)
+    people = Cohort.checked(rng.normal(size=(40, 2)), (np.arange(40) % 2, np.arange(40) + 1.0))
+    batches, held = MemoryBatches([people]).split(0.25, np.random.default_rng(3))
+    kept, expected = split_cohort(people, 0.25, np.random.default_rng(3))
+    assert_array_equal(batches.outcomes().target.duration, kept.target.duration)
+    assert_array_equal(held.target.duration, expected.target.duration)
+
+
+def test_outcomes_are_separated_from_one_frame():
+    frame = X.assign(time=DURATION, status=EVENT)
+    features, y = separated_outcomes(frame, None, "time", "status", None)
+    assert list(features.columns) == ["age", "sex"]
+    assert_array_equal(y["event"], EVENT)
+    assert separated_outcomes(X, (EVENT, DURATION), None, None, None)[0] is X
+    for wrong in ((None, None, None), ((EVENT, DURATION), "time", None)):
+        with pytest.raises(ValueError, match="Pass outcomes"):
+            separated_outcomes(frame, *wrong, None)

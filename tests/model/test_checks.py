@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from survival_objectives import SurvivalBoost
 from survival_objectives._fit import hazards
-from survival_objectives._model.checks import check_hazard_paths
+from survival_objectives._model.checks import check_hazard_paths, warn_about_model
 from survival_objectives._model.mixture import HazardTrees
 from survival_objectives.datasets import make_competing_risks
 
@@ -37,3 +39,29 @@ def test_every_fit_of_hazards_is_checked(monkeypatch):
     monkeypatch.setattr(hazards, "check_hazard_paths", lambda *given: seen.append(given))
     SurvivalBoost(n_estimators=10, random_state=0, n_jobs=1).fit(data.X, data.y)
     assert len(seen) == 1
+
+
+def model_with(n_floored: int, importance: list[float]) -> SimpleNamespace:
+    return SimpleNamespace(
+        record=SimpleNamespace(n_floored=n_floored, n_weighted_rows=100),
+        frame=SimpleNamespace(parameters={"min_censoring_survival": 0.05}),
+        importances=lambda: np.array(importance),
+    )
+
+
+def test_warnings_name_the_caller_of_fit_and_the_way_out(caplog):
+    values = np.array([[0.0], [1.0]], np.float32)
+
+    def fit(model):
+        warn_about_model(model, values, stacklevel=2)
+
+    with pytest.warns(UserWarning, match=r"20 of 100 rows \(20%\)") as seen:
+        fit(model_with(20, [1.0]))
+    assert seen[0].filename == __file__
+    with pytest.warns(UserWarning, match="all people get the same curve"):
+        fit(model_with(0, [0.0]))
+    with caplog.at_level("INFO", logger="survival_objectives"):
+        fit(model_with(5, [1.0]))
+    assert "limits the weight of 5 of 100 rows" in caplog.text
+    # Constant features cannot tell people apart.
+    warn_about_model(model_with(0, [0.0]), np.ones((3, 1), np.float32), stacklevel=1)
