@@ -161,7 +161,7 @@ class IncidencePredictor(ABC):
             )
             raise ValueError(msg)
         file = path / cls._file_name
-        # The engines read on in some broken files, and go down with the process in others.
+        # Engines accept some broken files, and crash the process on others.
         if not file.exists() or _file_digest(file) != content["model_digest"]:
             msg = f"{str(path)!r} is damaged: {file.name} is missing or not the one that was saved."
             raise ValueError(msg)
@@ -217,7 +217,7 @@ def _plain_level(level: Any) -> Any:
 
 
 def _digest(content: dict[str, Any]) -> str:
-    """Of everything but the digest itself."""
+    """Digest of everything but the digest itself."""
     covered = {name: value for name, value in content.items() if name != "digest"}
     text = json.dumps(covered, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -34,7 +34,7 @@ class People:
         return self.event, self.duration
 
     def incidence(self, horizon, hazards=None):
-        """Probabilities of the three states at one horizon a person, (n_samples, 3)."""
+        """Probabilities of the three states at one horizon per person, (n_samples, 3)."""
         hazards = self.hazards if hazards is None else hazards
         total = hazards.sum(axis=1)
         gone = -np.expm1(-total * horizon)

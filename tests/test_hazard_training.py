@@ -135,7 +135,7 @@ class ReadingBooster(TableBooster):
 
 
 class Workers:
-    """Threads that stand for processes: each has a part of the people."""
+    """Threads in place of processes: each has a part of the people."""
 
     def __init__(self, n_workers: int) -> None:
         self.n_workers = n_workers

@@ -1,4 +1,4 @@
-"""What the pictures show: data of lines, labels, legends. How they look was looked at."""
+"""Contents of the plots: data of lines, labels, legends."""
 
 import subprocess
 import sys

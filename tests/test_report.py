@@ -351,7 +351,7 @@ def test_interval_of_people_covers_the_difference_in_the_long_run():
 
 
 def test_only_a_certain_lead_is_bold(study, tmp_path):
-    """Two models that are the same up to noise are not told apart."""
+    """Two models that are the same up to noise are reported as equal."""
     assessment = study["assessment"]
     main = assessment.curves[assessment.main]
     shaken = main + np.random.default_rng(0).normal(0, 1e-3, main.shape)

@@ -162,9 +162,9 @@ class TestUnbiased:
         ("role_of", "which", "left", "unbiased"),
         [
             (event_rows, 1, True, True),
-            (event_rows, 1, False, False),  # G(t) in the place of G(t-)
+            (event_rows, 1, False, False),  # G(t) instead of G(t-)
             (censoring_rows, 0, False, True),
-            (censoring_rows, 0, True, False),  # S(t-) in the place of S(t)
+            (censoring_rows, 0, True, False),  # S(t-) instead of S(t)
         ],
     )
     def test_mean_weight_over_all_rows_is_one(self, role_of, which, left, unbiased):
@@ -237,7 +237,7 @@ def test_events_sampler_follows_the_events():
     target = random_target(2000)
     stack = TimeStacker(4, "events", random_state=0).draw(target)
     times = np.sort(target.duration[target.event > 0]).astype(np.float32)
-    # Between the event times, so that nobody's own shows.
+    # Between the event times, so that no person's time is revealed.
     assert np.isin(stack.horizon, times).mean() < 0.01
     # One horizon in each quarter of the events.
     rank = np.searchsorted(times, stack.horizon).reshape(4, -1)

@@ -214,10 +214,10 @@ def test_outcomes_of_other_people_are_refused(index, other):
     [
         (None, None),
         (SHUFFLED, SHUFFLED),  # As from train_test_split.
-        ([7, 3, 9, 5], None),  # A subset, and outcomes made anew.
+        ([7, 3, 9, 5], None),  # A subset, with new outcomes.
         (None, [7, 3, 9, 5]),  # Features that were imputed into a new frame.
         (list("abcd"), None),
-        ([9, 4, 12, 7], [2, 1, 5, 3]),  # As a search splits a subset and outcomes made anew.
+        ([9, 4, 12, 7], [2, 1, 5, 3]),  # As a search splits a subset with new outcomes.
         ([2, 2, 5, 5], [2, 2, 5, 5]),  # Drawn with replacement.
         (pd.Index([1, 2, 3, 4], dtype="int32"), pd.RangeIndex(1, 5)),
         (

@@ -255,7 +255,7 @@ def _auc(risk: FloatArray, case: FloatArray, control: FloatArray) -> float:
 
 
 def warn_undefined(times: FloatArray, scores: FloatArray, *, depth: int = 1) -> None:
-    """Say at which times some score is NaN; ``depth`` as in `warn_follow_up`."""
+    """Warn at which times a score is NaN; ``depth`` as in `warn_follow_up`."""
     defined = np.asarray(~np.isnan(np.atleast_2d(scores)).any(axis=0))
     if not defined.all():
         reason = (
@@ -295,7 +295,7 @@ class Pairs:
         concordant, total = (self.later + self.never)[:, counts].sum(axis=1)
         if not 0 < total < np.inf:
             return float("nan")
-        # The two sums are rounded apart, so a perfect order may come out a hair above 1.
+        # The two sums are rounded separately, so a perfect order may exceed 1 slightly.
         return min(float(concordant / total), 1.0)
 
 
@@ -334,7 +334,7 @@ def comparable_pairs(
             )
     else:
         later, partner_later = _later_one_by_one(evaluation, event, rank, first, own, floor)
-    # Who had another cause before, or at the same time, never gets this one. Minus time turns
+    # A person with another cause before, or at the same time, never has this one. Minus time turns
     # "not after" into "not before", and half a step makes it strict.
     time_rank = np.unique(target.duration, return_inverse=True)[1].astype(np.int64)
     back = 2 * (time_rank.max() - time_rank)

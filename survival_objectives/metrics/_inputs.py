@@ -337,7 +337,7 @@ def ipcw_weights(evaluation: Evaluation, min_censoring_survival: float) -> Weigh
 
 
 def end_of_follow_up(target: SurvivalTarget, weight: FloatArray | None = None) -> float:
-    """Time from which on nothing is known: infinity where the last person had an event.
+    """Time after which nothing is known: infinity where the last person had an event.
 
     People censored at the longest duration may have their event at any later time. People of weight
     0 do not count.
@@ -365,7 +365,7 @@ def warn_beyond_last(evaluation: Evaluation, known: BoolArray) -> None:
 def warn_follow_up(
     times: FloatArray, known: BoolArray, reason: str, consequence: str, *, depth: int = 0
 ) -> None:
-    """Say where follow-up ends, and what the metric does about it.
+    """Warn where follow-up ends, and what the metric does about it.
 
     ``depth`` counts the functions between the metric and this one.
     """

@@ -93,7 +93,7 @@ def cen_log_simple_score(
     probability = np.empty(target.n_samples)
     for code in range(curves.shape[1]):
         rows = event == code
-        # Curves are read as what they lack to 1, or as they are: both start at 1.
+        # Incidences are read as 1 - F, event-free curves as they are: both start at 1.
         curve = curves[rows, 0] if code == 0 else 1 - curves[rows, code]
         at_right = curve_values(curve, known, node[right[rows]][:, None])[:, 0]
         if code == 0:

@@ -276,7 +276,7 @@ def _minus_log(probability: FloatArray, floor: float) -> FloatArray:
 def binary_scores(
     evaluation: Evaluation, weights: Weights, cause: int | None, score: BinaryScore
 ) -> FloatArray:
-    """Equation (21), one row a curve; a single curve loses the first axis."""
+    """Equation (21), one row per curve; a single curve has no first axis."""
     rows = [
         evaluation.average(losses) for losses in weighted_losses(evaluation, weights, cause, score)
     ]

@@ -40,7 +40,7 @@ def cautions(
     weights: Weighing,
     columns: Sequence[Column],
 ) -> list[str]:
-    """Sentences, the gravest first; empty where nothing was found.
+    """Sentences, the most serious first; empty where nothing was found.
 
     Cautions about scores and probabilities need intervals that exclude chance.
     ``calibrations`` holds those of each cause, one per horizon.

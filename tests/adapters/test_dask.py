@@ -6,6 +6,7 @@ import _thread
 import gc
 import itertools
 import os
+import signal
 import threading
 import time
 import warnings
@@ -333,10 +334,15 @@ def test_no_task_is_left_whatever_still_refers_to_it(client, halves, settings):
 def test_an_interrupted_client(client, halves, tmp_path):
     """Ends the training soon and leaves nothing behind."""
     model = DaskSurvivalBoost(**LONG, checkpoint_folder=str(tmp_path))
-    thread = at_first_checkpoint(tmp_path, _thread.interrupt_main)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(*halves)
-    thread.join()
+    # Tests that run in the background may ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        thread = at_first_checkpoint(tmp_path, _thread.interrupt_main)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(*halves)
+        thread.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert not hasattr(model, "booster_")
     assert not busy(client)
     assert not any(client.processing().values())

@@ -59,7 +59,7 @@ def test_trainings_at_once_equal_those_one_by_one(engine, simulate, n_causes, fi
 
 
 def test_one_refresh_callback_does_not_serve_two_trainings(engine, people):
-    """Its censoring model belongs to the first of them, which it serves as ever."""
+    """Its censoring model belongs to the first of them, and still works for it."""
     objective = engine.problem(people.X, people.y, refresh_every=2, random_state=0)
     trees = {"depth": 3, "learning_rate": 0.1, "thread_count": 1}
     own = (trees,) if engine.name == "catboost" else ()

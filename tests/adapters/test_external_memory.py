@@ -169,7 +169,7 @@ def test_no_more_than_a_batch_is_in_memory_and_the_rest_on_disk(data, tmp_path, 
 
 # ------------------------------------------------------------------------------------------- turns
 def test_people_who_take_turns_are_all_learnt_from():
-    """Nearly as near to the truth as everybody in every round, and nearer than a turn alone."""
+    """Nearly as near to the truth as all people in every round, nearer than one turn alone."""
     data = make_competing_risks(6000, n_causes=2, n_features=4, random_state=0)
     batches = [(data.X.iloc[a : a + 400], data.y.iloc[a : a + 400]) for a in range(0, 6000, 400)]
     settings = {"n_estimators": 60, "learning_rate": 0.1, "refresh_every": 3}

@@ -21,7 +21,13 @@ from survival_objectives.cli._tuning import TunedSurvivalBoost
 COLUMNS = ["age", "stage", "smoker", "lab value (mg/l)"]
 OUTCOME = ["--duration", "time", "--event", "status"]
 FIT = [*OUTCOME, "--rounds", "3", "--test-size", "0.3", "--threads", "1", "--quiet"]
-PROGRAM = "import sys; from survival_objectives.cli import main; sys.exit(main())"
+# A process that is started in the background may ignore Ctrl-C, and so would its children.
+PROGRAM = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from survival_objectives.cli import main
+sys.exit(main())
+"""
 
 
 @pytest.fixture(name="X")

@@ -64,7 +64,7 @@ def with_steps(model):
 
 
 def engine_margins(model, X, times):
-    """Margins by the engine's own predict, a pass a time, (n_samples, n_times, n_margins)."""
+    """Margins by the engine's own predict, one pass per time, (n_samples, n_times, n_margins)."""
     features = check_features(X, like=model._schema)
     person = np.repeat(np.arange(features.n_samples), len(times))
     feature = np.tile(np.asarray(times, np.float32), features.n_samples)

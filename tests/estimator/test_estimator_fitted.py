@@ -179,7 +179,7 @@ def test_units_by_the_median():
             check_same_time_unit(people, median)
 
 
-# ------------------------------------------------------------------------------ nobody's own time
+# -------------------------------------------------------------------- times of no single person
 @given(st.lists(st.floats(0.01, 1e6), min_size=12, max_size=40), st.booleans())
 def test_the_latest_horizon_is_rounded_up(durations, is_counted):
     target = check_survival_target((np.ones(len(durations)), durations))

@@ -1,4 +1,4 @@
-"""Censored people who are filled in rather than weighed for."""
+"""Imputation of the outcomes of censored people, instead of weights."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_without_features_it_is_the_aalen_johansen_curve(engine, n_units):
 
 
 def test_few_events_are_nearer_to_the_truth_than_with_weights(engine):
-    """Where features tell who is censored, hardly anybody stands for those who are."""
+    """Where censoring depends strongly on the features, few people represent the censored."""
     people = few_events()
     settings = {"n_estimators": 60, "learning_rate": 0.1}
     imputed = boost(engine, censoring="imputed", **settings).fit(people.X, people.y)

@@ -1,10 +1,10 @@
-"""Writes the saved models of this folder: run once with the version that they stand for.
+"""Writes the saved models of this folder: run once with the version that they represent.
 
     python tests/golden_models/make.py
 
 They are of version 0.1.0 (format 1), small, and without time smoothing, so that what they predict
 depends on the saved trees alone. `predictions.json` holds people, times and incidences. A later
-version must read these folders and predict the same; do not make them anew with it.
+version must read these folders and predict the same; do not write them again with it.
 """
 
 from __future__ import annotations
