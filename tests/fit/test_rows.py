@@ -9,7 +9,7 @@ from test_schemes import people
 
 from survival_objectives._fit.cohort import MemoryBatches, batch_slices
 from survival_objectives._fit.population import LocalReduction
-from survival_objectives._fit.rows import BatchReader, StackedPeople, joined, people_of_turn
+from survival_objectives._fit.rows import BatchReader, Probes, StackedPeople, joined, people_of_turn
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import TimeStacker, event_rows
 
@@ -65,7 +65,7 @@ def test_a_draw_says_what_its_rows_show(seed):
 def test_matrices_hold_the_features_and_the_time_of_their_rows():
     rows = stacked([70, 50])
     number, start = rows.draw(LOCAL).number, np.array([0.5, -1.0])
-    matrices = rows.event_matrices(number, start)
+    matrices = rows.event_matrices(number, lambda times: np.tile(start, (len(times), 1)))
     for (values, margin), part, (_, features) in zip(
         matrices, rows.rows(number), rows.batches, strict=True
     ):
@@ -81,36 +81,32 @@ def test_the_censoring_model_starts_from_its_curve():
     for (values, margin), part in zip(
         rows.censoring_matrices(number, curve), rows.rows(number), strict=True
     ):
-        assert_array_equal(margin[:, 0], curve(part.censorings.horizon))
+        assert_array_equal(margin, curve(part.censorings.horizon))
         assert len(values) == part.censorings.n_rows
 
 
-def test_exits_are_those_of_the_censored_and_of_those_with_an_event():
+@pytest.mark.parametrize("left", [False, True])
+def test_probes_are_people_at_their_exits(left):
     rows = stacked([70, 50])
-    flat = StepFunction(np.array([1.0]), np.array([0.0]), np.array(0.0))
-    censored = np.concatenate([values for values, _ in rows.censored_matrices(np.zeros(1))])
-    happened = np.concatenate([values for values, _ in rows.happened_matrices(flat)])
+    number = rows.draw(LOCAL).number
+    axis = rows.stacker.axis
+
+    def probes(part):
+        """People with an event, at it or just before it."""
+        person = np.flatnonzero(part.target.event > 0)
+        return Probes.at_exits(person, part.target.duration[person], axis, left=left)
+
+    found = list(rows.probe_matrices(number, probes, lambda feature: feature[:, None] + 1))
+    values = np.concatenate([matrix for matrix, _ in found])
+    start = np.concatenate([margin for _, margin in found])
     target = rows.batches.outcomes().target
-    assert len(censored) == (target.event == 0).sum()
-    assert len(happened) == (target.event > 0).sum()
-    # A censoring is asked about at its time, an event just before it, in float32.
-    assert_allclose(censored[:, -1], target.duration[target.event == 0], rtol=1e-6)
-    before = target.duration[target.event > 0]
-    assert (happened[:, -1] <= before).all()
-    assert_allclose(happened[:, -1], before, rtol=1e-6, atol=1e-30)
-
-
-def test_positions_count_within_their_group():
-    rows = stacked([120])
-    (part,) = rows.rows(rows.draw(LOCAL).number)
-    event = part.target.event
-    for belongs, position in (
-        (event == 0, part.censored_position),
-        (event > 0, part.happened_position),
-    ):
-        members = np.flatnonzero(belongs)
-        assert_array_equal(position(members), np.arange(len(members)))
-    assert part.n_censored == (event == 0).sum()
+    duration = target.duration[target.event > 0]
+    assert len(values) == len(duration)
+    assert_array_equal(start[:, 0], values[:, -1] + 1)
+    assert_allclose(values[:, -1], duration, rtol=1e-6, atol=1e-30)
+    if left:
+        # In float32, the event itself must not be counted.
+        assert (values[:, -1] <= duration).all()
 
 
 @pytest.mark.parametrize(("sizes", "n_turns"), [([70, 50], 3), ([40, 3, 2, 75], 7)])
