@@ -502,10 +502,15 @@ def test_warm_start_keeps_trees_and_adds_rounds() -> None:
             new.trees.booster.contribution(rows, 0, 10), old.trees.booster.contribution(rows, 0, 10)
         )
         assert_array_equal(new.coefficients, old.coefficients)
-    # The looks go on where they ended, with levels that are corrected in time.
+    # Evaluations go on where they ended, with levels that are corrected in time; trees that had no
+    # weight begin again.
     last = {look.kind: look.loss for look in before.history}
     first = {look.kind: look for look in reversed(after.history)}
+    assert set(first) == {TREES, ON_LINEAR}
     for kind, look in first.items():
+        if kind not in short.members:
+            assert look.round == 0
+            continue
         assert look.round == 10
         assert last[kind] - 0.05 < look.loss < last[kind] + 0.001
     with pytest.raises(ValueError, match="has 2 folds, but this training has 3"):

@@ -308,9 +308,9 @@ class Candidate:
 
     # ------------------------------------------------------------------------------------- models
     def _previous_hazard(self, number: int) -> HazardModel | None:
-        """The model that a warm start continues."""
+        """The model that a warm start continues; None for a member that had no weight before."""
         previous = self._previous
-        if previous is None:
+        if previous is None or self.kind not in previous.members:
             return None
         member = previous.members[self.kind]
         return (*member.folds, member.refit)[number]

@@ -112,16 +112,14 @@ class HazardTraining:
     def _kinds(self) -> list[str]:
         """Fit or reuse the linear part, and return the kinds of members to fit."""
         problem, previous = self.problem, self._previous
-        if previous is None:
+        if previous is None or previous.design is None:
             is_linear = problem.settings.linear and problem.fit_linear()
             return [LINEAR, TREES, ON_LINEAR] if is_linear else [TREES]
         problem.columns = previous.design
-        for kind, member in previous.members.items():
-            if kind != TREES:
-                models = (*member.folds, member.refit)
-                problem.set_coefficients([model.coefficients for model in models])
-                break
-        return list(previous.members)
+        member = next(member for kind, member in previous.members.items() if kind != TREES)
+        models = (*member.folds, member.refit)
+        problem.set_coefficients([model.coefficients for model in models])
+        return [LINEAR, TREES, ON_LINEAR]
 
     def _fitted_candidates(self, kinds: Sequence[str]) -> list[Candidate]:
         candidates = [

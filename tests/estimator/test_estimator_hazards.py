@@ -119,6 +119,7 @@ def test_better_than_the_marginal_curve(fitted: SurvivalBoost, two_causes: Any) 
 
 
 # ------------------------------------------------------------------------------------ calibration
+@pytest.mark.filterwarnings("ignore:No split on a feature was worth its gain")
 @pytest.mark.parametrize("kind", ["continuous", "days", "end of study"])
 def test_mean_curve_is_aalen_johansens_without_effects(kind: str) -> None:
     rng = np.random.default_rng(7)
@@ -465,7 +466,24 @@ def test_warm_start_goes_on(engine: str, two_causes: Any) -> None:
     assert_array_equal(model.predict_hazard(X[:1])[1], knots)
     assert not np.array_equal(model.predict(X), before)
     once = small(engine, n_estimators=30, **options).fit(X, y)
-    assert np.corrcoef(model.predict(X), once.predict(X))[0, 1] > 0.98
+    # Members may have other weights: levels of a continued model are calibrated in between.
+    assert np.corrcoef(model.predict(X), once.predict(X))[0, 1] > 0.97
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_warm_start_may_add_trees_that_had_no_weight(engine: str) -> None:
+    """A round of tiny trees is not worth its weight; many rounds are."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(600, 3))
+    time = rng.exponential(np.where(np.abs(X[:, 0]) < 0.7, 6.0, 1.0)) * np.exp(-X[:, 1])
+    y = (time < 3).astype(int), np.minimum(time, 3)
+    options = {"n_estimators": 1, "learning_rate": 1e-4, "warm_start": True}
+    model = small(engine, **options).fit(X, y)
+    assert set(model.member_weights_) == {"linear"}
+    model.set_params(n_estimators=60, learning_rate=0.15).fit(X, y)
+    whole = small(engine, n_estimators=60, learning_rate=0.15).fit(X, y)
+    assert model.n_estimators_ == whole.n_estimators_ > 0
+    assert_array_equal(model.predict(X), whole.predict(X))
 
 
 def test_warm_start_needs_a_seed(two_causes: Any) -> None:

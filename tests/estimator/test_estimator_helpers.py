@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from estimator_data import engine_margins, with_steps
+from estimator_data import boost, engine_margins, with_steps
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives._model.fitted import StackedModel
@@ -105,13 +105,13 @@ def test_conditional_on_the_impossible_stays_finite(fitted, data, monkeypatch):
     assert_array_equal(given.sum(axis=1), 1.0)
 
 
-def test_predict_ranks_risks(engine, fitted, data):
-    model = fitted(engine)
+def test_predict_ranks_risks(engine, data):
+    model = boost(engine, n_estimators=100).fit(data.X, data.y)
     risk = model.predict(data.X)
     lost = 1 - model.predict_restricted_mean_time(data.X) / model.times_[-1]
     assert_allclose(risk, lost, atol=0.01)
     event_free = data.true.cumulative_incidence(data.X, [1.0])[:, 0, 0]
-    assert np.corrcoef(risk, -event_free)[0, 1] > 0.2  # 300 people, 30 rounds; seen 0.24 to 0.29.
+    assert np.corrcoef(risk, -event_free)[0, 1] > 0.4  # 300 people; seen 0.49 to 0.58.
     event = data.y["event"].to_numpy() > 0
     curve = np.repeat((1 - risk)[:, None], 1, axis=1)
     y = (event.astype(int), data.y["duration"])

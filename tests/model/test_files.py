@@ -31,7 +31,7 @@ def people():
 
 @pytest.fixture(scope="module", params=["xgboost", "lightgbm", "catboost"])
 def model(request, people):
-    return SurvivalBoost(request.param, n_estimators=10, random_state=0, n_jobs=1).fit(*people)
+    return SurvivalBoost(request.param, n_estimators=40, random_state=0, n_jobs=1).fit(*people)
 
 
 @pytest.fixture

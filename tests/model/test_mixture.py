@@ -22,7 +22,7 @@ def hazards(engine, **options):
     return SurvivalBoost(engine, **{**settings, **options})
 
 
-def people(n_causes=2, n_samples=400):
+def people(n_causes=2, n_samples=600):
     """Numbers, missing values and categories that matter; returns (X, y)."""
     data = make_competing_risks(n_samples, n_causes=n_causes, n_features=3, random_state=0)
     rng = np.random.default_rng(0)
@@ -31,6 +31,8 @@ def people(n_causes=2, n_samples=400):
     X["city"] = pd.Categorical(rng.choice(list("abcdefg"), n_samples))
     y = data.y.copy()
     y["duration"] *= np.where(X["city"].isin(["a", "c"]), 4.0, 1.0)
+    # No linear hazards have this effect, so that there are trees.
+    y["duration"] *= np.where(X["x1"].abs() < 0.7, 20.0, 1.0)
     return X, y
 
 
@@ -97,18 +99,20 @@ def test_interval_shares_are_those_of_the_populations_events(model):
 def test_a_purely_linear_mixture_gives_coefficient_times_value(model):
     X, _ = people()
     fitted = model.fitted_model
-    member = fitted.mixture.members[LINEAR]
-    alone = Mixture({LINEAR: Member(1.0, (), member.refit)}, fitted.mixture.design)
+    members = fitted.mixture.members.values()
+    with_linear = next(one.refit for one in members if one.refit.coefficients is not None)
+    hazards = replace(with_linear, trees=None, model=None)
+    alone = Mixture({LINEAR: Member(1.0, (), hazards)}, fitted.mixture.design)
     linear = replace(fitted, mixture=alone)
     found = linear.shap_values(features(model, X), 1.0)
     design = alone.design
     z = design.matrix(features(model, X).values)
     for feature in range(X.shape[1]):
         own = [column for column, of in enumerate(design.feature) if of == feature]
-        expected = z[:, own] @ member.refit.coefficients[:, own].T
+        expected = z[:, own] @ hazards.coefficients[:, own].T
         assert_allclose(found[:, :, feature], expected, atol=1e-12)
     assert_allclose(found[:, :, -2], 0)  # The time has no part in it.
-    level = (linear.interval_shares(1.0) * member.refit.level).sum(axis=1)
+    level = (linear.interval_shares(1.0) * hazards.level).sum(axis=1)
     assert_allclose(found[:, :, -1], np.tile(level, (len(X), 1)))
 
 
