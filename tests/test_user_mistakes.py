@@ -84,7 +84,12 @@ def test_refresh_of_another_objective_is_refused_on_lightgbm(data):
 def test_an_alias_of_the_engine_acts_like_the_name(data, engine, alias, name, value):
     def curves(engine_params):
         model = SurvivalBoost(
-            engine, n_estimators=5, random_state=0, n_jobs=1, engine_params=engine_params
+            engine,
+            n_estimators=5,
+            linear=False,
+            random_state=0,
+            n_jobs=1,
+            engine_params=engine_params,
         )
         return model.fit(data.X, data.y).predict_survival_function(data.X, [1.0])
 
