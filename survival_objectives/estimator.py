@@ -121,8 +121,8 @@ class SurvivalBoost(FittedPredictions):
         with hazards (LightGBM 0), 2 with other methods. CatBoost has no such setting.
     max_features : float, optional
         Share of the features, at least four, that a tree may choose from besides the time.
-        CatBoost draws columns for each split, the time being one of them. Default: 1 with hazards,
-        0.5 with other methods.
+        CatBoost draws columns for each split, the time being one of them; so do other engines if
+        ``engine_params`` has draws of columns. Default: 1 with hazards, 0.5 with other methods.
     horizon_max : float, optional
         Latest horizon; curves are flat after it. Default: the longest duration. With censoring
         weights, horizons then end when fewer than one in ten people are uncensored, and curves
@@ -138,7 +138,8 @@ class SurvivalBoost(FittedPredictions):
         50 000 people, of whom then only a random subset may be used.
     warm_start : bool, default=False
         Whether another ``fit`` continues the current model, up to ``n_estimators`` rounds in total.
-        With hazards it needs the same integer ``random_state``, which draws the same folds.
+        With hazards it needs the same integer ``random_state``, and the same people in the same
+        order: held-out people must stay in their folds.
     random_state : int, Generator, RandomState or None
         Seed. The same seed and number of threads give the same model, bit for bit.
     n_jobs : int, optional

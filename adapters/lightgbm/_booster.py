@@ -161,6 +161,8 @@ class Booster(BatchJoiner):
             "verbosity": -1,
             "num_threads": settings.threads(self._n_rows),
         }
+        if self._has_own_draws:
+            params["feature_fraction"] = settings.column_share
         if settings.monotone:
             params["monotone_constraints"] = rising_in_time(settings.schema)
         if "bagging_fraction" in own:
@@ -168,6 +170,12 @@ class Booster(BatchJoiner):
         params.update(own)
         params.update({"objective": "none", "metric": "None", "num_class": self._n_margins})
         return params
+
+    @property
+    def _has_own_draws(self) -> bool:
+        """Whether columns are drawn by settings of the user's own, beside ``max_features``."""
+        own = SETTINGS.resolved(self._settings.engine_params)
+        return any(name.startswith("feature_fraction") for name in own)
 
     @property
     def n_rounds(self) -> int:
@@ -218,13 +226,14 @@ class Booster(BatchJoiner):
                 return gradient[:, 0], hessian[:, 0]
             return gradient, hessian
 
-        own = SETTINGS.resolved(self._settings.engine_params)
-        has_own_draws = any(name.startswith("feature_fraction") for name in own)
         for number in range(self.n_rounds, self.n_rounds + n_rounds):
-            is_drawn = self._settings.drawn_columns(number)
-            if is_drawn is not None and not has_own_draws:
+            is_drawn = None if self._has_own_draws else self._settings.drawn_columns(number)
+            if is_drawn is not None:
                 # LightGBM's own draws cannot keep the time: splits of other columns gain nothing.
-                chunk.reset_parameter({"feature_contri": is_drawn.astype(float).tolist()})
+                # A reset begins the stream of random thresholds again, hence another seed.
+                contribution = is_drawn.astype(float).tolist()
+                seed = (self._settings.seed + number) % 2**31
+                chunk.reset_parameter({"feature_contri": contribution, "extra_seed": seed})
             chunk.update(fobj=loss)
         self._read_margins(chunk, [key, *waiting])
         # LightGBM drops a round without a worthwhile split; empty trees keep the number of rounds.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -177,19 +177,19 @@ class Cohort:
         """
         check_paired(X, y, sample_weight)
         features = check_features(X, like=like, resolution=resolution, with_offsets=True)
-        target = check_survival_target(y, event_ids=event_ids, require_event=require_event)
+        weight = check_sample_weight(sample_weight, features.n_samples)
+        # Labels of people who do not count need not be those of training.
+        checked = partial(check_survival_target, event_ids=event_ids, require_event=require_event)
+        is_part = weight is not None and not weight.all()
+        target = check_survival_target(y, require_event=False) if is_part else checked(y)
         if resolution == "check":
             check_time_resolution(target.duration)
         check_same_people(features.n_samples, target.n_samples)
-        weight = check_sample_weight(sample_weight, features.n_samples)
         given = GivenPeople(X, target.duration) if keep_given else None
         cohort = cls(features, target, weight, given)
-        if weight is not None and not weight.all():
+        if weight is not None and is_part:
             cohort = cohort.take(np.flatnonzero(weight))
-            kept = check_survival_target(
-                cohort.target, event_ids=event_ids, require_event=require_event
-            )
-            cohort = replace(cohort, target=kept)
+            cohort = replace(cohort, target=checked(cohort.target))
         duration = cohort.target.duration
         counted = Resolution.of(duration) if resolution == "count" else None
         rounded = time_feature(duration).astype(np.float64)

@@ -112,9 +112,10 @@ class HazardTraining:
     def _kinds(self) -> list[str]:
         """Fit or reuse the linear part, and return the kinds of members to fit."""
         problem, previous = self.problem, self._previous
+        if not problem.settings.linear:
+            return [TREES]
         if previous is None or previous.design is None:
-            is_linear = problem.settings.linear and problem.fit_linear()
-            return [LINEAR, TREES, ON_LINEAR] if is_linear else [TREES]
+            return [LINEAR, TREES, ON_LINEAR] if problem.fit_linear() else [TREES]
         problem.columns = previous.design
         member = next(member for kind, member in previous.members.items() if kind != TREES)
         models = (*member.folds, member.refit)

@@ -88,6 +88,8 @@ class HazardsTraining:
         truncated = replace(population, target=_truncated(population.target, frame))
         if judges is None:
             _check_folds(truncated, given["n_folds"])
+        if previous is not None:
+            _check_same_people(previous, population)
         curves = _curves(frame, truncated) if previous is None else previous.curves
         seed = int(self.generator.integers(2**30))
         trees = tree_settings(
@@ -179,6 +181,19 @@ def _check_folds(population: Population, n_folds: int) -> None:
             f"No cause occurs in more than {most} people (n_samples = {population.n_samples}), "
             f"too few for `n_folds={n_folds}`: each fold needs one. Give more people, or lower "
             '`n_folds` (2 at least), or use `censoring="boosted"`, which has no folds.'
+        )
+        raise ValueError(msg)
+
+
+def _check_same_people(previous: HazardMixture, population: Population) -> None:
+    """Raise an error if outcomes show that a warm start has other people than the first fit."""
+    known, target = previous.record.n_events, population.target
+    counts = np.bincount(target.event, weights=population.count, minlength=target.n_causes + 1)
+    if known is not None and not np.array_equal(known, counts):
+        msg = (
+            f"The model to continue was fitted to {int(known.sum())} people, {known[0]} of them "
+            f"censored; got {int(counts.sum())} and {int(counts[0])}. A warm start of hazards "
+            "needs the same people in the same order. Otherwise set `warm_start=False`."
         )
         raise ValueError(msg)
 

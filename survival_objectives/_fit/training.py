@@ -98,6 +98,12 @@ class Training:
                 previous,
                 self.checkpoints,
             ).fit(batches, population, held_out)
+        if isinstance(previous, HazardMixture):
+            msg = (
+                f"The model to continue has hazards, but now the method is {method!r}. {reason} "
+                "Go back to the parameters of the first fit, or set `warm_start=False`."
+            )
+            raise ValueError(msg)
         assert previous is None or isinstance(previous, StackedModel)
         if held_out is None and split is not None:
             batches, held_out = split()

@@ -103,3 +103,33 @@ def test_from_disk_every_tree_may_split_on_the_time():
     with_time = splits.groupby("Tree")["Feature"].apply(lambda used: "horizon" in set(used))
     # Most events are explained by the time; three tenths of the trees would draw it by chance.
     assert with_time.mean() > 0.6
+
+
+def test_random_thresholds_differ_between_rounds():
+    """LightGBM draws thresholds from a stream that a reset of parameters begins again."""
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=(N_ROWS, N_FEATURES + 1)).astype(np.float32)
+    target = (values.sum(axis=1) > 0).astype(np.int32)
+    booster = engine("lightgbm").new_booster(settings(engine_params={"extra_trees": True}))
+    key = booster.add(values, np.zeros((N_ROWS, 1)))
+    booster.boost(key, target, np.ones(N_ROWS), 40)
+    splits = booster.model(40).trees_to_dataframe().dropna(subset=["split_feature"])
+    assert splits.groupby("split_feature")["threshold"].nunique().max() > 4
+    distinct = splits[["split_feature", "threshold"]].drop_duplicates()
+    assert len(distinct) > 0.8 * len(splits)
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [("xgboost", {"colsample_bynode": 0.9}), ("lightgbm", {"feature_fraction_bynode": 0.9})],
+)
+def test_draws_of_the_users_own_leave_max_features_in_force(name, own):
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(N_ROWS, N_FEATURES + 1)).astype(np.float32)
+    target = (values.sum(axis=1) > 0).astype(np.int32)
+    given = settings(max_features=0.15, max_depth=6, engine_params=own)
+    booster = engine(name).new_booster(given)
+    key = booster.add(values, np.zeros((N_ROWS, 1)))
+    booster.boost(key, target, np.ones(N_ROWS), N_ROUNDS)
+    columns = booster_columns(name, booster.model(N_ROUNDS))
+    assert max(map(len, columns)) <= 6  # Four features of thirty, the time, and rounding.

@@ -486,6 +486,43 @@ def test_warm_start_may_add_trees_that_had_no_weight(engine: str) -> None:
     assert_array_equal(model.predict(X), whole.predict(X))
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"censoring": "boosted"},
+        {"censoring": "imputed"},
+        {"censoring": "auto", "monotone": False},
+        {"censoring": "auto", "random_state": None},
+        {"censoring": "auto", "completion": "hazards"},
+    ],
+)
+def test_a_warm_start_of_hazards_keeps_the_method(two_causes: Any, changed: Any) -> None:
+    X, y = two_causes
+    model = small(n_estimators=10, warm_start=True).fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="model to continue has hazards, but now the method is"):
+        model.set_params(n_estimators=20, **changed).fit(X, y)
+    assert_array_equal(model.predict(X), before)
+
+
+def test_a_warm_start_of_hazards_needs_the_same_people(two_causes: Any) -> None:
+    X, (event, duration) = two_causes
+    model = small(n_estimators=10, warm_start=True).fit(X, (event, duration))
+    model.set_params(n_estimators=20)
+    with pytest.raises(ValueError, match=r"fitted to 600 people.*got 500 and"):
+        model.fit(X[:500], (event[:500], duration[:500]))
+
+
+def test_a_warm_start_without_linear_hazards_drops_them(two_causes: Any) -> None:
+    model = small(n_estimators=10, warm_start=True).fit(*two_causes)
+    model.set_params(n_estimators=40, linear=False).fit(*two_causes)
+    assert set(model.member_weights_) == {"trees"}
+    assert_array_equal(
+        model.predict(two_causes[0]),
+        small(n_estimators=40, linear=False).fit(*two_causes).predict(two_causes[0]),
+    )
+
+
 def test_warm_start_needs_a_seed(two_causes: Any) -> None:
     X, y = two_causes
     auto = small(censoring="auto", warm_start=True, random_state=None).fit(X, y)

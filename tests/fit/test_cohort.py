@@ -32,6 +32,17 @@ def test_durations_are_float32_values():
     assert_array_equal(cohort().target.duration, DURATION.astype(np.float32).astype(np.float64))
 
 
+def test_labels_of_people_of_weight_0_need_not_be_known():
+    """As in a warm start on the people of the first fit."""
+    X, y, weight = np.eye(4), ([1, 0, 2, 1], [1.0, 2.0, 3.0, 4.0]), [1, 1, 0, 1]
+    first = Cohort.checked(X, y, weight)
+    again = Cohort.checked(X, y, weight, event_ids=first.target.event_ids)
+    assert_array_equal(again.target.event, first.target.event)
+    assert_array_equal(again.target.event_ids, [0, 1])
+    with pytest.raises(ValueError, match="label 2, which was not seen in training"):
+        Cohort.checked(X, y, event_ids=first.target.event_ids)
+
+
 def test_people_of_weight_0_are_left_out_with_their_causes():
     people = cohort([1.0, 0.0, 2.0, 3.0], keep_given=True)
     assert people.n_samples == people.features.n_samples == 3
