@@ -21,7 +21,7 @@ from survival_objectives.validation import check_survival_target
 __all__ = ["baseline_curves", "trained_baselines"]
 
 _N_TIMES = 100
-# A Cox regression has few coefficients; more people hardly change them.
+# A Cox regression has few coefficients; more people change them little.
 _MOST_FOR_COX = 10_000
 
 

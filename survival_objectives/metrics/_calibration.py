@@ -79,7 +79,7 @@ def km_calibration(
     Parameters
     ----------
     censoring : outcomes, CensoringModel or None
-        Training outcomes tell the labels; not used otherwise.
+        Training outcomes give the labels; not used otherwise.
     y_test, incidence, times, sample_weight, event_ids
         As in `weighted_score`.
     power : float, default=2.0
@@ -134,7 +134,7 @@ def aj_calibration(
         Label of a cause, or 0 for being event-free. Default: all of them.
     average : {"causes", "all"} or None, default="causes"
         Total where ``cause`` is not given: the mean over the K causes; the mean over the causes and
-        the event-free curve; or an array with one value a curve.
+        the event-free curve; or an array with one value per curve.
 
     Returns
     -------

@@ -279,7 +279,7 @@ class Pairs:
         Sums over partners who have the event later, and over those who never have it: of the
         concordant pairs, and of all.
     partner_later, partner_never : float64 arrays of shape (2, n_samples), or None
-        The same sums over the earlier people of all pairs of which a person is the partner.
+        The same sums over the earlier people of all pairs in which a person is the partner.
     """
 
     first: IntArray
@@ -452,7 +452,7 @@ def dominance_sums(
     ranks, the highest first, as in a radix sort: a point lies below a query exactly if, at the
     first bit where their ranks differ, the point has 0 and the query 1. So each query collects,
     level by level, the points of its own group that stand before it and have bit 0: O(n) numpy
-    work a level, O(n log n) together.
+    work per level, O(n log n) in total.
     """
     n_points = len(key)
     keys = np.concatenate([key, query_key])

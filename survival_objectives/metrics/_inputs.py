@@ -227,7 +227,7 @@ def check_incidence(incidence: Any, n_times: int) -> FloatArray:
     if curves.ndim == 3 and curves.shape[1] < 2:
         msg = (
             f"`incidence` of shape {curves.shape} has no cause: axis 1 holds the event-free "
-            "probability first, then one incidence a cause."
+            "probability first, then one incidence per cause."
         )
         raise ValueError(msg)
     lowest, highest = -_PROBABILITY_TOLERANCE, 1 + _PROBABILITY_TOLERANCE

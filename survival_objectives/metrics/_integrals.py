@@ -104,7 +104,7 @@ def integrated_brier_score(
     average : {"causes", "all"} or None, default="causes"
         What to return where ``cause`` is not given: the mean over the K causes (the paper's, who
         prints the sum); the mean over the causes and the event-free curve (that of ``score`` of
-        hazardous); or an array with one value a curve.
+        hazardous); or an array with one value per curve.
     rule : {"trapezoid", "steps"}, default="trapezoid"
         How to integrate: by (25) from the first of the times, or by (60) from 0. Only the latter
         compares with the integrated Brier scores of R's riskRegression and pec, at their times.

@@ -90,7 +90,7 @@ def one_calibration(
                              - 2 F(u, z) S(u-) h_k ) / n(u).                                    (42)
 
     "null" takes the variance that predictions have if they are true: m_g = o_g (1 - o_g) / u_g is
-    the number of uncensored people who would tell as much, at most n_g, and
+    the number of uncensored people with the same information, at most n_g, and
 
         v_g = e_g (1 - e_g) / m_g,   f = G.                                                     (61)
 
@@ -351,7 +351,7 @@ def _at_horizon(
     """Return the evaluation at one horizon alone, the risks there, and the horizon."""
     given = check_times(times)
     if horizon is None and len(given) > 1:
-        msg = f"`times` has {len(given)} values; say with `horizon` which one to look at."
+        msg = f"`times` has {len(given)} values; choose one with `horizon`."
         raise ValueError(msg)
     column = 0 if horizon is None else int(np.abs(given - horizon).argmin())
     if horizon is not None and given[column] != horizon:

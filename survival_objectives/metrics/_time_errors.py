@@ -39,7 +39,7 @@ def event_time(
     Parameters
     ----------
     incidence : array of shape (n_samples, K + 1, n_times) or (n_samples, n_times)
-        Predicted curves, of which the event-free one is used.
+        Predicted curves; only the event-free one is used.
     times : array of shape (n_times,)
         In any order.
     point : {"median", "restricted-mean"}, default="median"

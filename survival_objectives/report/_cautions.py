@@ -248,7 +248,7 @@ def _columns(columns: Sequence[Column]) -> list[str]:
     found = []
     constant = [column.name for column in columns if column.n_values <= 1]
     if constant:
-        found.append(f"These columns never vary and tell the model nothing: {_listed(constant)}.")
+        found.append(f"These columns are constant and carry no information: {_listed(constant)}.")
     sparse = [column.name for column in columns if 0.5 < column.missing < 1]
     if sparse:
         found.append(f"More than half of the values are missing in {_listed(sparse)}.")

@@ -57,7 +57,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Choice:
-    """One figure per time to choose from, of which one is shown at once."""
+    """One figure per selectable time; the page shows one of them."""
 
     title: str
     figures: tuple[Figure, ...]

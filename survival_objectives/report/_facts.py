@@ -434,8 +434,8 @@ def mean_calibration(study: Study, code: int) -> list[tuple[float, float, float,
 class Weighing:
     """How the inverse-probability weights of the model spread over people, by horizon.
 
-    ``known`` is the share of people whose state at the time is known, ``effective`` the number of
-    equal weights that theirs are worth, as a share of all people.
+    ``known`` is the share of people whose state at the time is known, ``effective`` their
+    effective sample size as a share of all people.
     """
 
     times: FloatArray

@@ -76,7 +76,7 @@ def score(value: float, decimals: int) -> str:
 
 
 def shortened(text: str, length: int) -> str:
-    """``text`` cut to ``length`` characters: an ellipsis stands for the middle, as ends differ.
+    """``text`` cut to ``length`` characters: an ellipsis replaces the middle, as ends differ.
 
     >>> shortened("creatinine_on_admission", 12)
     'creatini…ion'
@@ -150,7 +150,7 @@ def _first_difference(names: Sequence[str]) -> int:
 
 
 def _around(name: str, start: int, length: int) -> str:
-    """``name`` with its beginning and what follows ``start``; ellipses stand for the rest."""
+    """``name`` with its beginning and what follows ``start``; ellipses replace the rest."""
     head = name[: min(start, length // 3)]
     room = length - len(head) - 1
     rest = name[start:]

@@ -312,12 +312,12 @@ def _floored(study: Study) -> str:
 # -------------------------------------------------------------------------------- how it was made
 _CENSORED = {
     "hazards": "count in training up to the time at which they were last seen",
-    "boosted": "others stand for them in training, weighted by their features",
-    "kaplan-meier": "others stand for them in training, weighted by one curve for all people",
+    "boosted": "are represented by others in training, whose weights depend on their features",
+    "kaplan-meier": "are represented by others in training, with weights from one curve for all",
     "imputed": "in training their later states were drawn from what the model had learnt",
     "doubly-robust": "count in training by what the model had learnt of them, corrected by weights",
 }
-_CENSORED_BY_OTHERS = "others stand for them in training, weighted by a censoring model of the user"
+_CENSORED_BY_OTHERS = "are represented by others in training, weighted by a model of the user"
 
 
 def _how(study: Study) -> list[tuple[str, str]]:

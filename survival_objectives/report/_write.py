@@ -228,7 +228,7 @@ def _checked_study(
     X = X if hasattr(X, "shape") else np.asarray(X)
     features = check_features(X)
     check_same_people(features.n_samples, target.n_samples)
-    # One prediction tells at once whether the columns are those of training.
+    # A first prediction fails early if the columns are not those of training.
     model.predict_proba(take_rows(X, np.arange(1)))
     if not np.array_equal(assessment.event_ids, model.event_ids_):
         msg = (

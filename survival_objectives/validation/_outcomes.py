@@ -339,7 +339,7 @@ def warn_about_labels(
                 f"it 0. {hint}"
             )
         shown = ", ".join(map(str, causes[:6])) + (", ..." if len(causes) > 6 else "")
-        msg = f"Nobody is censored: no `event` is 0, and {shown} means {understood}. {hint}"
+        msg = f"No one is censored: no `event` is 0, and {shown} means {understood}. {hint}"
         warnings.warn(msg, UserWarning, stacklevel=stacklevel)
     if len(causes) > _MANY_CAUSES:
         msg = (
