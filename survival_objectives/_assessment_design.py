@@ -21,8 +21,6 @@ from survival_objectives.validation import (
     check_times,
 )
 
-__all__ = ["Design", "designed"]
-
 _N_TIMES = 50
 # The default grid ends where few events are left: later, a handful of people carry the score.
 _LAST_QUANTILE = 0.95

@@ -34,8 +34,6 @@ from survival_objectives.cli._people import (
 from survival_objectives.cli._plan import n_cores
 from survival_objectives.estimator import SurvivalBoost
 
-__all__ = ["run_info", "run_predict"]
-
 # Number of people predicted at a time.
 _BATCH = 50_000
 

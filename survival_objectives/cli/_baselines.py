@@ -18,8 +18,6 @@ from survival_objectives.baselines import CauseSpecificCox
 from survival_objectives.marginal import aalen_johansen
 from survival_objectives.validation import check_survival_target
 
-__all__ = ["baseline_curves", "trained_baselines"]
-
 _N_TIMES = 100
 # A Cox regression has few coefficients; more people change them little.
 _MOST_FOR_COX = 10_000

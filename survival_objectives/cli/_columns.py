@@ -16,14 +16,6 @@ from survival_objectives.cli._dates import days, looks_like_dates
 from survival_objectives.cli._errors import CommandError, UsageError, listed, quoted, suggestion
 from survival_objectives.cli._tables import Table
 
-__all__ = [
-    "MAX_LEVELS",
-    "Column",
-    "Selection",
-    "features",
-    "understand_columns",
-]
-
 #: With more levels than this, a text column is a name or a note rather than a category.
 MAX_LEVELS = 100
 

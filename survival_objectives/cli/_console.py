@@ -10,8 +10,6 @@ from typing import Any, Protocol
 
 from survival_objectives.cli._errors import one_line
 
-__all__ = ["PROGRAM", "Bar", "Console", "in_words"]
-
 PROGRAM = "survival-objectives"
 SECONDS_BETWEEN_LINES = 30.0
 

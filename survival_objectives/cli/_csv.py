@@ -21,16 +21,6 @@ import pandas as pd
 from survival_objectives._arrays import FloatArray
 from survival_objectives.cli._errors import CommandError, counted, listed
 
-__all__ = [
-    "TextRows",
-    "check_names",
-    "check_rows",
-    "column_names",
-    "has_percent_signs",
-    "parsed_numbers",
-    "read_rows",
-]
-
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 # "1,234" may be a decimal number or a number with thousands.
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}([.,])\d{3}(\1\d{3})*")

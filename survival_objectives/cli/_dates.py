@@ -14,8 +14,6 @@ from survival_objectives._arrays import FloatArray
 from survival_objectives.cli._errors import CommandError, UsageError, listed
 from survival_objectives.cli._tables import Table
 
-__all__ = ["UNIT_DAYS", "Span", "days", "looks_like_dates", "spans"]
-
 #: Days in a time unit, on average for months and years.
 UNIT_DAYS = {"days": 1.0, "weeks": 7.0, "months": 30.4375, "years": 365.25}
 

@@ -15,8 +15,6 @@ from survival_objectives._arrays import IntArray
 from survival_objectives.cli._errors import counted, listed
 from survival_objectives.cli._tables import Table, parquet_files, typed_table
 
-__all__ = ["LargeFile", "available_memory", "large_file"]
-
 GIB = 2**30
 # Number of people sampled to infer columns and to assess in memory.
 SAMPLE = 200_000

@@ -7,17 +7,6 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
-__all__ = [
-    "CommandError",
-    "Problems",
-    "UsageError",
-    "counted",
-    "listed",
-    "one_line",
-    "quoted",
-    "suggestion",
-]
-
 
 class CommandError(Exception):
     """Something is wrong with the data or the model; exit code 1."""

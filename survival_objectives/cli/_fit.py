@@ -46,8 +46,6 @@ from survival_objectives.estimator import SurvivalBoost
 if TYPE_CHECKING:
     from survival_objectives.report._write import Report
 
-__all__ = ["named_columns", "run_fit"]
-
 
 def run_fit(options: argparse.Namespace, console: Console) -> int:
     """Read a file, print how it was interpreted, train, assess and save a model."""

@@ -20,19 +20,6 @@ from survival_objectives.cli._errors import CommandError, listed, suggestion
 from survival_objectives.cli._outcomes import Events
 from survival_objectives.estimator import SurvivalBoost
 
-__all__ = [
-    "REPORT",
-    "Schema",
-    "check_file",
-    "check_folder",
-    "drafted",
-    "is_report",
-    "load_folder",
-    "load_model",
-    "load_schema",
-    "replacing",
-]
-
 REPORT = "report.html"
 
 # Tag at the start of all pages that this package writes.

@@ -43,8 +43,6 @@ from scipy.stats import rankdata
 from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives.cli._errors import quoted
 
-__all__ = ["Leak", "leaks"]
-
 _LEVEL = 0.01
 _FEW_CENSORED = 0.1
 _MORE_EVENTS = 2.0

@@ -34,8 +34,6 @@ from survival_objectives.cli._explain import run_explain
 from survival_objectives.cli._fit import run_fit
 from survival_objectives.estimator import ENGINES
 
-__all__ = ["main"]
-
 _EXIT_CODES = """\
 exit codes:
   0    done

@@ -14,8 +14,6 @@ from survival_objectives.cli._dates import Span, spans
 from survival_objectives.cli._errors import CommandError, counted, listed, quoted, suggestion
 from survival_objectives.cli._tables import Table
 
-__all__ = ["Events", "outcomes", "understand_events"]
-
 # More labels than any study distinguishes: a sign that another column was meant.
 _MAX_LABELS = 50
 # Labels that always mean censored.

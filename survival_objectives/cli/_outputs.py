@@ -17,8 +17,6 @@ import pandas as pd
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError, counted
 
-__all__ = ["check_format", "write_table"]
-
 _EXCEL = (".xlsx",)
 _PARQUET = (".parquet", ".pq")
 _SEPARATORS = {".tsv": "\t", ".tab": "\t"}

@@ -17,8 +17,6 @@ from survival_objectives.cli._outcomes import outcomes
 from survival_objectives.cli._tables import Table, read_table
 from survival_objectives.estimator import SurvivalBoost
 
-__all__ = ["log_odds_contributions", "schema_features", "schema_outcomes", "schema_table"]
-
 
 def schema_table(options: argparse.Namespace, schema: Schema) -> Table:
     """The file of the command, read with the missing values of training."""

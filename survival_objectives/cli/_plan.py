@@ -7,8 +7,6 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["GROWTH", "Cost", "Plan", "n_cores", "planned"]
-
 _FOLDS = 5
 # Folds up to this size; above, a single held-out part is precise enough.
 _MOST_IN_FOLDS = 20_000

@@ -19,8 +19,6 @@ from survival_objectives.metrics import (
     score_estimate,
 )
 
-__all__ = ["assessment_content", "held_out_scores", "score_table", "score_times"]
-
 _N_TIMES = 50
 # After this quantile of the event times, a handful of people carry the score.
 _LAST_QUANTILE = 0.95

@@ -30,8 +30,6 @@ from survival_objectives.cli._csv import (
 )
 from survival_objectives.cli._errors import CommandError, counted, listed, suggestion
 
-__all__ = ["MISSING", "Numbers", "Table", "parquet_files", "read_table", "typed_table"]
-
 #: Cells that mean missing. "None" is not among them: it is a level of many scales.
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "#N/A", "<NA>", "null", "NULL", "."})
 

@@ -14,8 +14,6 @@ from sklearn.model_selection import GridSearchCV, ParameterSampler, StratifiedKF
 
 from survival_objectives.estimator import SurvivalBoost
 
-__all__ = ["TunedSurvivalBoost"]
-
 _N_SPLITS = 3
 _SPACE = {
     "learning_rate": loguniform(0.02, 0.2),

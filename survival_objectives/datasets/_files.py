@@ -15,8 +15,6 @@ from typing import BinaryIO
 
 import pandas as pd
 
-__all__ = ["Download", "fetch", "find_file", "find_folder", "read_table"]
-
 DATA_DIR_VARIABLE = "SURVIVAL_DATA_DIR"
 _CHUNK = 1 << 20
 _TIMEOUT_SECONDS = 60

@@ -12,8 +12,6 @@ import pandas as pd
 from survival_objectives.datasets._dataset import Dataset
 from survival_objectives.datasets._files import DATA_DIR_VARIABLE, find_folder
 
-__all__ = ["load_kkbox"]
-
 _COMPETITION = "kkbox-churn-prediction-challenge"
 _INSTRUCTIONS = (
     "KKBox's rules forbid passing the data on. Accept them at "

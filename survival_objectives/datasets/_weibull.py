@@ -28,8 +28,6 @@ from scipy.integrate import trapezoid
 from survival_objectives._arrays import FloatArray
 from survival_objectives.validation import Features, check_features, check_times
 
-__all__ = ["WeibullCensoring", "WeibullHazards", "WeibullTruth"]
-
 # Quadrature of (53): Gauss-Legendre nodes in panels of log-time. The sum of all states then misses
 # 1 by less than 1e-9 for shapes up to 8 (tests/test_datasets_synthetic.py).
 _N_NODES = 8

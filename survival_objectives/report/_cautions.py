@@ -16,8 +16,6 @@ from survival_objectives.report._facts import (
 from survival_objectives.report._format import count, percent
 from survival_objectives.report._interval import Interval, brier_difference
 
-__all__ = ["TIE", "cautions", "limits", "miscalibration", "relative_differences"]
-
 _FEW_EVENTS = 50
 _HEAVY_CENSORING = 0.8
 _FEW_AT_RISK = 20

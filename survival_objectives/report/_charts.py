@@ -26,20 +26,6 @@ from survival_objectives.report._svg import (
     nice_ticks,
 )
 
-__all__ = [
-    "Choice",
-    "Curve",
-    "DotRow",
-    "Figure",
-    "calibration_chart",
-    "colour",
-    "curves_chart",
-    "dot_chart",
-    "importance_chart",
-    "round_up",
-    "stacked_chart",
-]
-
 _ROW = 27.0
 _READ_OFF = 24
 

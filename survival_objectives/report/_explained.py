@@ -12,8 +12,6 @@ from survival_objectives.report._facts import Study, column_name
 from survival_objectives.report._format import number
 from survival_objectives.validation import Features, take_rows
 
-__all__ = ["ExamplePerson", "Importance", "example_people", "importance"]
-
 # Numbers of people used where all would take long and change no chart.
 _N_EXPLAINED = 1000
 _N_RANKED = 20_000

@@ -24,28 +24,6 @@ from survival_objectives.report._format import number
 from survival_objectives.report._interval import brier_difference, fold_difference
 from survival_objectives.validation import Features, SurvivalTarget, take_rows
 
-__all__ = [
-    "Calibration",
-    "Column",
-    "Incidence",
-    "MetricRow",
-    "ModelScore",
-    "RiskGroup",
-    "Study",
-    "Weighing",
-    "calibration",
-    "calibration_horizons",
-    "column_name",
-    "columns",
-    "explained_share",
-    "incidence",
-    "mean_calibration",
-    "median_follow_up",
-    "metric_rows",
-    "risk_groups",
-    "weighing",
-]
-
 # Numbers of people used where all would take long and change no chart.
 _N_WEIGHED = 4000
 _BAND_TIMES = 30

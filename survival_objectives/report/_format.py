@@ -7,18 +7,6 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-__all__ = [
-    "count",
-    "distinct_names",
-    "limits_text",
-    "number",
-    "percent",
-    "percent_tick",
-    "score",
-    "short_names",
-    "shortened",
-]
-
 
 def count(value: float) -> str:
     """A whole number in groups of thousands: 12,345."""

@@ -30,8 +30,6 @@ from survival_objectives.report._facts import (
 from survival_objectives.report._format import distinct_names
 from survival_objectives.report._interval import Interval
 
-__all__ = ["Findings", "InShort", "find", "in_short_of"]
-
 _NAMED = 3
 _NAMED_CAUSES = 2
 _LONGEST = 60

@@ -27,8 +27,6 @@ from survival_objectives.report._format import count, distinct_names, limits_tex
 from survival_objectives.report._in_short import Findings, in_short_of
 from survival_objectives.report._svg import nice_ticks
 
-__all__ = ["page"]
-
 _MOST_STEPS = 300
 _SLIDER_STEPS = 100
 _TOP_FEATURES = 10

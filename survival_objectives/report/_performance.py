@@ -23,16 +23,6 @@ from survival_objectives.report._charts import (
 from survival_objectives.report._facts import Study
 from survival_objectives.report._format import count, limits_text, number, percent, score
 
-__all__ = [
-    "brier",
-    "calibration",
-    "dots",
-    "horizon_choice",
-    "mean_calibration",
-    "risk_groups",
-    "score_table",
-]
-
 _METRICS = {
     "integrated_brier_score": "Brier score",
     "integrated_log_loss": "Log-loss",

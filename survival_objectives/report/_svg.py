@@ -18,8 +18,6 @@ import numpy as np
 from survival_objectives._arrays import FloatArray
 from survival_objectives.report._format import number, shortened
 
-__all__ = ["WIDTH", "Area", "Label", "label_length", "label_room", "nice_ticks"]
-
 Element = ElementTree.Element
 
 WIDTH = 360

@@ -28,8 +28,6 @@ from survival_objectives.validation import (
     take_rows,
 )
 
-__all__ = ["InShort", "Report", "in_short", "write_report"]
-
 
 def write_report(
     path: str | os.PathLike[str],

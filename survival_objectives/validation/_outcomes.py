@@ -13,16 +13,6 @@ import pandas as pd
 
 from survival_objectives.validation._values import as_float, refuse_rows
 
-__all__ = [
-    "SurvivalTarget",
-    "check_paired",
-    "check_same_people",
-    "check_survival_target",
-    "split_target",
-    "warn_about_labels",
-    "warn_about_outcomes",
-]
-
 _EVENT_NAMES = ("event",)
 _DURATION_NAMES = ("duration", "time")
 _ENTRY_NAMES = ("entry", "entry_time", "start", "start_time", "tstart", "truncation")

@@ -10,18 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-__all__ = [
-    "as_float",
-    "check_choice",
-    "check_fraction",
-    "check_positive_int",
-    "check_random_state",
-    "check_sample_weight",
-    "check_times",
-    "refuse_rows",
-    "relative_weights",
-]
-
 
 def as_float(values: Any, name: str) -> npt.NDArray[np.float64]:
     """One-dimensional float64 array of ``values``; missing becomes NaN."""
