@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError, UsageError, listed
 from survival_objectives.cli._fit import named_columns
@@ -152,7 +152,7 @@ def _blank_times_never_reached(
 
 def _contributions(
     model: SurvivalBoost, schema: Schema, X: pd.DataFrame, time: str
-) -> dict[str, npt.NDArray[np.float64]]:
+) -> dict[str, FloatArray]:
     """SHAP values of the log-odds of each cause against being event-free, by column."""
     values = log_odds_contributions(model, X, float(time))
     causes = _cause_words(schema.events)

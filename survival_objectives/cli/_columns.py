@@ -9,9 +9,9 @@ from itertools import combinations
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import BoolArray, FloatArray
 from survival_objectives.cli._dates import days, looks_like_dates
 from survival_objectives.cli._errors import CommandError, UsageError, listed, quoted, suggestion
 from survival_objectives.cli._tables import Table
@@ -169,7 +169,7 @@ def features(table: Table, columns: Sequence[Column]) -> tuple[pd.DataFrame, dic
         raise CommandError(msg)
     X: dict[str, Any] = {}
     unseen: dict[str, list[str]] = {}
-    strays: dict[str, npt.NDArray[np.bool_]] = {}
+    strays: dict[str, BoolArray] = {}
     for column in columns:
         if column.kind == "date":
             X[column.name] = days(table, column.name, column.date_format)
@@ -190,9 +190,7 @@ def features(table: Table, columns: Sequence[Column]) -> tuple[pd.DataFrame, dic
     return pd.DataFrame(X), unseen
 
 
-def _refuse(
-    table: Table, strays: dict[str, npt.NDArray[np.bool_]], kinds: dict[str, str]
-) -> NoReturn:
+def _refuse(table: Table, strays: dict[str, BoolArray], kinds: dict[str, str]) -> NoReturn:
     """Raise an error that names all cells that do not fit the kind of their column."""
     parts: list[str] = []
     cells: list[Any] = []
@@ -286,9 +284,7 @@ def _by_number(level: str) -> tuple[bool, float, str]:
 
 
 # --------------------------------------------------------------------------------------- values
-def _number_column(
-    table: Table, column: Column
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+def _number_column(table: Table, column: Column) -> tuple[FloatArray, BoolArray]:
     """Values of a column of numbers or booleans, and which cells are neither."""
     numbers = table.numbers(column.name)
     values, wrong = numbers.values, numbers.wrong

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.cli._errors import CommandError, counted, listed
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -55,7 +54,7 @@ class TextRows:
     """
 
     frame: pd.DataFrame
-    lines: npt.NDArray[np.int64]
+    lines: IntArray
     decimal: str
     notes: tuple[str, ...]
 
@@ -125,7 +124,7 @@ def _separator(content: bytes, source: str) -> str:
 
 
 # --------------------------------------------------------------------------------------- parsing
-_Rows = tuple[pd.DataFrame, npt.NDArray[np.int64], int]
+_Rows = tuple[pd.DataFrame, IntArray, int]
 
 
 def _one_row_per_line(content: bytes, separator: str, source: str) -> _Rows | None:

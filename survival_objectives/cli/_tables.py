@@ -17,9 +17,9 @@ from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives.cli._csv import (
     check_names,
     check_rows,
@@ -64,8 +64,8 @@ class Numbers:
         Whether a cell is neither missing nor a finite number.
     """
 
-    values: npt.NDArray[np.float64]
-    wrong: npt.NDArray[np.bool_]
+    values: FloatArray
+    wrong: BoolArray
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,12 @@ class Table:
 
     source: str
     frame: pd.DataFrame
-    lines: npt.NDArray[np.int64]
+    lines: IntArray
     unit: str = "line"
     decimal: str = "."
     missing: frozenset[str] = MISSING
     notes: tuple[str, ...] = ()
-    _missing: dict[str, npt.NDArray[np.bool_]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    _missing: dict[str, BoolArray] = field(default_factory=dict, repr=False, compare=False)
     _numbers: dict[str, Numbers] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -130,7 +128,7 @@ class Table:
         """Whether the cells of a column are text."""
         return _is_text(self.frame[name].dtype)
 
-    def is_missing(self, name: str) -> npt.NDArray[np.bool_]:
+    def is_missing(self, name: str) -> BoolArray:
         """Which cells of a column are missing."""
         if name not in self._missing:
             column = self.frame[name]
@@ -148,14 +146,14 @@ class Table:
         signed = column[column.str.endswith("%", na=False)]
         return has_percent_signs(signed.unique(), self.decimal)
 
-    def stray(self, name: str, wrong: npt.NDArray[np.bool_], limit: int = 20) -> str:
+    def stray(self, name: str, wrong: BoolArray, limit: int = 20) -> str:
         """The wrong cells of a column with their positions, as a list in one line."""
         rows = np.flatnonzero(wrong)
         shown = [f"{self.place(row)} {str(self.frame[name].iloc[row])!r}" for row in rows[:limit]]
         more = f" and {len(rows) - limit} more" if len(rows) > limit else ""
         return ", ".join(shown) + more
 
-    def places(self, rows: npt.NDArray[np.bool_], limit: int = 20) -> str:
+    def places(self, rows: BoolArray, limit: int = 20) -> str:
         """Positions of rows in the file, as a list in one line."""
         found = np.flatnonzero(rows)
         more = f" and {len(found) - limit} more" if len(found) > limit else ""
@@ -337,9 +335,7 @@ def _read_parquet(file: Path, missing: frozenset[str]) -> Table:
     return typed_table(frame, str(file), np.arange(1, len(frame) + 1), missing)
 
 
-def typed_table(
-    frame: pd.DataFrame, source: str, rows: npt.NDArray[np.int64], missing: frozenset[str]
-) -> Table:
+def typed_table(frame: pd.DataFrame, source: str, rows: IntArray, missing: frozenset[str]) -> Table:
     """The table of a typed frame; ``rows`` are the row numbers in the file."""
     frame = frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
     check_names(list(frame.columns), source)

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.integrate import trapezoid
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.validation import Features, check_features, check_times
 
 # Quadrature of (53): Gauss-Legendre nodes in panels of log-time. The sum of all states then misses
@@ -248,7 +248,7 @@ def _incidence(shape: FloatArray, log_scale: FloatArray, times: FloatArray) -> F
 
 def _panels(
     shape: FloatArray, log_scale: FloatArray, log_times: FloatArray
-) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+) -> tuple[FloatArray, IntArray]:
     """Edges of the panels, and which edge is which of ``log_times``."""
     # Each cause gets an equal share of the start's small hazard.
     share = np.log(_HAZARD_START / shape.shape[1])

@@ -32,9 +32,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.metrics._concordance import (
     Pairs,
     cases_and_controls,
@@ -261,7 +260,7 @@ def _censoring_parts(
     return parts
 
 
-def _tail_sums(n_reached: npt.NDArray[np.int64], values: FloatArray, size: int) -> FloatArray:
+def _tail_sums(n_reached: IntArray, values: FloatArray, size: int) -> FloatArray:
     """For each of ``size`` jumps, the sum over rows that reach it: ``n_reached`` > its position."""
     total = np.empty((size, values.shape[1]))
     for column in range(values.shape[1]):

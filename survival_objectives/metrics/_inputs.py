@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from survival_objectives._arrays import BoolArray, FloatArray
+from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.validation import (
     SurvivalTarget,
@@ -204,7 +203,7 @@ def cause_code(target: SurvivalTarget, cause: int) -> int:
     return check_cause(cause, target.event_ids)
 
 
-def check_cause(cause: Any, labels: npt.NDArray[np.int64]) -> int:
+def check_cause(cause: Any, labels: IntArray) -> int:
     """Position of the label ``cause`` in ``labels``, of which the first is 0."""
     if not isinstance(cause, numbers.Real) or cause not in labels:
         msg = (

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import chi2
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics._calibration import CalibrationTest
 from survival_objectives.metrics._inputs import (
@@ -173,7 +173,7 @@ def one_calibration(
 class _RiskGroup:
     """People of similar risk: their mean prediction, and what was observed with variance (42)."""
 
-    people: npt.NDArray[np.int64]
+    people: IntArray
     predicted: float
     observed: float
     variance: float
@@ -183,7 +183,7 @@ class _RiskGroup:
     @classmethod
     def of(
         cls,
-        people: npt.NDArray[np.int64],
+        people: IntArray,
         evaluation: Evaluation,
         risk: FloatArray,
         horizon: float,
@@ -222,7 +222,7 @@ class _RiskGroup:
 
 def _merged(
     groups: list[_RiskGroup],
-    join: Callable[[npt.NDArray[np.int64]], _RiskGroup],
+    join: Callable[[IntArray], _RiskGroup],
     min_expected: float,
 ) -> list[_RiskGroup]:
     """Neighbouring groups joined, from the lowest risk on, until each expects enough events."""
@@ -366,7 +366,7 @@ def _at_horizon(
     return evaluation, risk, float(given[column])
 
 
-def _groups(risk: FloatArray, weight: FloatArray, n_groups: int) -> list[npt.NDArray[np.int64]]:
+def _groups(risk: FloatArray, weight: FloatArray, n_groups: int) -> list[IntArray]:
     """People in groups of about equal weight, by increasing risk; equal risks stay together."""
     check_positive_int(n_groups, "n_groups")
     values, rank = np.unique(risk, return_inverse=True)
