@@ -26,14 +26,7 @@ _MOST_FOR_COX = 10_000
 def trained_baselines(X: pd.DataFrame, y: pd.DataFrame, last: float) -> dict[str, Any]:
     """The marginal curve and, if lifelines is installed, a Cox regression, as data for JSON.
 
-    Parameters
-    ----------
-    X : DataFrame
-        Features of the training people.
-    y : DataFrame
-        Their ``event`` and ``duration``.
-    last : float
-        The latest time to predict.
+    ``X`` and ``y`` are of the training people, and ``last`` is the latest time to predict.
     """
     times = np.linspace(0, last, _N_TIMES + 1)
     marginal = aalen_johansen(check_survival_target(y))(times).T

@@ -37,23 +37,12 @@ _CODE_NAME = re.compile(
 
 @dataclass(frozen=True)
 class Column:
-    """A column that the model uses.
-
-    Attributes
-    ----------
-    name : str
-    kind : {"number", "boolean", "category", "date"}
-        A date counts the days since 1970-01-01.
-    levels : tuple of str
-        Levels of a category.
-    date_format : str, optional
-        Format of the dates, if the user gave it.
-    """
+    """A column that the model uses."""
 
     name: str
-    kind: str
-    levels: tuple[str, ...] = ()
-    date_format: str | None = None
+    kind: str  # "number", "boolean", "category", or "date", in days since 1970-01-01.
+    levels: tuple[str, ...] = ()  # Of a category.
+    date_format: str | None = None  # If the user gave it.
 
     def __str__(self) -> str:
         return f"{self.kind}, {len(self.levels)} levels" if self.levels else self.kind
@@ -79,15 +68,9 @@ def understand_columns(
 ) -> Selection:
     """The kind of every column besides the outcome, and whether it is used.
 
-    Parameters
-    ----------
-    table : Table
-    outcome : sequence of str
-        The columns of the duration and of the event.
-    categorical, numeric, dates, drop : sequence of str
-        Columns whose kind the user has chosen.
-    date_format : str, optional
-        Format of the dates. Default: detected.
+    ``outcome`` names the columns of the duration and of the event; ``categorical``, ``numeric``,
+    ``dates`` and ``drop`` name columns whose kind the user has chosen. The ``date_format`` is
+    detected by default.
     """
     decided = {
         "--categorical": categorical,

@@ -39,24 +39,12 @@ _COMMAS = {
 
 @dataclass(frozen=True)
 class TextRows:
-    """Cells of a text file.
+    """Cells of a text file."""
 
-    Attributes
-    ----------
-    frame : DataFrame
-        Columns of str: Arrow's strings, or objects.
-    lines : int64 array of shape (n_rows,)
-        The line on which each row begins.
-    decimal : str
-        Decimal sign.
-    notes : tuple of str
-        Remarks from reading.
-    """
-
-    frame: pd.DataFrame
-    lines: IntArray
-    decimal: str
-    notes: tuple[str, ...]
+    frame: pd.DataFrame  # Columns of str: Arrow's strings, or objects.
+    lines: IntArray  # The line on which each row begins.
+    decimal: str  # Decimal sign.
+    notes: tuple[str, ...]  # Remarks from reading.
 
 
 def read_rows(

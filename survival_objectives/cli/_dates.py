@@ -45,22 +45,12 @@ _MOSTLY = 0.8
 
 @dataclass(frozen=True)
 class Span:
-    """A duration as the time between two columns of dates.
-
-    Attributes
-    ----------
-    start, end : str
-        Columns of dates: entry, and event or last visit.
-    unit : str
-        A key of `UNIT_DAYS`.
-    date_format : str, optional
-        Format of the dates, as for `datetime.strptime`. Default: detected.
-    """
+    """A duration as the time between two columns of dates: entry, and event or last visit."""
 
     start: str
     end: str
-    unit: str = "days"
-    date_format: str | None = None
+    unit: str = "days"  # A key of `UNIT_DAYS`.
+    date_format: str | None = None  # As for `datetime.strptime`. Default: detected.
 
 
 def looks_like_dates(texts: npt.NDArray[Any]) -> bool:

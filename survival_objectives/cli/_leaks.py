@@ -64,14 +64,7 @@ _N_COMPARED = 1000
 
 @dataclass(frozen=True)
 class Leak:
-    """A column that seems to contain the outcome.
-
-    Attributes
-    ----------
-    column : str
-    finding : str
-        The evidence, with numbers.
-    """
+    """A column that seems to contain the outcome, and the evidence, with numbers."""
 
     column: str
     finding: str
@@ -85,14 +78,9 @@ class Leak:
 
 
 def leaks(X: pd.DataFrame, y: pd.DataFrame) -> list[Leak]:
-    """Columns of ``X`` that were probably filled in after the outcome, one finding each.
+    """Columns of ``X``, numbers and categories, that were probably filled in after the outcome.
 
-    Parameters
-    ----------
-    X : DataFrame
-        Numbers and categories.
-    y : DataFrame
-        The columns ``event``, 0 for censored, and ``duration``.
+    ``y`` has the columns ``event``, 0 for censored, and ``duration``. One finding per column.
     """
     outcome = _Outcome(y["event"].to_numpy(np.int64), y["duration"].to_numpy(np.float64))
     groups = {name: dict(_groups(X[name])) for name in X.columns}

@@ -53,18 +53,10 @@ _NUMBERED = re.compile(r"\d+\s*([.:=)]|\s-\s)\s*(?=\D)")
 
 @dataclass(frozen=True)
 class Events:
-    """Meaning of the labels of the event column.
+    """Meaning of the labels of the event column."""
 
-    Attributes
-    ----------
-    codes : dict of str to int
-        The code of each label of the file; 0 is censored.
-    names : dict of int to str
-        The name of each code; 0 is "censored".
-    """
-
-    codes: dict[str, int]
-    names: dict[int, str]
+    codes: dict[str, int]  # The code of each label of the file; 0 is censored.
+    names: dict[int, str]  # The name of each code; 0 is "censored".
 
     @property
     def ids(self) -> list[int]:
@@ -91,17 +83,8 @@ def understand_events(
 ) -> Events:
     """Meaning of the labels in the event column; an error if it is ambiguous.
 
-    Parameters
-    ----------
-    table : Table
-    column : str
-        The event column.
-    censored : sequence of str
-        Labels that mean censored, if the user names them.
-    nobody_censored : bool
-        Whether all labels are causes.
-    names : mapping of str to str, optional
-        Names of the causes, by label.
+    ``censored`` are labels that mean censored, if the user names them; with ``nobody_censored``
+    all labels are causes. ``names`` are those of the causes, by label.
     """
     labels = _label_counts(table, column)
     if len(labels) > _MAX_LABELS:

@@ -54,50 +54,23 @@ _STDIN = "-"
 
 @dataclass(frozen=True)
 class Numbers:
-    """A column read as numbers.
+    """A column read as numbers."""
 
-    Attributes
-    ----------
-    values : float64 array of shape (n_rows,)
-        NaN where the cell is missing or not a number.
-    wrong : bool array of shape (n_rows,)
-        Whether a cell is neither missing nor a finite number.
-    """
-
-    values: FloatArray
-    wrong: BoolArray
+    values: FloatArray  # NaN where the cell is missing or not a number.
+    wrong: BoolArray  # Whether a cell is neither missing nor a finite number.
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of a file, as text or with the types of the file.
+    """Rows of a file: text, as objects or as Arrow strings, or the types of a Parquet file."""
 
-    Attributes
-    ----------
-    source : str
-        The file's name, for messages.
-    frame : DataFrame
-        Text columns hold str, as objects or as Arrow strings; the columns of a Parquet file keep
-        their types.
-    lines : int64 array of shape (n_rows,)
-        Line or row number of each row in the file.
-    unit : str
-        What ``lines`` counts: lines of a CSV file, rows of a Parquet file.
-    decimal : str
-        Decimal sign, ``"."`` or ``","``.
-    missing : frozenset of str
-        Cells that mean missing.
-    notes : tuple of str
-        Remarks from reading, for the user.
-    """
-
-    source: str
+    source: str  # The file's name, for messages.
     frame: pd.DataFrame
-    lines: IntArray
-    unit: str = "line"
-    decimal: str = "."
-    missing: frozenset[str] = MISSING
-    notes: tuple[str, ...] = ()
+    lines: IntArray  # Line or row number of each row in the file.
+    unit: str = "line"  # What ``lines`` counts: lines of a CSV file, rows of a Parquet file.
+    decimal: str = "."  # Decimal sign, "." or ",".
+    missing: frozenset[str] = MISSING  # Cells that mean missing.
+    notes: tuple[str, ...] = ()  # Remarks from reading, for the user.
     _missing: dict[str, BoolArray] = field(default_factory=dict, repr=False, compare=False)
     _numbers: dict[str, Numbers] = field(default_factory=dict, repr=False, compare=False)
 
@@ -192,20 +165,13 @@ def read_table(
     decimal: str | None = None,
     missing: Iterable[str] = (),
 ) -> Table:
-    """The table in a file.
+    """Table in a file.
 
-    Parameters
-    ----------
-    path : str
-        A file ending in .parquet or .pq, or a folder of such files, is Parquet; one ending in .xlsx
-        is Excel, whose first sheet is read; any other is text with a header line, compressed if it
-        ends in .gz. ``-`` is text from standard input.
-    separator : str, optional
-        Column separator. Default: detected from the header.
-    decimal : {".", ","}, optional
-        Decimal sign. Default: detected from the columns.
-    missing : iterable of str
-        Further cells that mean missing.
+    A path ending in .parquet or .pq, or a folder of such files, is Parquet; one ending in .xlsx is
+    Excel, whose first sheet is read; any other is text with a header line, compressed if it ends in
+    .gz. ``-`` is text from standard input. The ``separator`` is detected from the header by
+    default, and the ``decimal`` sign from the columns. ``missing`` are further cells that mean
+    missing.
     """
     tokens = MISSING | set(missing)
     if path == _STDIN:

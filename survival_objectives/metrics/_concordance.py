@@ -268,24 +268,16 @@ def warn_undefined(times: FloatArray, scores: FloatArray, *, depth: int = 1) -> 
 # ----------------------------------------------------------------------------------- concordance
 @dataclass(frozen=True)
 class Pairs:
-    """Weights of the pairs (27), summed over partners and, if asked for, over earlier people.
+    """Weights of the pairs (27), summed over partners and, if asked for, over earlier people."""
 
-    Attributes
-    ----------
-    first : int64 array of shape (n_first,)
-        People with the event, the earlier ones of their pairs.
-    duration : float64 array of shape (n_first,)
-    later, never : float64 arrays of shape (2, n_first)
-        Sums over partners who have the event later, and over those who never have it: of the
-        concordant pairs, and of all.
-    partner_later, partner_never : float64 arrays of shape (2, n_samples), or None
-        The same sums over the earlier people of all pairs in which a person is the partner.
-    """
-
-    first: IntArray
+    first: IntArray  # People with the event, the earlier ones of their pairs.
     duration: FloatArray
+    # (2, n_first): sums over partners who have the event later, and over those who never have it:
+    # of the concordant pairs, and of all.
     later: FloatArray
     never: FloatArray
+    # (2, n_samples): the same sums over the earlier people of all pairs in which a person is the
+    # partner.
     partner_later: FloatArray | None = None
     partner_never: FloatArray | None = None
 
