@@ -35,7 +35,7 @@ from survival_objectives.report._interval import (
     person_scores,
 )
 from survival_objectives.report._svg import nice_ticks
-from survival_objectives.report._write import _checked_study
+from survival_objectives.report._write import checked_study
 from survival_objectives.validation import check_survival_target
 
 SCRIPT = "<script>alert(1)</script>"
@@ -710,7 +710,7 @@ def test_columns_that_begin_alike_are_told_apart_in_labels():
     [("day", "days", "days"), ("age", "years", "age (years)"), ("years of use", "years", None)],
 )
 def test_axis_of_time_says_its_unit_once(study, name, unit, axis):
-    checked = _checked_study(
+    checked = checked_study(
         study["model"], study["X"], study["y"], study["assessment"], None, name, unit
     )
     assert checked.axis == (axis or name)

@@ -268,19 +268,11 @@ def _info(path: str, model: SurvivalBoost, schema: Schema | None) -> dict[str, A
     content["events"] = {
         name: ", ".join(schema.events.labels(code)) for code, name in schema.events.names.items()
     }
-    levels = {column.name: list(column.levels) for column in schema.columns if column.levels}
-    return content | {
-        "levels": levels,
-        "duration": schema.duration,
-        "start_date": schema.start_date,
-        "end_date": schema.end_date,
-        "time_unit": schema.time_unit,
-        "event": schema.event,
-        "people": schema.people,
-        "dropped": schema.dropped,
-        "tuned": schema.tuned,
-        "assessment": schema.assessment,
+    content["levels"] = {
+        column.name: list(column.levels) for column in schema.columns if column.levels
     }
+    as_stored = ("duration", "start_date", "end_date", "time_unit", "event", "people", "dropped")
+    return content | {name: getattr(schema, name) for name in (*as_stored, "tuned", "assessment")}
 
 
 def _pairs(values: dict[str, Any], sign: str = " ") -> str:

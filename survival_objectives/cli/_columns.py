@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from shlex import quote
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,7 +14,7 @@ import pandas as pd
 
 from survival_objectives._arrays import BoolArray, FloatArray
 from survival_objectives.cli._dates import days, looks_like_dates
-from survival_objectives.cli._errors import CommandError, UsageError, listed, quoted, suggestion
+from survival_objectives.cli._errors import CommandError, UsageError, listed, suggestion
 from survival_objectives.cli._tables import Table
 
 #: With more levels than this, a text column is a name or a note rather than a category.
@@ -133,7 +134,7 @@ def _ask_about_codes(table: Table, columns: Sequence[Column]) -> None:
         if len(known) > 2 and (known == np.rint(known)).all():
             codes.append(column.name)
     if codes:
-        names = quoted(",".join(codes))
+        names = quote(",".join(codes))
         msg = (
             f"{table.source}: are {listed(codes)} codes or numbers? A code such as "
             f"{table.texts(codes[0]).dropna().iloc[0]} has no size. Use --categorical {names}, "
@@ -181,7 +182,7 @@ def _refuse(table: Table, strays: dict[str, BoolArray], kinds: dict[str, str]) -
         holds = "numbers" if kinds[name] == "number" else "true and false"
         parts.append(f"column {name!r} holds {holds}, but not {table.stray(name, wrong)}")
         cells.extend(table.frame[name][wrong].unique())
-    options = " ".join(f"--missing {quoted(str(cell))}" for cell in list(dict.fromkeys(cells))[:8])
+    options = " ".join(f"--missing {quote(str(cell))}" for cell in list(dict.fromkeys(cells))[:8])
     msg = f"{table.source}: {'; '.join(parts)}. Correct them, or count them as missing: {options}"
     raise CommandError(msg)
 

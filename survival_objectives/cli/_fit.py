@@ -422,9 +422,9 @@ def _report_path(options: argparse.Namespace, console: Console) -> Path | None:
 
 def _findings(model: SurvivalBoost, data: _Data, assessment: Any) -> Report:
     """What the report says, and its summary."""
-    from survival_objectives.report._write import Report
+    from survival_objectives.report._write import Report, checked_study
 
-    return Report.of(
+    study = checked_study(
         model,
         data.X,
         data.y,
@@ -433,6 +433,7 @@ def _findings(model: SurvivalBoost, data: _Data, assessment: Any) -> Report:
         duration_name=data.duration or "time",
         time_unit=data.time_unit,
     )
+    return Report(study)
 
 
 def _write_report(

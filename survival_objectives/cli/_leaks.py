@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,6 @@ from scipy.special import gammaln
 from scipy.stats import rankdata
 
 from survival_objectives._arrays import BoolArray, FloatArray, IntArray
-from survival_objectives.cli._errors import quoted
 
 _LEVEL = 0.01
 _FEW_CENSORED = 0.1
@@ -73,7 +73,7 @@ class Leak:
         return (
             f"column {self.column!r} seems to contain the outcome: {self.finding}. If it was "
             "filled in after the outcome was known, all scores are too optimistic; leave it out "
-            f"with --drop {quoted(self.column)}"
+            f"with --drop {quote(self.column)}"
         )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from survival_objectives.cli._dates import Span, spans
-from survival_objectives.cli._errors import CommandError, counted, listed, quoted, suggestion
+from survival_objectives.cli._errors import CommandError, counted, listed, suggestion
 from survival_objectives.cli._tables import Table
 
 # More labels than any study distinguishes: a sign that another column was meant.
@@ -204,7 +205,7 @@ def _obvious_censored(labels: Mapping[str, int], column: str) -> list[str]:
             return found
         if len(found) > 1:
             shown = ", ".join(f"{label!r} ({counted(labels[label], 'row')})" for label in found)
-            options = " ".join(f"--censored-label {quoted(label)}" for label in found)
+            options = " ".join(f"--censored-label {quote(label)}" for label in found)
             msg = (
                 f"which values of the event column {column!r} mean censored? These look like it: "
                 f"{shown}. If all do, use: {options}; leave out those that are causes"

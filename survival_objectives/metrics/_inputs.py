@@ -68,7 +68,7 @@ class Evaluation:
 
     def cause_code(self, cause: int) -> int:
         """Position of the user's label ``cause``; 0 is any event."""
-        return cause_code(self.target, cause)
+        return check_cause(cause, self.target.event_ids)
 
     def curves(self, cause: int | None) -> list[tuple[int, FloatArray]]:
         """Pairs (code, predicted curve of shape (n_samples, n_times)) that ``cause`` asks for.
@@ -173,11 +173,6 @@ def _censoring_sample(
     if falls_to_zero or (trained.event.all() and target.event.all()):
         end = float("inf")
     return CensoringSample(trained, trained_weight, is_test, end)
-
-
-def cause_code(target: SurvivalTarget, cause: int) -> int:
-    """Position of the label ``cause`` in ``target.event_ids``."""
-    return check_cause(cause, target.event_ids)
 
 
 def check_cause(cause: Any, labels: IntArray) -> int:

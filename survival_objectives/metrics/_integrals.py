@@ -8,10 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives.metrics._inputs import (
-    Weights,
-    warn_follow_up,
-)
+from survival_objectives.metrics._inputs import Weights, warn_follow_up
 from survival_objectives.metrics._scores import (
     binary_log_loss,
     binary_scores,

@@ -20,7 +20,6 @@ from survival_objectives.metrics._calibration import CalibrationTest
 from survival_objectives.metrics._inputs import (
     Evaluation,
     FollowUpWarning,
-    cause_code,
     check_evaluation,
     check_incidence,
     end_of_follow_up,
@@ -191,7 +190,7 @@ class _RiskGroup:
     ) -> _RiskGroup:
         target, weight = evaluation.target, evaluation.sample_weight[people]
         group = target.take(people)
-        code = cause_code(target, cause)
+        code = evaluation.cause_code(cause)
         observed, variance = _Hazards.of(group, weight).incidence(code, horizon)
         return cls(
             people,
@@ -221,9 +220,7 @@ class _RiskGroup:
 
 
 def _merged(
-    groups: list[_RiskGroup],
-    join: Callable[[IntArray], _RiskGroup],
-    min_expected: float,
+    groups: list[_RiskGroup], join: Callable[[IntArray], _RiskGroup], min_expected: float
 ) -> list[_RiskGroup]:
     """Neighbouring groups joined, from the lowest risk on, until each expects enough events."""
     if min_expected == 0:

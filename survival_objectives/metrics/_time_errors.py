@@ -10,10 +10,7 @@ import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray
 from survival_objectives.marginal import kaplan_meier
-from survival_objectives.metrics._inputs import (
-    FollowUpWarning,
-    check_incidence,
-)
+from survival_objectives.metrics._inputs import FollowUpWarning, check_incidence
 from survival_objectives.validation import (
     SurvivalTarget,
     check_choice,

@@ -233,7 +233,7 @@ def _weights(study: Study, weights: Weighing) -> list[str]:
 
 def _too_good(study: Study, rows: Sequence[MetricRow]) -> list[str]:
     return [
-        f"A concordance of {score.mean:.3f} for “{_cause_name(study, row.cause)}” is rarely real. "
+        f"A concordance of {score.mean:.3f} for “{study.cause_name(row.cause)}” is rarely real. "
         "Check that no column was filled in after the outcome was known."
         for row in rows
         if row.metric == "concordance_50"
@@ -258,10 +258,6 @@ def _unavailable(study: Study) -> list[str]:
         f"{name} could not be compared: {reason}"
         for name, reason in study.assessment.unavailable.items()
     ]
-
-
-def _cause_name(study: Study, cause: int) -> str:
-    return study.states[int(np.searchsorted(study.target.event_ids, cause))]
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:

@@ -77,6 +77,10 @@ class Study:
         """Name of the baseline with one curve for all people, if it was assessed."""
         return next((name for name in self.assessment.models if name in MARGINAL), None)
 
+    def cause_name(self, cause: int) -> str:
+        """Name of the cause with this label."""
+        return self.states[int(np.searchsorted(self.target.event_ids, cause))]
+
     @property
     def middle(self) -> float:
         """The horizon at which groups are formed and examples are read."""

@@ -86,8 +86,8 @@ def write_report(
     Path
         Where the report is.
     """
-    report = Report.of(model, X, y, assessment, event_names, duration_name, time_unit)
-    return report.write(
+    study = checked_study(model, X, y, assessment, event_names, duration_name, time_unit)
+    return Report(study).write(
         path,
         title=title,
         description=description,
@@ -119,8 +119,8 @@ def in_short(
     InShort
         ``sentences`` and ``cautions``.
     """
-    report = Report.of(model, X, y, assessment, event_names, duration_name, time_unit)
-    return report.in_short()
+    study = checked_study(model, X, y, assessment, event_names, duration_name, time_unit)
+    return Report(study).in_short()
 
 
 @dataclass(frozen=True)
@@ -128,20 +128,6 @@ class Report:
     """A checked study, whose findings are computed once for the page and its summary."""
 
     study: Study
-
-    @classmethod
-    def of(
-        cls,
-        model: Any,
-        X: Any,
-        y: Any,
-        assessment: Any,
-        event_names: Sequence[str] | None = None,
-        duration_name: str = "time",
-        time_unit: str | None = None,
-    ) -> Report:
-        """The report on a model; parameters as in `write_report`."""
-        return cls(_checked_study(model, X, y, assessment, event_names, duration_name, time_unit))
 
     @cached_property
     def findings(self) -> Findings:
@@ -200,15 +186,16 @@ def _checked_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     return destination
 
 
-def _checked_study(
+def checked_study(
     model: Any,
     X: Any,
     y: Any,
     assessment: Any,
-    event_names: Sequence[str] | None,
-    duration_name: str,
-    time_unit: str | None,
+    event_names: Sequence[str] | None = None,
+    duration_name: str = "time",
+    time_unit: str | None = None,
 ) -> Study:
+    """The study of a report; parameters as in `write_report`."""
     _check_text(duration_name, "duration_name")
     if time_unit is not None:
         _check_text(time_unit, "time_unit")

@@ -62,8 +62,7 @@ def refuse_rows(bad: BoolArray, values: npt.NDArray[Any], text: str) -> None:
 
 
 def relative_weights(
-    weight: FloatArray | None,
-    total: Callable[[npt.ArrayLike], FloatArray] = np.asarray,
+    weight: FloatArray | None, total: Callable[[npt.ArrayLike], FloatArray] = np.asarray
 ) -> FloatArray | None:
     """Weights with a mean of 1 over people of positive weight, so that leaf sizes count people.
 
