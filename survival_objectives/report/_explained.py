@@ -101,7 +101,7 @@ def _direction(
 # --------------------------------------------------------------------------------- example people
 @dataclass(frozen=True)
 class ExamplePerson:
-    """A person of the data, by where their predicted risk stands among all."""
+    """A person of the data, chosen by the rank of the predicted risk."""
 
     title: str
     standing: str
