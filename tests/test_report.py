@@ -451,7 +451,7 @@ def test_wrong_probabilities_are_pointed_out(tmp_path):
         in_short(model=model, X=data.X, y=data.y, assessment=assessment)
         for assessment in (honest, fooled)
     ]
-    assert "come true" in told[0].sentences[1]
+    assert "agree with what was observed" in told[0].sentences[1]
     assert "off for some people by more than chance explains" in told[1].sentences[1]
     assert not any("was predicted and" in caution for caution in told[0].cautions)
     (caution,) = (c for c in told[1].cautions if "was predicted and" in c)

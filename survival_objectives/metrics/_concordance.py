@@ -204,7 +204,7 @@ def time_dependent_auc(
     censoring, y_test, incidence, times, cause, X, sample_weight, event_ids, min_censoring_survival
         As in `weighted_score`. Row 0 of all curves is the AUC of any event.
     controls : {"all", "event-free"}, default="all"
-        Who is a control.
+        Which people are controls.
 
     Returns
     -------
@@ -440,16 +440,16 @@ def dominance_sums(
 ) -> FloatArray:
     """Total weight of the points with key > query_key and rank < query_rank, for every query.
 
-    Points and queries stand in one line by falling key. The line is split by the bits of the
+    Points and queries are sorted by falling key. They are split by the bits of the
     ranks, the highest first, as in a radix sort: a point lies below a query exactly if, at the
     first bit where their ranks differ, the point has 0 and the query 1. So each query collects,
-    level by level, the points of its own group that stand before it and have bit 0: O(n) numpy
+    level by level, the points of its own group that precede it and have bit 0: O(n) numpy
     work per level, O(n log n) in total.
     """
     n_points = len(key)
     keys = np.concatenate([key, query_key])
     is_point = np.arange(len(keys)) < n_points
-    # A query stands before the points of its own key, which it must not count.
+    # A query precedes the points of its own key, which it must not count.
     line = np.lexsort((is_point, -keys))
     ranks = np.concatenate([rank, query_rank]).astype(np.int64)[line]
     weights = np.concatenate([weight, np.zeros(len(query_key))])[line]

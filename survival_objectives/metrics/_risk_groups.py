@@ -255,7 +255,7 @@ def calibration_curve(
     "aalen-johansen" fits a curve in each group, with standard errors from (42), and needs censoring
     that is independent of the event time within groups only, whatever the features say about it
     between groups. "pseudo" averages the Aalen-Johansen pseudo-observations (43) of each group;
-    they need censoring that is independent of x altogether, and are biased where it is not.
+    they need censoring that does not depend on x, and are biased otherwise.
 
     Parameters
     ----------
@@ -299,8 +299,8 @@ def pseudo_observations(
     where F^(-i) leaves person i out and F_0 is the event-free probability. Rows sum to 1. Without
     censoring theta_ik is the outcome, [t_i <= z, d_i = k]. In expectation given x it is F_k(z|x),
     approximately, if censoring is independent of the event and of x; so its mean in any group is
-    an observed incidence. Computed in O(n log n): leaving i out changes the risk sets before t_i
-    by one person for all others alike, and those after t_i not at all.
+    an observed incidence. Computed in O(n log n): leaving i out removes one person from
+    the risk sets up to t_i and leaves later ones unchanged.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a careful reader should know before relying on the model, in plain words."""
+"""Cautions: what to know before relying on the model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OFF = 0.05
 _OFF_RELATIVE = 0.25
 _SURE = 0.01
 _TOO_GOOD = 0.97
-# A group nearer to what was observed is right enough, however certain the difference is.
+# Smaller differences between a group's prediction and observation are no caution.
 _OFF_GROUP = 0.03
 # Brier scores nearer than this share of each other are a tie, however certain the difference is.
 TIE = 0.01
@@ -119,7 +119,7 @@ def _follow_up(study: Study) -> list[str]:
         since = float(ordered[_FEW_AT_RISK - 1])
         found.append(
             f"After {study.when(since, 3)}, fewer than {_FEW_AT_RISK} people are still under "
-            f"observation ({n_last} at {study.when(study.last, 3)}, where curves end). Do not lean "
+            f"observation ({n_last} at {study.when(study.last, 3)}, where curves end). Do not rely "
             "on that part."
         )
     scored = study.assessment.scored
@@ -166,8 +166,8 @@ def _worst_group(
     """The group whose prediction is the furthest off, among those where chance is excluded.
 
     Chance is excluded at 5 % for all groups, horizons and causes together (Bonferroni). The group
-    of the highest predictions at the middle horizon is the one that decisions are about; it is
-    tested by itself, at 5 % for all causes together.
+    of the highest predictions at the middle horizon matters most for decisions; it is
+    tested separately, at 5 % for all causes together.
     """
     n_tests = sum(len(groups.p_values) for by_cause in calibrations for groups in by_cause)
     worst: tuple[Calibration, int] | None = None

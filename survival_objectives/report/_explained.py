@@ -72,7 +72,7 @@ def importance(study: Study) -> Importance:
 def _direction(
     features: Features, rows: IntArray, position: int, effect: FloatArray
 ) -> tuple[int, str]:
-    """Sign and words of how the values of a column go together with their effects."""
+    """Sign and description of the association between a column's values and their effects."""
     values = features.values[rows, position].astype(np.float64)
     known = ~np.isnan(values)
     values, effect = values[known], effect[known]

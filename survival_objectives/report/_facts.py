@@ -59,7 +59,7 @@ class Study:
         if self.time_unit is None or self.time_unit in self.duration_name:
             return self.duration_name
         if self.duration_name in self.time_unit:
-            return self.time_unit  # "day" and "days" need not both be said.
+            return self.time_unit  # Not both "day" and "days".
         return f"{self.duration_name} ({self.time_unit})"
 
     @property
@@ -431,8 +431,8 @@ class Weighing:
 def weighing(study: Study, *, n_times: int = 24) -> Weighing:
     """Weights (20) of the metrics with the model's own censoring probabilities and floor.
 
-    A model that was trained without weights has no such probabilities; those of Kaplan-Meier, which
-    the scores use, stand in for them.
+    A model that was trained without weights has no such probabilities; those of Kaplan-Meier are
+    used instead, as in the scores.
     """
     rows = study.sample(_N_WEIGHED)
     people, floor = take_rows(study.X, rows), float(study.model.min_censoring_survival)

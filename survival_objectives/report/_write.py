@@ -61,7 +61,7 @@ def write_report(
     y : outcomes
         ``event`` and ``duration``, as everywhere in this package.
     assessment : Assessment
-        What `survival_objectives.assessment.assess` says of the same model on the same people.
+        Result of `survival_objectives.assessment.assess` for the same model and people.
     event_names : sequence of str, length K + 1, optional
         Names of the labels, in their order, the one of 0 first. Default: those of the model's
         ``event_names_``. "censored" is shown as "event-free" where it is about predictions.
@@ -72,7 +72,7 @@ def write_report(
     time_unit : str, optional
         Unit of the durations, such as "days". Times are then "7 days" instead of "time 7".
     description : str, optional
-        A paragraph below the heading: where the data come from, who is in them.
+        A paragraph below the heading: where the data come from, and whom they describe.
     cautions : sequence of str
         Sentences to print before those that the report finds itself.
     show_people : bool, default=True
@@ -131,7 +131,7 @@ class Report:
 
     @cached_property
     def findings(self) -> Findings:
-        """What is said and drawn."""
+        """Everything that the report writes or draws."""
         return find(self.study)
 
     def in_short(self) -> InShort:
@@ -273,7 +273,7 @@ def _source(name: str) -> str:
 
 
 def _hash(script: str) -> str:
-    """What the page's security policy calls its one script; no other will run."""
+    """Hash of the script for the page's security policy, which allows no other script."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
 

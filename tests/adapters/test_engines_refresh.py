@@ -29,7 +29,7 @@ def test_nothing_changes_before_the_first_refresh(engine, people):
 
 
 def test_weights_are_those_of_the_censoring_model(engine, simulate):
-    """Equation (10) with the learnt G, which is what `censoring_` tells the user."""
+    """Equation (10) with the learnt G, which is what `censoring_` returns."""
     people = simulate(300, n_features=4, tied=True)
     objective = engine.problem(people.X, people.y, refresh_every=5, random_state=0)
     # Durations are in units of 1/4: people uncensored as the unit begins are seen in it.

@@ -1,4 +1,4 @@
-"""What columns and event labels are taken for, and why others are not used."""
+"""Interpretation of columns and event labels, and why columns are not used."""
 
 import numpy as np
 import pandas as pd

@@ -20,7 +20,7 @@ ENGINES = ("xgboost", "lightgbm")
 
 
 def fails_where_weights_do(n_samples, seed, n_causes=1):
-    """People at low risk are censored early, so that those who stay tell nothing about them."""
+    """People at low risk are censored early, so people who stay are not informative about them."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_samples, 4))
     rate = np.exp(-1 + 0.9 * X[:, 0] + 0.6 * np.abs(X[:, 1]))

@@ -357,7 +357,7 @@ def test_people_beyond_the_curves_count_as_censored_there():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "`times` has 3 values; say with `horizon`"),
+        ({}, "`times` has 3 values; choose one with `horizon`"),
         ({"horizon": 0.55}, "not among `times`; nearest: 0.5"),
         ({"horizon": 0.5, "n_groups": 0}, "n_groups"),
         ({"horizon": 0.5, "variance": "none"}, "variance"),
