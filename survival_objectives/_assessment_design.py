@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
-from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives._fold_fits import Fold, outcomes_of
 from survival_objectives.metrics import FollowUpWarning, brier_score
 from survival_objectives.validation import (
@@ -20,8 +20,6 @@ from survival_objectives.validation import (
     check_random_state,
     check_times,
 )
-
-__all__ = ["Design", "designed"]
 
 _N_TIMES = 50
 # The default grid ends where few events are left: later, a handful of people carry the score.
@@ -39,7 +37,7 @@ class Design:
 
     folds: list[Fold]
     times: FloatArray
-    scored: npt.NDArray[np.bool_]
+    scored: BoolArray
     horizons: FloatArray
 
     @property
@@ -185,9 +183,7 @@ def _chosen_horizons(horizons: npt.ArrayLike) -> FloatArray:
     return np.pad(chosen, (0, len(_HORIZON_QUANTILES) - len(chosen)), mode="edge")
 
 
-def _scored_times(
-    target: SurvivalTarget, folds: list[Fold], times: FloatArray
-) -> npt.NDArray[np.bool_]:
+def _scored_times(target: SurvivalTarget, folds: list[Fold], times: FloatArray) -> BoolArray:
     """Whether each time is within the follow-up of every fold."""
     scored = np.ones(len(times), np.bool_)
     for fold in folds:

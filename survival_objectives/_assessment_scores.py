@@ -25,8 +25,6 @@ from survival_objectives.metrics._inference import difference_of, score_influenc
 from survival_objectives.metrics._influence import Influence
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = ["CONCORDANCE", "Errors", "scored"]
-
 #: Names of the concordance at the three horizons.
 CONCORDANCE = ("concordance_25", "concordance_50", "concordance_75")
 # Few groups, because a fold has few people: with many groups, noise looks like miscalibration.

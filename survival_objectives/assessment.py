@@ -20,7 +20,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
-from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives._assessment_design import designed
 from survival_objectives._assessment_scores import CONCORDANCE, Errors, scored
 from survival_objectives._fold_fits import FoldFits, ProgressHook
@@ -110,7 +110,7 @@ class Assessment:
     unavailable: dict[str, str] = field(default_factory=dict)
     horizons: FloatArray = field(default_factory=lambda: np.empty(0))
     event_ids: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    scored: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    scored: BoolArray = field(default_factory=lambda: np.empty(0, np.bool_))
     seed: int | None = None
     estimates: pd.DataFrame = field(default_factory=pd.DataFrame)
     comparisons: pd.DataFrame = field(default_factory=pd.DataFrame)

@@ -65,7 +65,7 @@ def held_out(assessed, fold):
 
 
 # ------------------------------------------------------------------------------------------- folds
-def test_everybody_is_held_out_once_and_folds_share_the_events(assessed, people):
+def test_everyone_is_held_out_once_and_folds_share_the_events(assessed, people):
     assert_array_equal(assessed.index, np.arange(500))
     assert_array_equal(np.unique(assessed.fold), np.arange(4))
     event = people.y["event"].to_numpy()
@@ -375,8 +375,8 @@ def test_estimates_are_means_over_folds_with_their_errors(assessed):
     assert (estimates.loc["SurvivalBoost", "standard_error"] > 0).all()
 
 
-def test_errors_are_those_of_everybody_together(assessed, people):
-    """Folds together score everybody once, and everybody is in the weights of the other folds."""
+def test_errors_are_those_of_everyone_together(assessed, people):
+    """Folds together score everyone once, and everyone is in the weights of the other folds."""
     found = score_estimate(
         integrated_brier_score,
         people.y,

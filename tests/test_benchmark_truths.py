@@ -250,7 +250,7 @@ def test_the_former_default_is_the_setting_of_its_rule() -> None:
     assert len(found) == len(rows) + 2
 
 
-def test_everybody_is_measured_in_multiples_of_ours() -> None:
+def test_everyone_is_measured_in_multiples_of_ours() -> None:
     errors = {"ours-xgboost": (2.0, 1.0), "cox": (4.0, 8.0), "discrete-time": (1.0, None)}
     rows = [
         {"case": case, "contender": name, "seed": 0, "ise_x1000": error}

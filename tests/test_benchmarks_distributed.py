@@ -37,7 +37,7 @@ def small(command: str, folder: Path) -> list[str]:
     return [command, *(f"--{name}={value}" for name, value in given.items())]
 
 
-def test_external_compares_a_tenth_with_everybody(written: dict[str, Any], tmp_path: Path) -> None:
+def test_external_compares_a_tenth_with_everyone(written: dict[str, Any], tmp_path: Path) -> None:
     distributed.main(small("external", tmp_path))
     content = written["distributed_external"]
     assert [(row["arm"], row["people"]) for row in content["rows"]] == [

@@ -16,7 +16,7 @@ from survival_objectives.validation import check_survival_target
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:No split on a feature was worth its gain"),
-    pytest.mark.filterwarnings("ignore:Nobody is censored"),
+    pytest.mark.filterwarnings("ignore:No one is censored"),
     pytest.mark.filterwarnings("ignore:min_censoring_survival"),
 ]
 
@@ -80,8 +80,8 @@ def kinds():
     yield "whole years, lost any day", observed(found, lost)
     yield "whole years, lost any day, end", observed(found, np.minimum(lost, 5.0))
     yield "many at the first visit", observed(years_later, np.minimum(lost, 8.0))
-    yield "nobody censored", observed(life, np.inf)
-    yield "years, nobody censored", observed(np.minimum(np.ceil(life), 12.0), np.inf)
+    yield "no one censored", observed(life, np.inf)
+    yield "years, no one censored", observed(np.minimum(np.ceil(life), 12.0), np.inf)
     yield "heavy censoring", observed(life, rng.exponential(0.8, N_PEOPLE))
     yield "two causes, common end", observed(life, 5.0, two)
     yield "two causes, days, staggered", observed(life * 365, staggered * 365, two, unit=1.0)

@@ -40,7 +40,7 @@ def test_kaplan_meier_is_the_marginal_curve(target, left):
     model = KaplanMeierCensoring().fit(target)
     expected = kaplan_meier_censoring(target)(GRID, left=left)
     assert_array_equal(model.survival(GRID, left=left), expected)
-    # Any shape of times; whoever is asked about.
+    # Any shape of times, for any people.
     assert_array_equal(
         model.survival(GRID.reshape(3, 7), X=np.zeros((3, 2)), left=left), expected.reshape(3, 7)
     )
@@ -163,7 +163,7 @@ def test_one_time_or_several_a_person(people):
         assert_array_equal(several[:, column], model.survival(times[:, column], X))
 
 
-def test_nobody_is_censored_before_the_start(people):
+def test_no_one_is_censored_before_the_start(people):
     X, _ = people
     model, _, _ = boosted(people, FakeBooster())
     times = np.zeros(len(X))

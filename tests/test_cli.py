@@ -32,7 +32,7 @@ def test_demo_compares_every_engine_with_the_marginal_curve(capsys, tmp_path):
 def test_demo_replaces_its_own_report_only(capsys, tmp_path):
     report = tmp_path / "page.html"
     arguments = ["demo", "--rounds", "2", "--out", "page.html", "--quiet"]
-    report.write_text("<title>Somebody else's page</title>")
+    report.write_text("<title>Someone else's page</title>")
     assert main(arguments) == 1
     assert "'page.html' exists already" in capsys.readouterr().err
     assert main([*arguments, "--force"]) == 0

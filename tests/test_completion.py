@@ -222,7 +222,7 @@ class Remembering(Exponential):
         return super().predict_cumulative_incidence(X, times)
 
 
-def test_everybody_is_completed_by_a_model_that_was_fitted_without_them():
+def test_everyone_is_completed_by_a_model_that_was_fitted_without_them():
     rng = np.random.default_rng(0)
     X = np.arange(50.0)[:, None]
     target = check_survival_target((np.repeat([0, 1, 3, 0, 1], 10), rng.exponential(size=50)))

@@ -273,7 +273,7 @@ def test_people_stay_when_something_else_changes(data, change):
 
 def test_streams_are_independent():
     # The reference drew censoring from the stream of its first feature: rank correlation 1. Here
-    # nearly everybody is censored, so that the censoring times themselves are seen.
+    # nearly everyone is censored, so that the censoring times themselves are seen.
     data = make_competing_risks(5000, censoring="independent", censoring_rate=0.99, random_state=0)
     drawn = data.X.assign(censoring=data.y["duration"], event=data.y_uncensored["duration"])
     ranks = drawn.rank().corr()

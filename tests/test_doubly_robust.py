@@ -36,14 +36,14 @@ class Exponential:
 
     def targets(self, target, rows, *, n_nodes=24, floor=1e-6, axis=CONTINUOUS):
         nodes = person_nodes(target, axis, float(rows.horizon.max()), n_nodes)
-        everybody = np.arange(target.n_samples)[:, None] * np.ones((1, n_nodes), np.int64)
+        everyone = np.arange(target.n_samples)[:, None] * np.ones((1, n_nodes), np.int64)
         make = DoublyRobustTargets(target, rows, nodes, floor, floor)
         horizon = rows.horizon.astype(float)
         return make(
             self.states(rows.person, horizon),
-            self.states(everybody, nodes.times),
+            self.states(everyone, nodes.times),
             self.uncensored(rows.person, horizon)[rows.stayed],
-            self.uncensored(everybody, nodes.times),
+            self.uncensored(everyone, nodes.times),
         )
 
 

@@ -248,7 +248,7 @@ def test_features_of_some_people_come_from_all_batches() -> None:
 
 
 # -------------------------------------------------------------------------------------- processes
-def test_sums_over_parts_are_those_of_everybody() -> None:
+def test_sums_over_parts_are_those_of_everyone() -> None:
     people = simulated(300, weighted=True)
     offset = np.random.default_rng(1).normal(size=(2, 300))
     likelihood = np.random.default_rng(2).uniform(0.1, 1, (3, 300))

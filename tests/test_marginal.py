@@ -182,7 +182,7 @@ def test_scaling_all_weights_changes_nothing(target, seed):
 
 
 @given(survival_targets())
-def test_where_nobody_is_left_the_curves_multiply_to_the_empirical_survival(target):
+def test_where_no_one_is_left_the_curves_multiply_to_the_empirical_survival(target):
     """P(T > t) P(C > t) = P(min(T, C) > t), exactly so for these estimates."""
     both = kaplan_meier(target)(GRID) * kaplan_meier_censoring(target)(GRID)
     empirical = (target.duration > GRID[:, None]).mean(axis=1)
@@ -199,12 +199,12 @@ def test_a_tiny_weight_beside_a_tied_event_does_not_divide_by_zero():
 
 
 @given(st.lists(st.floats(1e-3, 10), min_size=3, max_size=3))
-def test_the_last_tied_censoring_leaves_nobody_uncensored(weights):
+def test_the_last_tied_censoring_leaves_no_one_uncensored(weights):
     target = check_survival_target(([1, 0, 2], [2.0, 2.0, 2.0]))
     assert kaplan_meier_censoring(target, np.array(weights))(2.0) == 0
 
 
-def test_nobody_censored_and_nobody_with_an_event():
+def test_no_one_censored_and_no_one_with_an_event():
     events = check_survival_target(([1, 2, 1], [1.0, 2.0, 3.0]))
     assert_array_equal(kaplan_meier_censoring(events)(GRID), 1)
     assert kaplan_meier(events)(3.0) == 0

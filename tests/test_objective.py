@@ -27,7 +27,7 @@ from survival_objectives.validation import check_survival_target
 
 # Random outcomes may be of people who all had an event.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:Nobody is censored"),
+    pytest.mark.filterwarnings("ignore:No one is censored"),
     pytest.mark.filterwarnings("ignore:`duration` is 0 or 1"),
 ]
 
@@ -72,7 +72,7 @@ def no_trees(n_margins):
 
 
 def same_horizons(*horizons):
-    """A sampler that looks at everybody at the same times."""
+    """A sampler that gives all people the same horizons."""
     return lambda generator, n_samples, n_horizons, target: np.tile(horizons, (n_samples, 1))
 
 
@@ -135,7 +135,7 @@ def test_initial_weights_are_those_of_kaplan_meier_row_by_row(people, sampler):
 def test_weights_and_targets_with_ties_and_time_zero(target, seed):
     rng = np.random.default_rng(seed)
     horizons = rng.integers(0, 9, (target.n_samples, 2)) / 8
-    horizons[target.duration.argmax(), 0] = 0  # Somebody is event-free at some horizon.
+    horizons[target.duration.argmax(), 0] = 0  # Someone is event-free at some horizon.
     y = target.event_ids[target.event], target.duration
     problem = Problem(
         np.zeros((target.n_samples, 1)), y, n_horizons=2, horizon_sampler=lambda *_: horizons
@@ -145,7 +145,7 @@ def test_weights_and_targets_with_ties_and_time_zero(target, seed):
     seen = aligned(*y)[problem.person] <= problem.horizon
     assert_array_equal(labels, np.where(seen, y[0][problem.person], 0))
     at_zero = (target.duration[problem.person] == 0) & seen
-    assert_array_equal(problem.initial_weight[at_zero], 1)  # Nobody is censored before 0.
+    assert_array_equal(problem.initial_weight[at_zero], 1)  # No one is censored before 0.
 
 
 def test_rows_are_people_at_horizons(people):
@@ -335,7 +335,7 @@ def test_own_censoring_model_is_asked_about_event_times_as_they_were_given():
         X, y, n_horizons=2, horizon_sampler=same_horizons(0.01, 0.1), censoring=EndsAt()
     )
     assert_array_equal(problem.initial_weight, 1)
-    # Whoever is censored at 0.1 is known to be event-free then.
+    # A person censored at 0.1 is known to be event-free then.
     assert len(problem.initial_weight) == 8
 
 
@@ -501,7 +501,7 @@ def test_folds_keep_the_rows_of_a_person_together(people, n_splits):
 def test_both_sides_of_a_fold_are_weighted_by_the_censoring_of_its_training_people(
     people, n_splits
 ):
-    # Everybody has a row at 0.
+    # Everyone has a row at 0.
     problem = Problem(
         people.X, people.y, n_horizons=3, horizon_sampler=same_horizons(0.0, 0.5, 1.5)
     )

@@ -254,7 +254,7 @@ def test_group_incidence_keeps_labels_of_causes():
     cif = np.full((3, 2, 4), 0.5)
     result = plots.group_incidence(cif, ([0, 7, 0], [9.0, 1.0, 9.0]), [0, 1, 1], TIMES, cause=7)
     assert result.names == ("0", "1")
-    assert_allclose(result.observed[:, -1], [0, 0.5])  # Nobody of group 0 had the event.
+    assert_allclose(result.observed[:, -1], [0, 0.5])  # No one of group 0 had the event.
 
 
 # ----------------------------------------------------------------------------------------- errors

@@ -35,7 +35,7 @@ from survival_objectives.report._interval import (
     person_scores,
 )
 from survival_objectives.report._svg import nice_ticks
-from survival_objectives.report._write import _checked_study
+from survival_objectives.report._write import checked_study
 from survival_objectives.validation import check_survival_target
 
 SCRIPT = "<script>alert(1)</script>"
@@ -207,7 +207,7 @@ def test_score_table_is_the_assessment(plain, study):
             found[name, group] = row[1:]
     for (metric, cause), part in assessment.scores.groupby(["metric", "cause"]):
         if metric == "calibration_error":
-            continue  # Made of everybody held out, in the groups that are drawn.
+            continue  # Made of everyone held out, in the groups that are drawn.
         horizon = dict(zip(("25", "50", "75"), assessment.horizons, strict=True))
         name = {
             "integrated_brier_score": "Brier score",
@@ -251,10 +251,10 @@ def test_example_people_are_the_models_predictions(plain, study):
     times = [float(time) for time in embedded["times"]]
     model, horizon = study["model"], study["assessment"].horizons[1]
     assert horizon in times
-    everybody = model.predict_cumulative_incidence(study["X"], times)
+    everyone = model.predict_cumulative_incidence(study["X"], times)
     risk = model.predict_proba(study["X"], horizon)[:, 1]
     for person, quantile in zip(embedded["people"], (0.1, 0.5, 0.9), strict=True):
-        distance = np.abs(everybody - person).max(axis=(1, 2))
+        distance = np.abs(everyone - person).max(axis=(1, 2))
         assert distance.min() <= 5.1e-5
         own = risk[distance.argmin()]
         assert (risk < own).mean() - 0.01 <= quantile <= (risk <= own).mean() + 0.01
@@ -278,7 +278,7 @@ def test_mean_calibration_is_that_of_the_held_out_curves(plain, study):
             ]
 
 
-def test_opening_compares_with_one_curve_for_everybody(study):
+def test_opening_compares_with_one_curve_for_everyone(study):
     told = in_short(**study)
     assert len(told.sentences) == 3
     assessment, target = study["assessment"], check_survival_target(study["y"])
@@ -403,7 +403,7 @@ def test_trouble_is_said_in_words(tmp_path, monkeypatch):
     assert f"Only {n_events} people had “cause 1”" in text
     assert "of people are censored" in text
     assert "fewer than 20 people are still under observation" in text
-    assert "never vary and tell the model nothing: “constant”." in text
+    assert "are constant and carry no information: “constant”." in text
     assert "More than half of the values are missing in “sparse”." in text
     assert "Cox could not be compared: In fold 1 of 2: a singular matrix" in text
 
@@ -452,7 +452,7 @@ def test_wrong_probabilities_are_pointed_out(tmp_path):
         in_short(model=model, X=data.X, y=data.y, assessment=assessment)
         for assessment in (honest, fooled)
     ]
-    assert "come true" in told[0].sentences[1]
+    assert "agree with what was observed" in told[0].sentences[1]
     assert "off for some people by more than chance explains" in told[1].sentences[1]
     assert not any("was predicted and" in caution for caution in told[0].cautions)
     (caution,) = (c for c in told[1].cautions if "was predicted and" in c)
@@ -521,7 +521,7 @@ def test_direction_of_a_column_is_that_of_the_simulation():
     assert "ward (highest for b, lowest for c)" in rests
 
 
-def test_nobodys_row_is_printed_on_request(study, tmp_path):
+def test_no_ones_row_is_printed_on_request(study, tmp_path):
     X = study["X"].assign(x2=np.arange(300) + 7_000_000.0)
     model = clone(study["model"]).fit(X, study["y"])
     assessment = replace(study["assessment"])
@@ -712,7 +712,7 @@ def test_columns_that_begin_alike_are_told_apart_in_labels():
     [("day", "days", "days"), ("age", "years", "age (years)"), ("years of use", "years", None)],
 )
 def test_axis_of_time_says_its_unit_once(study, name, unit, axis):
-    checked = _checked_study(
+    checked = checked_study(
         study["model"], study["X"], study["y"], study["assessment"], None, name, unit
     )
     assert checked.axis == (axis or name)

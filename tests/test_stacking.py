@@ -368,7 +368,7 @@ def test_no_horizon_lies_beyond_the_latest_even_for_a_cause_that_comes_later():
     check_causes_seen(target, 5.0)
 
 
-def test_a_cause_that_nobody_had_is_no_obstacle():
+def test_a_cause_that_no_one_had_is_no_obstacle():
     """Held-out people may lack a cause that training knows."""
     target = check_survival_target(([0, 1, 0], [1.0, 2.0, 3.0]), event_ids=[0, 1, 2])
     stack = TimeStacker(2, random_state=0).draw(target)

@@ -97,7 +97,7 @@ def test_ordinary_times_are_not_refused(values):
     check_time_resolution(values)
 
 
-def test_a_million_people_lose_values_that_nobody_misses():
+def test_a_million_people_lose_values_that_no_one_misses():
     """The other side of the criterion: rounding to float32 alone is no reason to refuse."""
     values = np.random.default_rng(0).exponential(4.0, 1_000_000)
     assert len(np.unique(values.astype(np.float32))) < 0.99 * len(values)
@@ -150,8 +150,8 @@ def outcomes(event, duration=None):
 @pytest.mark.parametrize(
     ("event", "duration", "words"),
     [
-        ([1, 2] * 20, None, r"Nobody is censored: .* 1, 2 means competing causes\. If 1 marks"),
-        ([1] * 40, None, r"Nobody is censored: no `event` is 0, and 1 means cause\."),
+        ([1, 2] * 20, None, r"No one is censored: .* 1, 2 means competing causes\. If 1 marks"),
+        ([1] * 40, None, r"No one is censored: no `event` is 0, and 1 means cause\."),
         ([3, 4, 7] * 20, None, r"3, 4, 7 means competing causes\. If 3 marks"),
         ([*range(13)] * 3, None, r"12 labels besides 0, such as \[1, 2, 3, 4, 5\]"),
         ([0, 1, 2, 3] * 10, [0, 1] * 20, r"`duration` is 0 or 1 for all 40 people"),

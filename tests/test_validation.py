@@ -330,7 +330,7 @@ def test_unseen_categories_warn_by_name_and_become_missing():
     assert_array_equal(features.values[:, 0], [NAN, 1, NAN, NAN, 0])
 
 
-def test_unseen_levels_that_nobody_has_do_not_warn():
+def test_unseen_levels_that_no_one_has_do_not_warn():
     schema = check_features(pd.DataFrame({"c": pd.Categorical(["a", "b"])})).schema
     later = pd.DataFrame({"c": pd.Categorical(["b"], categories=["z", "b"])})
     assert_array_equal(check_features(later, like=schema).values, [[1]])
@@ -436,7 +436,7 @@ class TestColumnsOfTraining:
     @pytest.fixture
     def schema(self):
         schema = check_features(self.TRAIN).schema
-        assert schema.values.shape == (0, 3)  # Nobody's data is kept.
+        assert schema.values.shape == (0, 3)  # No one's data is kept.
         return schema
 
     def test_the_same_columns_are_accepted(self, schema):

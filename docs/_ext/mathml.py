@@ -15,7 +15,7 @@ from sphinx.domains.math import MathDomain
 
 
 class CitedEquations(MathDomain):
-    """The domain of equations, with numbers that do not depend on where a formula stands."""
+    """The domain of equations, with numbers that do not depend on the place of a formula."""
 
     def note_equation(self, docname: str, labelid: str, location: Any = None) -> None:
         """Register an equation under the number in its label."""

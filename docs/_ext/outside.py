@@ -1,4 +1,4 @@
-"""Pages whose source stands elsewhere in the repository: the notebooks and the benchmark results.
+"""Pages whose source is elsewhere in the repository: the notebooks and the benchmark results.
 
 They are copied to ``generated`` before Sphinx collects its sources.
 """

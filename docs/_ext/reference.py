@@ -1,4 +1,4 @@
-"""The API reference: one page a public module, with every name of its ``__all__``.
+"""The API reference: one page per public module, with every name of its ``__all__``.
 
 Pages are written before Sphinx reads its sources, so a new public name is in the reference as soon
 as it is in ``__all__``.

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError, UsageError, listed
 from survival_objectives.cli._fit import named_columns
@@ -33,8 +33,6 @@ from survival_objectives.cli._people import (
 )
 from survival_objectives.cli._plan import n_cores
 from survival_objectives.estimator import SurvivalBoost
-
-__all__ = ["run_info", "run_predict"]
 
 # Number of people predicted at a time.
 _BATCH = 50_000
@@ -154,7 +152,7 @@ def _blank_times_never_reached(
 
 def _contributions(
     model: SurvivalBoost, schema: Schema, X: pd.DataFrame, time: str
-) -> dict[str, npt.NDArray[np.float64]]:
+) -> dict[str, FloatArray]:
     """SHAP values of the log-odds of each cause against being event-free, by column."""
     values = log_odds_contributions(model, X, float(time))
     causes = _cause_words(schema.events)
@@ -270,19 +268,11 @@ def _info(path: str, model: SurvivalBoost, schema: Schema | None) -> dict[str, A
     content["events"] = {
         name: ", ".join(schema.events.labels(code)) for code, name in schema.events.names.items()
     }
-    levels = {column.name: list(column.levels) for column in schema.columns if column.levels}
-    return content | {
-        "levels": levels,
-        "duration": schema.duration,
-        "start_date": schema.start_date,
-        "end_date": schema.end_date,
-        "time_unit": schema.time_unit,
-        "event": schema.event,
-        "people": schema.people,
-        "dropped": schema.dropped,
-        "tuned": schema.tuned,
-        "assessment": schema.assessment,
+    content["levels"] = {
+        column.name: list(column.levels) for column in schema.columns if column.levels
     }
+    as_stored = ("duration", "start_date", "end_date", "time_unit", "event", "people", "dropped")
+    return content | {name: getattr(schema, name) for name in (*as_stored, "tuned", "assessment")}
 
 
 def _pairs(values: dict[str, Any], sign: str = " ") -> str:

@@ -6,18 +6,6 @@ import argparse
 from collections.abc import Callable
 from decimal import Decimal
 
-__all__ = [
-    "amount",
-    "event_names",
-    "horizons",
-    "one_character",
-    "share",
-    "shares",
-    "time",
-    "times",
-    "whole_number",
-]
-
 # More prediction times than this are a mistyped range.
 _MOST_TIMES = 1000
 

@@ -18,24 +18,15 @@ from survival_objectives.baselines import CauseSpecificCox
 from survival_objectives.marginal import aalen_johansen
 from survival_objectives.validation import check_survival_target
 
-__all__ = ["baseline_curves", "trained_baselines"]
-
 _N_TIMES = 100
-# A Cox regression has few coefficients; more people hardly change them.
+# A Cox regression has few coefficients; more people change them little.
 _MOST_FOR_COX = 10_000
 
 
 def trained_baselines(X: pd.DataFrame, y: pd.DataFrame, last: float) -> dict[str, Any]:
     """The marginal curve and, if lifelines is installed, a Cox regression, as data for JSON.
 
-    Parameters
-    ----------
-    X : DataFrame
-        Features of the training people.
-    y : DataFrame
-        Their ``event`` and ``duration``.
-    last : float
-        The latest time to predict.
+    ``X`` and ``y`` are of the training people, and ``last`` is the latest time to predict.
     """
     times = np.linspace(0, last, _N_TIMES + 1)
     marginal = aalen_johansen(check_survival_target(y))(times).T

@@ -6,23 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from shlex import quote
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import BoolArray, FloatArray
 from survival_objectives.cli._dates import days, looks_like_dates
-from survival_objectives.cli._errors import CommandError, UsageError, listed, quoted, suggestion
+from survival_objectives.cli._errors import CommandError, UsageError, listed, suggestion
 from survival_objectives.cli._tables import Table
-
-__all__ = [
-    "MAX_LEVELS",
-    "Column",
-    "Selection",
-    "features",
-    "understand_columns",
-]
 
 #: With more levels than this, a text column is a name or a note rather than a category.
 MAX_LEVELS = 100
@@ -45,23 +38,12 @@ _CODE_NAME = re.compile(
 
 @dataclass(frozen=True)
 class Column:
-    """A column that the model uses.
-
-    Attributes
-    ----------
-    name : str
-    kind : {"number", "boolean", "category", "date"}
-        A date counts the days since 1970-01-01.
-    levels : tuple of str
-        Levels of a category.
-    date_format : str, optional
-        Format of the dates, if the user gave it.
-    """
+    """A column that the model uses."""
 
     name: str
-    kind: str
-    levels: tuple[str, ...] = ()
-    date_format: str | None = None
+    kind: str  # "number", "boolean", "category", or "date", in days since 1970-01-01.
+    levels: tuple[str, ...] = ()  # Of a category.
+    date_format: str | None = None  # If the user gave it.
 
     def __str__(self) -> str:
         return f"{self.kind}, {len(self.levels)} levels" if self.levels else self.kind
@@ -87,15 +69,9 @@ def understand_columns(
 ) -> Selection:
     """The kind of every column besides the outcome, and whether it is used.
 
-    Parameters
-    ----------
-    table : Table
-    outcome : sequence of str
-        The columns of the duration and of the event.
-    categorical, numeric, dates, drop : sequence of str
-        Columns whose kind the user has chosen.
-    date_format : str, optional
-        Format of the dates. Default: detected.
+    ``outcome`` names the columns of the duration and of the event; ``categorical``, ``numeric``,
+    ``dates`` and ``drop`` name columns whose kind the user has chosen. The ``date_format`` is
+    detected by default.
     """
     decided = {
         "--categorical": categorical,
@@ -158,7 +134,7 @@ def _ask_about_codes(table: Table, columns: Sequence[Column]) -> None:
         if len(known) > 2 and (known == np.rint(known)).all():
             codes.append(column.name)
     if codes:
-        names = quoted(",".join(codes))
+        names = quote(",".join(codes))
         msg = (
             f"{table.source}: are {listed(codes)} codes or numbers? A code such as "
             f"{table.texts(codes[0]).dropna().iloc[0]} has no size. Use --categorical {names}, "
@@ -177,7 +153,7 @@ def features(table: Table, columns: Sequence[Column]) -> tuple[pd.DataFrame, dic
         raise CommandError(msg)
     X: dict[str, Any] = {}
     unseen: dict[str, list[str]] = {}
-    strays: dict[str, npt.NDArray[np.bool_]] = {}
+    strays: dict[str, BoolArray] = {}
     for column in columns:
         if column.kind == "date":
             X[column.name] = days(table, column.name, column.date_format)
@@ -198,9 +174,7 @@ def features(table: Table, columns: Sequence[Column]) -> tuple[pd.DataFrame, dic
     return pd.DataFrame(X), unseen
 
 
-def _refuse(
-    table: Table, strays: dict[str, npt.NDArray[np.bool_]], kinds: dict[str, str]
-) -> NoReturn:
+def _refuse(table: Table, strays: dict[str, BoolArray], kinds: dict[str, str]) -> NoReturn:
     """Raise an error that names all cells that do not fit the kind of their column."""
     parts: list[str] = []
     cells: list[Any] = []
@@ -208,7 +182,7 @@ def _refuse(
         holds = "numbers" if kinds[name] == "number" else "true and false"
         parts.append(f"column {name!r} holds {holds}, but not {table.stray(name, wrong)}")
         cells.extend(table.frame[name][wrong].unique())
-    options = " ".join(f"--missing {quoted(str(cell))}" for cell in list(dict.fromkeys(cells))[:8])
+    options = " ".join(f"--missing {quote(str(cell))}" for cell in list(dict.fromkeys(cells))[:8])
     msg = f"{table.source}: {'; '.join(parts)}. Correct them, or count them as missing: {options}"
     raise CommandError(msg)
 
@@ -294,9 +268,7 @@ def _by_number(level: str) -> tuple[bool, float, str]:
 
 
 # --------------------------------------------------------------------------------------- values
-def _number_column(
-    table: Table, column: Column
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+def _number_column(table: Table, column: Column) -> tuple[FloatArray, BoolArray]:
     """Values of a column of numbers or booleans, and which cells are neither."""
     numbers = table.numbers(column.name)
     values, wrong = numbers.values, numbers.wrong

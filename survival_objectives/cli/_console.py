@@ -10,8 +10,6 @@ from typing import Any, Protocol
 
 from survival_objectives.cli._errors import one_line
 
-__all__ = ["PROGRAM", "Bar", "Console", "in_words"]
-
 PROGRAM = "survival-objectives"
 SECONDS_BETWEEN_LINES = 30.0
 
@@ -19,10 +17,7 @@ SECONDS_BETWEEN_LINES = 30.0
 class Console:
     """Standard output for results, standard error for everything else.
 
-    Parameters
-    ----------
-    quiet : bool, default=False
-        Whether to hide progress. Warnings and errors are always shown.
+    ``quiet`` hides progress; warnings and errors are always shown.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:

@@ -15,21 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.cli._errors import CommandError, counted, listed
-
-__all__ = [
-    "TextRows",
-    "check_names",
-    "check_rows",
-    "column_names",
-    "has_percent_signs",
-    "parsed_numbers",
-    "read_rows",
-]
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 # "1,234" may be a decimal number or a number with thousands.
@@ -50,24 +39,12 @@ _COMMAS = {
 
 @dataclass(frozen=True)
 class TextRows:
-    """Cells of a text file.
+    """Cells of a text file."""
 
-    Attributes
-    ----------
-    frame : DataFrame
-        Columns of str: Arrow's strings, or objects.
-    lines : int64 array of shape (n_rows,)
-        The line on which each row begins.
-    decimal : str
-        Decimal sign.
-    notes : tuple of str
-        Remarks from reading.
-    """
-
-    frame: pd.DataFrame
-    lines: npt.NDArray[np.int64]
-    decimal: str
-    notes: tuple[str, ...]
+    frame: pd.DataFrame  # Columns of str: Arrow's strings, or objects.
+    lines: IntArray  # The line on which each row begins.
+    decimal: str  # Decimal sign.
+    notes: tuple[str, ...]  # Remarks from reading.
 
 
 def read_rows(
@@ -135,7 +112,7 @@ def _separator(content: bytes, source: str) -> str:
 
 
 # --------------------------------------------------------------------------------------- parsing
-_Rows = tuple[pd.DataFrame, npt.NDArray[np.int64], int]
+_Rows = tuple[pd.DataFrame, IntArray, int]
 
 
 def _one_row_per_line(content: bytes, separator: str, source: str) -> _Rows | None:

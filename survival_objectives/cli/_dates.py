@@ -14,8 +14,6 @@ from survival_objectives._arrays import FloatArray
 from survival_objectives.cli._errors import CommandError, UsageError, listed
 from survival_objectives.cli._tables import Table
 
-__all__ = ["UNIT_DAYS", "Span", "days", "looks_like_dates", "spans"]
-
 #: Days in a time unit, on average for months and years.
 UNIT_DAYS = {"days": 1.0, "weeks": 7.0, "months": 30.4375, "years": 365.25}
 
@@ -47,22 +45,12 @@ _MOSTLY = 0.8
 
 @dataclass(frozen=True)
 class Span:
-    """A duration as the time between two columns of dates.
-
-    Attributes
-    ----------
-    start, end : str
-        Columns of dates: entry, and event or last visit.
-    unit : str
-        A key of `UNIT_DAYS`.
-    date_format : str, optional
-        Format of the dates, as for `datetime.strptime`. Default: detected.
-    """
+    """A duration as the time between two columns of dates: entry, and event or last visit."""
 
     start: str
     end: str
-    unit: str = "days"
-    date_format: str | None = None
+    unit: str = "days"  # A key of `UNIT_DAYS`.
+    date_format: str | None = None  # As for `datetime.strptime`. Default: detected.
 
 
 def looks_like_dates(texts: npt.NDArray[Any]) -> bool:

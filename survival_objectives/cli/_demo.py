@@ -17,8 +17,6 @@ from survival_objectives.cli._folder import REPORT, check_file, replacing
 from survival_objectives.datasets import load_covid_hospital
 from survival_objectives.estimator import SurvivalBoost
 
-__all__ = ["run_demo"]
-
 _TITLE = "Demo: hospital stays with COVID-19"
 _DAYS = np.arange(1.0, 29.0)
 _DAYS_SHOWN = (7, 14, 28)

@@ -15,8 +15,6 @@ from survival_objectives._arrays import IntArray
 from survival_objectives.cli._errors import counted, listed
 from survival_objectives.cli._tables import Table, parquet_files, typed_table
 
-__all__ = ["LargeFile", "available_memory", "large_file"]
-
 GIB = 2**30
 # Number of people sampled to infer columns and to assess in memory.
 SAMPLE = 200_000
@@ -30,14 +28,9 @@ _INDEX = "__index_level_"
 
 
 def large_file(path: str, memory: float | None) -> LargeFile | None:
-    """The Parquet file if it is larger than memory, else None.
+    """The Parquet file or folder of them if it is larger than memory; None for other files.
 
-    Parameters
-    ----------
-    path : str
-        A Parquet file or a folder of such files; for other formats None is returned.
-    memory : float, optional
-        Limit in GiB. Default: most of the free memory.
+    The limit ``memory`` is in GiB. Default: most of the free memory.
     """
     files = parquet_files(path)
     if not files:
@@ -82,21 +75,12 @@ def available_memory() -> float:
 
 @dataclass(frozen=True)
 class LargeFile:
-    """A Parquet file, or a folder of them, that is read part by part.
-
-    Attributes
-    ----------
-    source : str
-    files : tuple of Path
-    n_people : int
-    needed : float
-        Bytes needed to train in memory.
-    """
+    """A Parquet file, or a folder of them, that is read part by part."""
 
     source: str
     files: tuple[Path, ...]
     n_people: int
-    needed: float
+    needed: float  # Bytes needed to train in memory.
 
     @property
     def names(self) -> list[str]:
@@ -147,19 +131,9 @@ class LargeFile:
 class PeopleBatches:
     """Features and outcomes in batches, read from disk at each iteration.
 
-    Parameters
-    ----------
-    file : LargeFile
-    names : list of str
-        Columns to read.
-    missing : frozenset of str
-        Cells that mean "not known".
-    y : DataFrame
-        ``event`` and ``duration`` of all people.
-    understood : callable
-        Turns a table into features and their unknown levels.
-    warn : callable
-        Called with a warning about unknown levels, once.
+    ``names`` are the columns to read, ``missing`` the cells that mean "not known", and ``y`` the
+    outcomes of all people. ``understood`` turns a table into features and their unknown levels;
+    ``warn`` is called with a warning about these, once.
     """
 
     def __init__(

@@ -11,8 +11,6 @@ from survival_objectives.cli._console import PROGRAM
 from survival_objectives.cli._errors import CommandError, UsageError, suggestion
 from survival_objectives.estimator import ENGINES
 
-__all__ = ["chosen_engine", "installed_engines", "missing_for_report", "versions"]
-
 
 def installed_engines() -> list[str]:
     """The installed engines, the default one first; an error if there is none."""

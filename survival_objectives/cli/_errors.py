@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
-
-__all__ = [
-    "CommandError",
-    "Problems",
-    "UsageError",
-    "counted",
-    "listed",
-    "one_line",
-    "quoted",
-    "suggestion",
-]
 
 
 class CommandError(Exception):
@@ -90,15 +78,6 @@ def listed(names: Iterable[object], limit: int = 8) -> str:
     names = [str(name) for name in names]
     shown = ", ".join(repr(name) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
-
-
-def quoted(text: str) -> str:
-    """The text quoted as one word for a shell.
-
-    >>> quoted("age"), quoted("lab value")
-    ('age', "'lab value'")
-    """
-    return shlex.quote(text)
 
 
 def suggestion(name: str, known: Iterable[str], what: str) -> str:

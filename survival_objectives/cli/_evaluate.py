@@ -20,8 +20,6 @@ from survival_objectives.cli._people import schema_features, schema_outcomes, sc
 from survival_objectives.cli._scores import held_out_scores, score_times
 from survival_objectives.metrics import FollowUpWarning, calibration_curve
 
-__all__ = ["run_compare", "run_evaluate"]
-
 # 97.5 % quantile of the normal distribution.
 _Z95 = 1.959963984540054
 

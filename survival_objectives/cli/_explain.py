@@ -20,8 +20,6 @@ from survival_objectives.cli._people import (
 )
 from survival_objectives.estimator import SurvivalBoost
 
-__all__ = ["run_explain"]
-
 _N_STEPS = 120
 _N_SHOWN = 12
 # Readable on white and on black, and distinguishable for colour-blind readers.

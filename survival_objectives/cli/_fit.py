@@ -46,8 +46,6 @@ from survival_objectives.estimator import SurvivalBoost
 if TYPE_CHECKING:
     from survival_objectives.report._write import Report
 
-__all__ = ["named_columns", "run_fit"]
-
 
 def run_fit(options: argparse.Namespace, console: Console) -> int:
     """Read a file, print how it was interpreted, train, assess and save a model."""
@@ -424,9 +422,9 @@ def _report_path(options: argparse.Namespace, console: Console) -> Path | None:
 
 def _findings(model: SurvivalBoost, data: _Data, assessment: Any) -> Report:
     """What the report says, and its summary."""
-    from survival_objectives.report._write import Report
+    from survival_objectives.report._write import Report, checked_study
 
-    return Report.of(
+    study = checked_study(
         model,
         data.X,
         data.y,
@@ -435,6 +433,7 @@ def _findings(model: SurvivalBoost, data: _Data, assessment: Any) -> Report:
         duration_name=data.duration or "time",
         time_unit=data.time_unit,
     )
+    return Report(study)
 
 
 def _write_report(

@@ -20,19 +20,6 @@ from survival_objectives.cli._errors import CommandError, listed, suggestion
 from survival_objectives.cli._outcomes import Events
 from survival_objectives.estimator import SurvivalBoost
 
-__all__ = [
-    "REPORT",
-    "Schema",
-    "check_file",
-    "check_folder",
-    "drafted",
-    "is_report",
-    "load_folder",
-    "load_model",
-    "load_schema",
-    "replacing",
-]
-
 REPORT = "report.html"
 
 # Tag at the start of all pages that this package writes.
@@ -45,58 +32,26 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Schema:
-    """Description of the training file and of the results.
+    """Description of the training file and of the results."""
 
-    Attributes
-    ----------
-    duration : str or None
-        Column of the duration; None if it is the time between two dates.
-    event : str
-        Column of the event.
-    events : Events
-        Meaning of the labels of the event column.
-    columns : tuple of Column
-        Columns that the model uses, in its order.
-    dropped : dict of str to str
-        Columns that it does not use, with the reason.
-    people : dict of str to int
-        Number of people by state, "censored" first.
-    missing : tuple of str
-        Cells that mean missing, besides the usual ones.
-    versions : dict of str to str
-        Versions of the packages used in training.
-    assessment : dict
-        Summary of the held-out scores.
-    tuned : dict
-        Settings chosen by a search.
-    start_date, end_date : str, optional
-        Date columns between which the duration is measured.
-    date_format : str, optional
-        Format of the dates, if the user gave it.
-    time_unit : str, optional
-        Unit of the duration.
-    baselines : dict
-        Baselines of the training data that ``evaluate`` compares with.
-    files : tuple of str
-        Names of all files written to the folder, which a later ``fit`` may replace.
-    """
-
-    duration: str | None
-    event: str
-    events: Events
-    columns: tuple[Column, ...]
-    dropped: dict[str, str] = field(default_factory=dict)
-    people: dict[str, int] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
-    versions: dict[str, str] = field(default_factory=dict)
-    assessment: dict[str, Any] = field(default_factory=dict)
-    tuned: dict[str, Any] = field(default_factory=dict)
+    duration: str | None  # Column; None if it is the time between two dates.
+    event: str  # Column.
+    events: Events  # Meaning of the labels of the event column.
+    columns: tuple[Column, ...]  # Columns that the model uses, in its order.
+    dropped: dict[str, str] = field(default_factory=dict)  # Unused columns, with the reason.
+    people: dict[str, int] = field(default_factory=dict)  # Numbers by state, "censored" first.
+    missing: tuple[str, ...] = ()  # Cells that mean missing, besides the usual ones.
+    versions: dict[str, str] = field(default_factory=dict)  # Packages used in training.
+    assessment: dict[str, Any] = field(default_factory=dict)  # Summary of the held-out scores.
+    tuned: dict[str, Any] = field(default_factory=dict)  # Settings chosen by a search.
+    # Date columns between which the duration is measured, and their format if the user gave it.
     start_date: str | None = None
     end_date: str | None = None
     date_format: str | None = None
-    time_unit: str | None = None
+    time_unit: str | None = None  # Of the duration.
+    # Baselines of the training data that ``evaluate`` compares with.
     baselines: dict[str, Any] = field(default_factory=dict)
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # Files written to the folder, which a later ``fit`` may replace.
 
     def to_json(self) -> str:
         """The schema as text for `from_json`."""

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,6 @@ from scipy.special import gammaln
 from scipy.stats import rankdata
 
 from survival_objectives._arrays import BoolArray, FloatArray, IntArray
-from survival_objectives.cli._errors import quoted
-
-__all__ = ["Leak", "leaks"]
 
 _LEVEL = 0.01
 _FEW_CENSORED = 0.1
@@ -66,14 +64,7 @@ _N_COMPARED = 1000
 
 @dataclass(frozen=True)
 class Leak:
-    """A column that seems to contain the outcome.
-
-    Attributes
-    ----------
-    column : str
-    finding : str
-        The evidence, with numbers.
-    """
+    """A column that seems to contain the outcome, and the evidence, with numbers."""
 
     column: str
     finding: str
@@ -82,19 +73,14 @@ class Leak:
         return (
             f"column {self.column!r} seems to contain the outcome: {self.finding}. If it was "
             "filled in after the outcome was known, all scores are too optimistic; leave it out "
-            f"with --drop {quoted(self.column)}"
+            f"with --drop {quote(self.column)}"
         )
 
 
 def leaks(X: pd.DataFrame, y: pd.DataFrame) -> list[Leak]:
-    """Columns of ``X`` that were probably filled in after the outcome, one finding each.
+    """Columns of ``X``, numbers and categories, that were probably filled in after the outcome.
 
-    Parameters
-    ----------
-    X : DataFrame
-        Numbers and categories.
-    y : DataFrame
-        The columns ``event``, 0 for censored, and ``duration``.
+    ``y`` has the columns ``event``, 0 for censored, and ``duration``. One finding per column.
     """
     outcome = _Outcome(y["event"].to_numpy(np.int64), y["duration"].to_numpy(np.float64))
     groups = {name: dict(_groups(X[name])) for name in X.columns}

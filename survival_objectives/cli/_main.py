@@ -34,8 +34,6 @@ from survival_objectives.cli._explain import run_explain
 from survival_objectives.cli._fit import run_fit
 from survival_objectives.estimator import ENGINES
 
-__all__ = ["main"]
-
 _EXIT_CODES = """\
 exit codes:
   0    done
@@ -201,32 +199,28 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_demo(demo: argparse.ArgumentParser) -> None:
-    demo.add_argument(
-        "--out", default=None, metavar="FILE", help="the report to write (default: report.html)"
-    )
-    demo.add_argument("--force", action="store_true", help="replace a file of that name")
+    add = demo.add_argument
+    add("--out", default=None, metavar="FILE", help="the report to write (default: report.html)")
+    add("--force", action="store_true", help="replace a file of that name")
     _add_training(demo)
 
 
 def _add_fit(fit: argparse.ArgumentParser) -> None:
-    fit.add_argument("data", help=f"{_FILES} with one row per person")
-    fit.add_argument("--duration", help="column: time to the event or last visit")
-    fit.add_argument("--event", required=True, help="column: outcome at that time")
-    fit.add_argument("--start-date", metavar="COLUMN", help="instead of --duration: date of entry")
-    fit.add_argument(
-        "--end-date", metavar="COLUMN", help="with --start-date: date of the event or last visit"
-    )
-    fit.add_argument("--date-format", metavar="FORMAT", help="format of dates, such as %%d.%%m.%%Y")
-    fit.add_argument(
+    add = fit.add_argument
+    add("data", help=f"{_FILES} with one row per person")
+    add("--duration", help="column: time to the event or last visit")
+    add("--event", required=True, help="column: outcome at that time")
+    add("--start-date", metavar="COLUMN", help="instead of --duration: date of entry")
+    add("--end-date", metavar="COLUMN", help="with --start-date: date of the event or last visit")
+    add("--date-format", metavar="FORMAT", help="format of dates, such as %%d.%%m.%%Y")
+    add(
         "--time-unit",
         metavar="UNIT",
         help="unit of the duration, for the report; between dates: days, weeks, months or years "
         "(default: days)",
     )
-    fit.add_argument("--out", required=True, metavar="FOLDER", help="where to save the model")
-    fit.add_argument(
-        "--engine", help=f"{', '.join(ENGINES)} (default: the first that is installed)"
-    )
+    add("--out", required=True, metavar="FOLDER", help="where to save the model")
+    add("--engine", help=f"{', '.join(ENGINES)} (default: the first that is installed)")
     censoring = fit.add_mutually_exclusive_group()
     censoring.add_argument(
         "--censored-label",
@@ -238,7 +232,7 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     censoring.add_argument(
         "--nobody-censored", action="store_true", help="all values of the event column are causes"
     )
-    fit.add_argument(
+    add(
         "--event-names",
         type=event_names,
         metavar="LABEL=NAME,...",
@@ -250,7 +244,7 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
         ("--date", "columns of dates to take as days since 1970-01-01"),
         ("--drop", "columns to leave out"),
     ):
-        fit.add_argument(option, action="append", default=[], metavar="A,B", help=summary)
+        add(option, action="append", default=[], metavar="A,B", help=summary)
     how = fit.add_mutually_exclusive_group()
     how.add_argument(
         "--cv",
@@ -268,105 +262,92 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
         metavar="MINUTES",
         help="assess as thoroughly as this many minutes after the training allow",
     )
-    fit.add_argument(
+    add(
         "--tune",
         type=whole_number(2),
         metavar="N",
         help="compare N settings by an inner cross-validation, again in every fold, and keep the "
         "best",
     )
-    fit.add_argument(
+    add(
         "--horizons",
         type=horizons,
         metavar="T,T,...",
         help="one to three times of concordance and calibration (default: quartiles of events)",
     )
-    fit.add_argument("--title", help="heading of the report (default: the name of the file)")
-    fit.add_argument("--threads", type=whole_number(1), metavar="N", help="threads of the engine")
+    add("--title", help="heading of the report (default: the name of the file)")
+    add("--threads", type=whole_number(1), metavar="N", help="threads of the engine")
     where = fit.add_mutually_exclusive_group()
     where.add_argument(
         "--report", metavar="FILE", help="where to write the report (default: inside --out)"
     )
     where.add_argument("--no-report", action="store_true", help="write no report")
-    fit.add_argument(
-        "--hide-people",
-        action="store_true",
-        help="show no values of real people in the report",
-    )
-    fit.add_argument(
+    add("--hide-people", action="store_true", help="show no values of real people in the report")
+    add(
         "--memory",
         type=amount,
         metavar="GIB",
         help="memory limit: larger Parquet files are trained on from disk (default: most of the "
         "free memory)",
     )
-    fit.add_argument("--force", action="store_true", help="replace existing output")
+    add("--force", action="store_true", help="replace existing output")
     _add_training(fit)
     _add_reading(fit)
 
 
 def _add_predict(predict: argparse.ArgumentParser) -> None:
-    predict.add_argument(
-        "--median", action="store_true", help="median time to any event (empty if not reached)"
-    )
-    predict.add_argument(
+    add = predict.add_argument
+    add("--median", action="store_true", help="median time to any event (empty if not reached)")
+    add(
         "--quantiles",
         type=shares,
         default=[],
         metavar="Q,Q,...",
         help="times by which an event has happened with these probabilities",
     )
-    predict.add_argument(
+    add(
         "--bands",
         type=shares,
         default=[],
         metavar="P,P,...",
         help="limits between which the event falls with this probability, such as 0.8",
     )
-    predict.add_argument("--mean", type=time, metavar="T", help="mean event-free time up to T")
-    predict.add_argument(
+    add("--mean", type=time, metavar="T", help="mean event-free time up to T")
+    add(
         "--shap",
         type=time,
         metavar="T",
         help="SHAP values of the log-odds of each cause against event-free at T",
     )
-    predict.add_argument(
+    add(
         "--out",
         default="-",
         metavar="FILE",
         help="a .csv, .csv.gz, .tsv, .xlsx or .parquet file (default: CSV on standard output)",
     )
-    predict.add_argument(
-        "--id", action="append", default=[], metavar="A,B", help="columns to copy to the output"
-    )
-    predict.add_argument(
-        "--digits", type=whole_number(0), metavar="N", help="decimals to write (default: all)"
-    )
-    predict.add_argument(
+    add("--id", action="append", default=[], metavar="A,B", help="columns to copy to the output")
+    add("--digits", type=whole_number(0), metavar="N", help="decimals to write (default: all)")
+    add(
         "--out-decimal",
         choices=[".", ","],
         default=".",
         help="decimal sign in CSV; with a comma, semicolons separate columns",
     )
-    predict.add_argument("--force", action="store_true", help="replace a file of that name")
+    add("--force", action="store_true", help="replace a file of that name")
 
 
 def _add_explain(explain: argparse.ArgumentParser) -> None:
-    explain.add_argument(
-        "--row", type=whole_number(1), metavar="N", help="which person, where there are several"
-    )
-    explain.add_argument(
-        "--out", default="person.html", metavar="FILE", help="the page (default: person.html)"
-    )
-    explain.add_argument("--title", help="heading of the page (default: file and row)")
-    explain.add_argument("--force", action="store_true", help="replace a page of that name")
+    add = explain.add_argument
+    add("--row", type=whole_number(1), metavar="N", help="which person, where there are several")
+    add("--out", default="person.html", metavar="FILE", help="the page (default: person.html)")
+    add("--title", help="heading of the page (default: file and row)")
+    add("--force", action="store_true", help="replace a page of that name")
 
 
 def _add_training(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--seed", type=whole_number(0), default=0, help="seed of splits and models (default: 0)"
-    )
-    command.add_argument(
+    add = command.add_argument
+    add("--seed", type=whole_number(0), default=0, help="seed of splits and models (default: 0)")
+    add(
         "--rounds",
         type=whole_number(1),
         metavar="N",
@@ -375,14 +356,13 @@ def _add_training(command: argparse.ArgumentParser) -> None:
 
 
 def _add_reading(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
+    add = command.add_argument
+    add(
         "--missing",
         action="append",
         default=[],
         metavar="TEXT",
         help="a further cell that means missing; may be repeated",
     )
-    command.add_argument(
-        "--separator", type=one_character, help="column separator (default: detected)"
-    )
-    command.add_argument("--decimal", choices=[".", ","], help="decimal sign (default: detected)")
+    add("--separator", type=one_character, help="column separator (default: detected)")
+    add("--decimal", choices=[".", ","], help="decimal sign (default: detected)")

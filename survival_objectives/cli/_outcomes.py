@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from survival_objectives.cli._dates import Span, spans
-from survival_objectives.cli._errors import CommandError, counted, listed, quoted, suggestion
+from survival_objectives.cli._errors import CommandError, counted, listed, suggestion
 from survival_objectives.cli._tables import Table
-
-__all__ = ["Events", "outcomes", "understand_events"]
 
 # More labels than any study distinguishes: a sign that another column was meant.
 _MAX_LABELS = 50
@@ -55,18 +54,10 @@ _NUMBERED = re.compile(r"\d+\s*([.:=)]|\s-\s)\s*(?=\D)")
 
 @dataclass(frozen=True)
 class Events:
-    """Meaning of the labels of the event column.
+    """Meaning of the labels of the event column."""
 
-    Attributes
-    ----------
-    codes : dict of str to int
-        The code of each label of the file; 0 is censored.
-    names : dict of int to str
-        The name of each code; 0 is "censored".
-    """
-
-    codes: dict[str, int]
-    names: dict[int, str]
+    codes: dict[str, int]  # The code of each label of the file; 0 is censored.
+    names: dict[int, str]  # The name of each code; 0 is "censored".
 
     @property
     def ids(self) -> list[int]:
@@ -93,17 +84,8 @@ def understand_events(
 ) -> Events:
     """Meaning of the labels in the event column; an error if it is ambiguous.
 
-    Parameters
-    ----------
-    table : Table
-    column : str
-        The event column.
-    censored : sequence of str
-        Labels that mean censored, if the user names them.
-    nobody_censored : bool
-        Whether all labels are causes.
-    names : mapping of str to str, optional
-        Names of the causes, by label.
+    ``censored`` are labels that mean censored, if the user names them; with ``nobody_censored``
+    all labels are causes. ``names`` are those of the causes, by label.
     """
     labels = _label_counts(table, column)
     if len(labels) > _MAX_LABELS:
@@ -223,7 +205,7 @@ def _obvious_censored(labels: Mapping[str, int], column: str) -> list[str]:
             return found
         if len(found) > 1:
             shown = ", ".join(f"{label!r} ({counted(labels[label], 'row')})" for label in found)
-            options = " ".join(f"--censored-label {quoted(label)}" for label in found)
+            options = " ".join(f"--censored-label {quote(label)}" for label in found)
             msg = (
                 f"which values of the event column {column!r} mean censored? These look like it: "
                 f"{shown}. If all do, use: {options}; leave out those that are causes"

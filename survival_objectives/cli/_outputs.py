@@ -17,8 +17,6 @@ import pandas as pd
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError, counted
 
-__all__ = ["check_format", "write_table"]
-
 _EXCEL = (".xlsx",)
 _PARQUET = (".parquet", ".pq")
 _SEPARATORS = {".tsv": "\t", ".tab": "\t"}
@@ -59,18 +57,8 @@ def write_table(
     """Write a table in the format of the file extension; an open file is written as CSV.
 
     Text that a spreadsheet would run as a formula is written as text: unchanged in Excel files, and
-    after an apostrophe in CSV files, with a warning.
-
-    Parameters
-    ----------
-    frame : DataFrame
-    file : Path or open file
-    console : Console
-        Receives warnings.
-    decimal : {".", ","}
-        Decimal sign in CSV; with a comma, columns are separated by semicolons.
-    digits : int, optional
-        Number of decimals. Default: all.
+    after an apostrophe in CSV files, with a warning. With a decimal comma, columns of CSV are
+    separated by semicolons. All ``digits`` are written by default.
     """
     numbers = frame.select_dtypes("float").columns
     if digits is not None:

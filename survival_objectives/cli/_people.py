@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.cli._columns import features
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._dates import Span
@@ -16,8 +15,6 @@ from survival_objectives.cli._folder import Schema
 from survival_objectives.cli._outcomes import outcomes
 from survival_objectives.cli._tables import Table, read_table
 from survival_objectives.estimator import SurvivalBoost
-
-__all__ = ["log_odds_contributions", "schema_features", "schema_outcomes", "schema_table"]
 
 
 def schema_table(options: argparse.Namespace, schema: Schema) -> Table:
@@ -59,9 +56,7 @@ def schema_outcomes(options: argparse.Namespace, table: Table, schema: Schema) -
     return outcomes(table, duration=duration, event=event, events=schema.events)
 
 
-def log_odds_contributions(
-    model: SurvivalBoost, X: pd.DataFrame, time: float
-) -> npt.NDArray[np.float64]:
+def log_odds_contributions(model: SurvivalBoost, X: pd.DataFrame, time: float) -> FloatArray:
     """SHAP values of each cause's log-odds against being event-free at a time.
 
     Returns

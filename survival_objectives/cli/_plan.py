@@ -7,8 +7,6 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["GROWTH", "Cost", "Plan", "n_cores", "planned"]
-
 _FOLDS = 5
 # Folds up to this size; above, a single held-out part is precise enough.
 _MOST_IN_FOLDS = 20_000
@@ -38,24 +36,12 @@ class Cost:
 
 @dataclass(frozen=True)
 class Plan:
-    """An assessment.
+    """An assessment."""
 
-    Attributes
-    ----------
-    n_people : int
-        People in the file.
-    n_splits : int or None
-        Number of folds; None for a single held-out part.
-    test_size : float or None
-        Share of people in the held-out part.
-    max_train : int or None
-        Maximum number of training people per fold.
-    """
-
-    n_people: int
-    n_splits: int | None = _FOLDS
-    test_size: float | None = None
-    max_train: int | None = None
+    n_people: int  # In the file.
+    n_splits: int | None = _FOLDS  # Number of folds; None for a single held-out part.
+    test_size: float | None = None  # Share of people in the held-out part.
+    max_train: int | None = None  # Maximum number of training people per fold.
 
     @property
     def n_trained(self) -> int:

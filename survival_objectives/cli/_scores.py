@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._outcomes import Events
 from survival_objectives.metrics import (
@@ -18,8 +18,6 @@ from survival_objectives.metrics import (
     score_difference,
     score_estimate,
 )
-
-__all__ = ["assessment_content", "held_out_scores", "score_table", "score_times"]
 
 _N_TIMES = 50
 # After this quantile of the event times, a handful of people carry the score.
@@ -59,7 +57,7 @@ def _named(label: str, events: Events) -> str:
     return f"{metric}, {events.names[int(code)]}" if len(events.names) > 2 else metric
 
 
-def score_times(y: pd.DataFrame, latest: float) -> npt.NDArray[np.float64]:
+def score_times(y: pd.DataFrame, latest: float) -> FloatArray:
     """Even times up to the 95 % quantile of the event times, and not after ``latest``."""
     observed = y["duration"].to_numpy()[y["event"].to_numpy() > 0]
     if len(observed) == 0:
@@ -74,10 +72,10 @@ def score_times(y: pd.DataFrame, latest: float) -> npt.NDArray[np.float64]:
 
 def held_out_scores(
     y: pd.DataFrame,
-    curves: npt.NDArray[np.float64],
-    times: npt.NDArray[np.float64],
+    curves: FloatArray,
+    times: FloatArray,
     events: Events,
-    others: Mapping[str, npt.NDArray[np.float64]] | None = None,
+    others: Mapping[str, FloatArray] | None = None,
 ) -> pd.DataFrame:
     """Scores of curves, one row per score, with standard errors and 95 % intervals.
 

@@ -17,9 +17,9 @@ from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives.cli._csv import (
     check_names,
     check_rows,
@@ -29,8 +29,6 @@ from survival_objectives.cli._csv import (
     read_rows,
 )
 from survival_objectives.cli._errors import CommandError, counted, listed, suggestion
-
-__all__ = ["MISSING", "Numbers", "Table", "parquet_files", "read_table", "typed_table"]
 
 #: Cells that mean missing. "None" is not among them: it is a level of many scales.
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "#N/A", "<NA>", "null", "NULL", "."})
@@ -56,53 +54,24 @@ _STDIN = "-"
 
 @dataclass(frozen=True)
 class Numbers:
-    """A column read as numbers.
+    """A column read as numbers."""
 
-    Attributes
-    ----------
-    values : float64 array of shape (n_rows,)
-        NaN where the cell is missing or not a number.
-    wrong : bool array of shape (n_rows,)
-        Whether a cell is neither missing nor a finite number.
-    """
-
-    values: npt.NDArray[np.float64]
-    wrong: npt.NDArray[np.bool_]
+    values: FloatArray  # NaN where the cell is missing or not a number.
+    wrong: BoolArray  # Whether a cell is neither missing nor a finite number.
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of a file, as text or with the types of the file.
+    """Rows of a file: text, as objects or as Arrow strings, or the types of a Parquet file."""
 
-    Attributes
-    ----------
-    source : str
-        The file's name, for messages.
-    frame : DataFrame
-        Text columns hold str, as objects or as Arrow strings; the columns of a Parquet file keep
-        their types.
-    lines : int64 array of shape (n_rows,)
-        Line or row number of each row in the file.
-    unit : str
-        What ``lines`` counts: lines of a CSV file, rows of a Parquet file.
-    decimal : str
-        Decimal sign, ``"."`` or ``","``.
-    missing : frozenset of str
-        Cells that mean missing.
-    notes : tuple of str
-        Remarks from reading, for the user.
-    """
-
-    source: str
+    source: str  # The file's name, for messages.
     frame: pd.DataFrame
-    lines: npt.NDArray[np.int64]
-    unit: str = "line"
-    decimal: str = "."
-    missing: frozenset[str] = MISSING
-    notes: tuple[str, ...] = ()
-    _missing: dict[str, npt.NDArray[np.bool_]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    lines: IntArray  # Line or row number of each row in the file.
+    unit: str = "line"  # What ``lines`` counts: lines of a CSV file, rows of a Parquet file.
+    decimal: str = "."  # Decimal sign, "." or ",".
+    missing: frozenset[str] = MISSING  # Cells that mean missing.
+    notes: tuple[str, ...] = ()  # Remarks from reading, for the user.
+    _missing: dict[str, BoolArray] = field(default_factory=dict, repr=False, compare=False)
     _numbers: dict[str, Numbers] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -132,7 +101,7 @@ class Table:
         """Whether the cells of a column are text."""
         return _is_text(self.frame[name].dtype)
 
-    def is_missing(self, name: str) -> npt.NDArray[np.bool_]:
+    def is_missing(self, name: str) -> BoolArray:
         """Which cells of a column are missing."""
         if name not in self._missing:
             column = self.frame[name]
@@ -150,14 +119,14 @@ class Table:
         signed = column[column.str.endswith("%", na=False)]
         return has_percent_signs(signed.unique(), self.decimal)
 
-    def stray(self, name: str, wrong: npt.NDArray[np.bool_], limit: int = 20) -> str:
+    def stray(self, name: str, wrong: BoolArray, limit: int = 20) -> str:
         """The wrong cells of a column with their positions, as a list in one line."""
         rows = np.flatnonzero(wrong)
         shown = [f"{self.place(row)} {str(self.frame[name].iloc[row])!r}" for row in rows[:limit]]
         more = f" and {len(rows) - limit} more" if len(rows) > limit else ""
         return ", ".join(shown) + more
 
-    def places(self, rows: npt.NDArray[np.bool_], limit: int = 20) -> str:
+    def places(self, rows: BoolArray, limit: int = 20) -> str:
         """Positions of rows in the file, as a list in one line."""
         found = np.flatnonzero(rows)
         more = f" and {len(found) - limit} more" if len(found) > limit else ""
@@ -196,20 +165,13 @@ def read_table(
     decimal: str | None = None,
     missing: Iterable[str] = (),
 ) -> Table:
-    """The table in a file.
+    """Table in a file.
 
-    Parameters
-    ----------
-    path : str
-        A file ending in .parquet or .pq, or a folder of such files, is Parquet; one ending in .xlsx
-        is Excel, whose first sheet is read; any other is text with a header line, compressed if it
-        ends in .gz. ``-`` is text from standard input.
-    separator : str, optional
-        Column separator. Default: detected from the header.
-    decimal : {".", ","}, optional
-        Decimal sign. Default: detected from the columns.
-    missing : iterable of str
-        Further cells that mean missing.
+    A path ending in .parquet or .pq, or a folder of such files, is Parquet; one ending in .xlsx is
+    Excel, whose first sheet is read; any other is text with a header line, compressed if it ends in
+    .gz. ``-`` is text from standard input. The ``separator`` is detected from the header by
+    default, and the ``decimal`` sign from the columns. ``missing`` are further cells that mean
+    missing.
     """
     tokens = MISSING | set(missing)
     if path == _STDIN:
@@ -339,9 +301,7 @@ def _read_parquet(file: Path, missing: frozenset[str]) -> Table:
     return typed_table(frame, str(file), np.arange(1, len(frame) + 1), missing)
 
 
-def typed_table(
-    frame: pd.DataFrame, source: str, rows: npt.NDArray[np.int64], missing: frozenset[str]
-) -> Table:
+def typed_table(frame: pd.DataFrame, source: str, rows: IntArray, missing: frozenset[str]) -> Table:
     """The table of a typed frame; ``rows`` are the row numbers in the file."""
     frame = frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
     check_names(list(frame.columns), source)

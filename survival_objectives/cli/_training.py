@@ -18,15 +18,6 @@ from survival_objectives.cli._plan import GROWTH, Cost, Plan, n_cores
 from survival_objectives.cli._tuning import TunedSurvivalBoost
 from survival_objectives.estimator import SurvivalBoost
 
-__all__ = [
-    "assessed",
-    "assessment_title",
-    "expected_cost",
-    "trained",
-    "trained_from_disk",
-    "untrained",
-]
-
 # From this many people on, a training on a few estimates the time of a training on all.
 _FEWEST_TO_PROBE = 5_000
 _N_PROBED = 2_000

@@ -6,15 +6,13 @@ import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.stats import loguniform
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, ParameterSampler, StratifiedKFold
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.estimator import SurvivalBoost
-
-__all__ = ["TunedSurvivalBoost"]
 
 _N_SPLITS = 3
 _SPACE = {
@@ -62,7 +60,7 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     best_: SurvivalBoost
     chosen_: dict[str, Any]
-    scores_: npt.NDArray[np.float64]
+    scores_: FloatArray
 
     def __init__(
         self,

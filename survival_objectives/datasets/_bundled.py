@@ -8,8 +8,6 @@ import pandas as pd
 
 from survival_objectives.datasets._dataset import Dataset
 
-__all__ = ["load_covid_hospital"]
-
 
 def load_covid_hospital() -> Dataset:
     """Hospital stays of 2675 people with COVID-19: death competes with leaving alive.

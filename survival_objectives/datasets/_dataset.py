@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-__all__ = ["Dataset"]
-
 
 @dataclass(frozen=True)
 class Dataset:

@@ -22,8 +22,6 @@ from survival_objectives.datasets._files import (
 )
 from survival_objectives.validation import check_survival_target
 
-__all__ = ["load_gbsg", "load_metabric", "load_support"]
-
 _URL = "https://raw.githubusercontent.com/jaredleekatzman/DeepSurv/master/experiments/data"
 _LICENCE = "MIT, as the DeepSurv repository"
 

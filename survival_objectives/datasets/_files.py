@@ -15,8 +15,6 @@ from typing import BinaryIO
 
 import pandas as pd
 
-__all__ = ["Download", "fetch", "find_file", "find_folder", "read_table"]
-
 DATA_DIR_VARIABLE = "SURVIVAL_DATA_DIR"
 _CHUNK = 1 << 20
 _TIMEOUT_SECONDS = 60
@@ -24,21 +22,11 @@ _TIMEOUT_SECONDS = 60
 
 @dataclass(frozen=True)
 class Download:
-    """A file that may be downloaded.
-
-    Attributes
-    ----------
-    url : str
-        Where it is.
-    sha256 : str
-        Hexadecimal SHA-256 of its content.
-    licence : str
-        What allows the download.
-    """
+    """A file that may be downloaded."""
 
     url: str
-    sha256: str
-    licence: str
+    sha256: str  # Hexadecimal, of its content.
+    licence: str  # What allows the download.
 
     @property
     def file_name(self) -> str:
@@ -56,17 +44,10 @@ def data_dir() -> Path:
 
 
 def find_file(path: str | os.PathLike[str] | None, names: Sequence[str], instructions: str) -> Path:
-    """First of ``names`` that exists in ``path``, or ``path`` itself where it is a file.
+    """First of ``names`` that exists in the folder ``path``, or ``path`` itself if it is a file.
 
-    Parameters
-    ----------
-    path : path or None
-        A file, or a folder that holds one of ``names``. None: the folder SURVIVAL_DATA_DIR, or
-        else the user's cache folder.
-    names : sequence of str
-        File names to look for, the preferred first.
-    instructions : str
-        How to obtain the file; ends the error message when there is none.
+    Without ``path``: in the folder SURVIVAL_DATA_DIR, or else in the user's cache. The error
+    message where there is none ends with ``instructions`` for obtaining the file.
     """
     folder = data_dir() if path is None else Path(path).expanduser()
     if folder.is_file():
@@ -93,16 +74,9 @@ def find_folder(
 def fetch(source: Download, folder: str | os.PathLike[str] | None = None) -> Path:
     """Path of the downloaded file, whose SHA-256 has been checked.
 
-    A file of that name in ``folder`` is used when its checksum is right and replaced when it is
-    not. The file appears under its name only when it is complete and right, so that an interrupted
-    download leaves nothing behind.
-
-    Parameters
-    ----------
-    source : Download
-        What to fetch.
-    folder : path, optional
-        Where to keep it. Default: SURVIVAL_DATA_DIR, or else the user's cache folder.
+    A file of that name in ``folder`` (default: SURVIVAL_DATA_DIR, or else the user's cache) is used
+    when its checksum is right and replaced when it is not. The file appears under its name only
+    when it is complete and right, so that an interrupted download leaves nothing behind.
     """
     target = Path(folder).expanduser() if folder is not None else data_dir()
     path = target / source.file_name

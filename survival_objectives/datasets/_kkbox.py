@@ -6,13 +6,11 @@ import os
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.datasets._dataset import Dataset
 from survival_objectives.datasets._files import DATA_DIR_VARIABLE, find_folder
-
-__all__ = ["load_kkbox"]
 
 _COMPETITION = "kkbox-churn-prediction-challenge"
 _INSTRUCTIONS = (
@@ -146,11 +144,11 @@ def _features(payment: pd.DataFrame, history: pd.DataFrame, members: pd.DataFram
     )
 
 
-def _day_number(dates: pd.Series) -> npt.NDArray[np.float64]:
+def _day_number(dates: pd.Series) -> FloatArray:
     """Days since 1970 of dates written as numbers, 20150131; missing stays NaN."""
     # There are a few thousand different dates in 20 million rows: parse each only once.
     codes, different = pd.factorize(dates)
     parsed = pd.to_datetime(different.astype(np.int64).astype(str), format="%Y%m%d")
     days = (parsed - pd.Timestamp(1970, 1, 1)).days.to_numpy(dtype=np.float64)
-    padded: npt.NDArray[np.float64] = np.append(days, np.nan)  # Code -1 marks the missing.
+    padded: FloatArray = np.append(days, np.nan)  # Code -1 marks the missing.
     return padded[codes]

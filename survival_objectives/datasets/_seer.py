@@ -14,8 +14,6 @@ import pandas as pd
 from survival_objectives.datasets._dataset import Dataset
 from survival_objectives.datasets._files import DATA_DIR_VARIABLE, find_file
 
-__all__ = ["load_seer"]
-
 _CAUSE = "COD to site recode"
 _DURATION = "Survival months"
 _INSTRUCTIONS = (

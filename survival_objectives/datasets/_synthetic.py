@@ -27,8 +27,6 @@ from survival_objectives.validation import (
     check_times,
 )
 
-__all__ = ["SyntheticData", "integrated_squared_error", "make_competing_risks"]
-
 Censoring = Literal["dependent", "independent"] | None
 
 

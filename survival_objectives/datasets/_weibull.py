@@ -25,10 +25,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.integrate import trapezoid
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.validation import Features, check_features, check_times
-
-__all__ = ["WeibullCensoring", "WeibullHazards", "WeibullTruth"]
 
 # Quadrature of (53): Gauss-Legendre nodes in panels of log-time. The sum of all states then misses
 # 1 by less than 1e-9 for shapes up to 8 (tests/test_datasets_synthetic.py).
@@ -250,7 +248,7 @@ def _incidence(shape: FloatArray, log_scale: FloatArray, times: FloatArray) -> F
 
 def _panels(
     shape: FloatArray, log_scale: FloatArray, log_times: FloatArray
-) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+) -> tuple[FloatArray, IntArray]:
     """Edges of the panels, and which edge is which of ``log_times``."""
     # Each cause gets an equal share of the start's small hazard.
     share = np.log(_HAZARD_START / shape.shape[1])

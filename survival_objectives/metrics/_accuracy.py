@@ -40,7 +40,7 @@ def accuracy_in_time(
     Parameters
     ----------
     censoring, y_test, incidence, times, X, sample_weight, event_ids, min_censoring_survival
-        As in `weighted_score`. Without ``weighted``, ``censoring`` only tells the labels and may be
+        As in `weighted_score`. Without ``weighted``, ``censoring`` only gives the labels and may be
         None. Event-free curves alone are scored as K = 1.
     weighted : bool, default=False
         Whether people are weighted for censoring.

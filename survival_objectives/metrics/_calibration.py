@@ -1,4 +1,4 @@
-r"""Calibration: whether predicted probabilities come true in groups of people.
+r"""Calibration: agreement of predicted probabilities and observed frequencies in groups of people.
 
 Calibration is necessary for the truth and far from sufficient: the Aalen-Johansen curve of the
 population, one for all people, is calibrated by all of these measures. Use them beside a proper
@@ -79,7 +79,7 @@ def km_calibration(
     Parameters
     ----------
     censoring : outcomes, CensoringModel or None
-        Training outcomes tell the labels; not used otherwise.
+        Training outcomes give the labels; not used otherwise.
     y_test, incidence, times, sample_weight, event_ids
         As in `weighted_score`.
     power : float, default=2.0
@@ -134,7 +134,7 @@ def aj_calibration(
         Label of a cause, or 0 for being event-free. Default: all of them.
     average : {"causes", "all"} or None, default="causes"
         Total where ``cause`` is not given: the mean over the K causes; the mean over the causes and
-        the event-free curve; or an array with one value a curve.
+        the event-free curve; or an array with one value per curve.
 
     Returns
     -------
@@ -296,7 +296,7 @@ def _bin_shares(
     spread = np.divide(
         spread, at_exit[:, None], out=np.zeros(spread.shape), where=at_exit[:, None] > 0
     )
-    # Who is surely dead but was censored alive contradicts the curve at its very end.
+    # A person censored where the event-free probability is 0 counts in the lowest bin.
     spread[at_exit == 0, 0] = 1
     bins = np.minimum(np.searchsorted(upper, at_exit, side="right"), n_bins - 1)
     spread[is_event] = bins[is_event, None] == np.arange(n_bins)

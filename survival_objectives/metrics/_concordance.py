@@ -204,7 +204,7 @@ def time_dependent_auc(
     censoring, y_test, incidence, times, cause, X, sample_weight, event_ids, min_censoring_survival
         As in `weighted_score`. Row 0 of all curves is the AUC of any event.
     controls : {"all", "event-free"}, default="all"
-        Who is a control.
+        Which people are controls.
 
     Returns
     -------
@@ -268,24 +268,16 @@ def warn_undefined(times: FloatArray, scores: FloatArray, *, depth: int = 1) -> 
 # ----------------------------------------------------------------------------------- concordance
 @dataclass(frozen=True)
 class Pairs:
-    """Weights of the pairs (27), summed over partners and, if asked for, over earlier people.
+    """Weights of the pairs (27), summed over partners and, if asked for, over earlier people."""
 
-    Attributes
-    ----------
-    first : int64 array of shape (n_first,)
-        People with the event, the earlier ones of their pairs.
-    duration : float64 array of shape (n_first,)
-    later, never : float64 arrays of shape (2, n_first)
-        Sums over partners who have the event later, and over those who never have it: of the
-        concordant pairs, and of all.
-    partner_later, partner_never : float64 arrays of shape (2, n_samples), or None
-        The same sums over the earlier people of all pairs of which a person is the partner.
-    """
-
-    first: IntArray
+    first: IntArray  # People with the event, the earlier ones of their pairs.
     duration: FloatArray
+    # (2, n_first): sums over partners who have the event later, and over those who never have it:
+    # of the concordant pairs, and of all.
     later: FloatArray
     never: FloatArray
+    # (2, n_samples): the same sums over the earlier people of all pairs in which a person is the
+    # partner.
     partner_later: FloatArray | None = None
     partner_never: FloatArray | None = None
 
@@ -448,16 +440,16 @@ def dominance_sums(
 ) -> FloatArray:
     """Total weight of the points with key > query_key and rank < query_rank, for every query.
 
-    Points and queries stand in one line by falling key. The line is split by the bits of the
+    Points and queries are sorted by falling key. They are split by the bits of the
     ranks, the highest first, as in a radix sort: a point lies below a query exactly if, at the
     first bit where their ranks differ, the point has 0 and the query 1. So each query collects,
-    level by level, the points of its own group that stand before it and have bit 0: O(n) numpy
-    work a level, O(n log n) together.
+    level by level, the points of its own group that precede it and have bit 0: O(n) numpy
+    work per level, O(n log n) in total.
     """
     n_points = len(key)
     keys = np.concatenate([key, query_key])
     is_point = np.arange(len(keys)) < n_points
-    # A query stands before the points of its own key, which it must not count.
+    # A query precedes the points of its own key, which it must not count.
     line = np.lexsort((is_point, -keys))
     ranks = np.concatenate([rank, query_rank]).astype(np.int64)[line]
     weights = np.concatenate([weight, np.zeros(len(query_key))])[line]

@@ -61,7 +61,7 @@ class ScoreDifference:
     difference : float64 array
         Score of the first model minus that of the second.
     standard_error : float64 array
-        Of the difference; much smaller than those of the scores where the models are alike.
+        Of the difference; much smaller than those of the scores if the models are similar.
     lower, upper : float64 arrays
         Ends of the confidence interval.
     p_value : float64 array
@@ -91,7 +91,7 @@ def score_estimate(
 
     From the influence functions (62) to (66). The error is that of scoring these people instead of
     all: predictions count as given, so that a model is judged, not a way of fitting it. Where
-    ``censoring`` is outcomes, the error of the Kaplan-Meier weights is taken along, as in
+    ``censoring`` is outcomes, the error of the Kaplan-Meier weights is included, as in
     ``riskRegression::Score``, with which values agree for ``censoring`` equal to ``y_test``. Any
     other model of censoring counts as given and true.
 

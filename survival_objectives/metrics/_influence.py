@@ -32,9 +32,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.metrics._concordance import (
     Pairs,
     cases_and_controls,
@@ -50,20 +49,11 @@ from survival_objectives.metrics._inputs import (
 
 @dataclass(frozen=True)
 class Influence:
-    """A score with the parts (62) of its error.
+    """A score with the parts (62) of its error."""
 
-    Attributes
-    ----------
-    value : float64 array of shape (...)
-    people : float64 array of shape (n_samples, ...)
-        Of the people scored.
-    training : float64 array of shape (n_training, ...), or None
-        Of the people of G, where they are others.
-    """
-
-    value: FloatArray
-    people: FloatArray
-    training: FloatArray | None
+    value: FloatArray  # (...)
+    people: FloatArray  # (n_samples, ...): of the people scored.
+    training: FloatArray | None  # (n_training, ...): of the people of G, where they are others.
 
     def variance(self) -> FloatArray:
         """Variance of ``value``."""
@@ -231,12 +221,8 @@ def _censoring_parts(
 ) -> FloatArray:
     """The g_l of (66), (n_training, n_times).
 
-    Parameters
-    ----------
-    at_exit : array of shape (n_samples, n_times)
-        What each person's factors of G(t_i-) multiply.
-    at_horizon : array of shape (n_times,)
-        What the factors of G(z) multiply, in total.
+    ``at_exit``, (n_samples, n_times), is what each person's factors of G(t_i-) multiply;
+    ``at_horizon``, (n_times,), what the factors of G(z) multiply, in total.
     """
     target, weight = sample.target, sample.weight
     is_censored = target.event == 0
@@ -261,7 +247,7 @@ def _censoring_parts(
     return parts
 
 
-def _tail_sums(n_reached: npt.NDArray[np.int64], values: FloatArray, size: int) -> FloatArray:
+def _tail_sums(n_reached: IntArray, values: FloatArray, size: int) -> FloatArray:
     """For each of ``size`` jumps, the sum over rows that reach it: ``n_reached`` > its position."""
     total = np.empty((size, values.shape[1]))
     for column in range(values.shape[1]):

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from survival_objectives._arrays import BoolArray, FloatArray
+from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.validation import (
     SurvivalTarget,
@@ -39,51 +38,28 @@ class FollowUpWarning(UserWarning):
 
 @dataclass(frozen=True)
 class CensoringSample:
-    """People whose censoring was estimated by Kaplan-Meier.
-
-    Attributes
-    ----------
-    target : SurvivalTarget
-    weight : float64 array of shape (n_samples,)
-    is_test : bool
-        Whether they are the people predicted for.
-    end : float
-        The longest duration, after which the curve would be extrapolated. Infinite where it falls
-        to 0 there, and where no one is censored, in these people and in those predicted for.
-    """
+    """People whose censoring was estimated by Kaplan-Meier."""
 
     target: SurvivalTarget
     weight: FloatArray
-    is_test: bool
+    is_test: bool  # Whether they are the people predicted for.
+    # The longest duration, after which the curve would be extrapolated. Infinite where it falls to
+    # 0 there, and where no one is censored, in these people and in those predicted for.
     end: float
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Checked arguments of a metric.
+    """Checked arguments of a metric."""
 
-    Attributes
-    ----------
-    target : SurvivalTarget
-        Outcomes of the people predicted for.
-    incidence : float64 array of shape (n_samples, K + 1, n_times) or (n_samples, n_times)
-        Predicted probabilities; in three dimensions, index 0 is event-free.
-    times : float64 array of shape (n_times,)
-        In the order the user gave them.
-    sample_weight : float64 array of shape (n_samples,)
-    censoring : CensoringModel or None
-    X : features for a conditional censoring model, or None
-    sample : CensoringSample or None
-        Where ``censoring`` was estimated from outcomes: those.
-    """
-
-    target: SurvivalTarget
+    target: SurvivalTarget  # Outcomes of the people predicted for.
+    # Probabilities, (n_samples, K + 1, n_times) with event-free first, or (n_samples, n_times).
     incidence: FloatArray
-    times: FloatArray
+    times: FloatArray  # In the order the user gave them.
     sample_weight: FloatArray
     censoring: CensoringModel | None
-    X: Any
-    sample: CensoringSample | None = None
+    X: Any  # Features for a conditional censoring model, or None.
+    sample: CensoringSample | None = None  # Where ``censoring`` was estimated from outcomes.
 
     @property
     def censoring_end(self) -> float:
@@ -92,7 +68,7 @@ class Evaluation:
 
     def cause_code(self, cause: int) -> int:
         """Position of the user's label ``cause``; 0 is any event."""
-        return cause_code(self.target, cause)
+        return check_cause(cause, self.target.event_ids)
 
     def curves(self, cause: int | None) -> list[tuple[int, FloatArray]]:
         """Pairs (code, predicted curve of shape (n_samples, n_times)) that ``cause`` asks for.
@@ -199,12 +175,7 @@ def _censoring_sample(
     return CensoringSample(trained, trained_weight, is_test, end)
 
 
-def cause_code(target: SurvivalTarget, cause: int) -> int:
-    """Position of the label ``cause`` in ``target.event_ids``."""
-    return check_cause(cause, target.event_ids)
-
-
-def check_cause(cause: Any, labels: npt.NDArray[np.int64]) -> int:
+def check_cause(cause: Any, labels: IntArray) -> int:
     """Position of the label ``cause`` in ``labels``, of which the first is 0."""
     if not isinstance(cause, numbers.Real) or cause not in labels:
         msg = (
@@ -227,7 +198,7 @@ def check_incidence(incidence: Any, n_times: int) -> FloatArray:
     if curves.ndim == 3 and curves.shape[1] < 2:
         msg = (
             f"`incidence` of shape {curves.shape} has no cause: axis 1 holds the event-free "
-            "probability first, then one incidence a cause."
+            "probability first, then one incidence per cause."
         )
         raise ValueError(msg)
     lowest, highest = -_PROBABILITY_TOLERANCE, 1 + _PROBABILITY_TOLERANCE
@@ -276,21 +247,11 @@ def _check_outcomes(
 # ---------------------------------------------------------------------------------------- weights
 @dataclass(frozen=True)
 class Weights:
-    """Weights (20) and the times at which they are known.
+    """Weights (20) and the times at which they are known."""
 
-    Attributes
-    ----------
-    values : float64 array of shape (n_samples, n_times)
-        Without sample weights; 0 at times that are not known.
-    known : bool array of shape (n_times,)
-        False beyond the end of follow-up.
-    reason : str
-        What ends it, for the warning.
-    """
-
-    values: FloatArray
-    known: BoolArray
-    reason: str
+    values: FloatArray  # (n_samples, n_times), without sample weights; 0 at unknown times.
+    known: BoolArray  # (n_times,); False beyond the end of follow-up.
+    reason: str  # What ends it, for the warning.
 
     def blank_unknown(self, scores: FloatArray) -> FloatArray:
         """``scores`` with NaN where follow-up has ended; the last axis is time."""
@@ -382,15 +343,10 @@ def warn_follow_up(
 
 # ----------------------------------------------------------------------------------------- curves
 def curve_values(curves: FloatArray, times: FloatArray, at: FloatArray) -> FloatArray:
-    """Event-free curves read at other times, by linear interpolation from (0, 1).
+    """Event-free curves, (n_samples, n_times), read at other times by interpolation from (0, 1).
 
-    Parameters
-    ----------
-    curves : array of shape (n_samples, n_times)
-    times : array of shape (n_times,)
-        Increasing.
-    at : array of shape (n_at,) or (n_samples, 1)
-        Common to all people, or one time per person. Constant beyond the last of ``times``.
+    ``times`` increase. ``at`` has shape (n_at,), common to all people, or (n_samples, 1). Curves
+    are linear between the times, and constant beyond the last of them.
     """
     if times[0] > 0:
         times = np.concatenate([[0.0], times])

@@ -8,10 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives.metrics._inputs import (
-    Weights,
-    warn_follow_up,
-)
+from survival_objectives.metrics._inputs import Weights, warn_follow_up
 from survival_objectives.metrics._scores import (
     binary_log_loss,
     binary_scores,
@@ -104,7 +101,7 @@ def integrated_brier_score(
     average : {"causes", "all"} or None, default="causes"
         What to return where ``cause`` is not given: the mean over the K causes (the paper's, who
         prints the sum); the mean over the causes and the event-free curve (that of ``score`` of
-        hazardous); or an array with one value a curve.
+        hazardous); or an array with one value per curve.
     rule : {"trapezoid", "steps"}, default="trapezoid"
         How to integrate: by (25) from the first of the times, or by (60) from 0. Only the latter
         compares with the integrated Brier scores of R's riskRegression and pec, at their times.
@@ -123,8 +120,7 @@ def integrated_brier_score(
     shared = (X, sample_weight, event_ids, min_censoring_survival)
     evaluation, weights = weighted_evaluation(censoring, y_test, incidence, times, cause, *shared)
     scores = binary_scores(evaluation, weights, cause, squared_error)
-    consequence = _integral_ends(weights, evaluation.times)
-    warn_follow_up(evaluation.times, weights.known, weights.reason, consequence)
+    _warn_integral_ends(evaluation.times, weights)
     return averaged(integrated_score(scores, evaluation.times, rule=rule), average)
 
 
@@ -161,8 +157,7 @@ min_probability
     shared = (X, sample_weight, event_ids, min_censoring_survival)
     evaluation, weights = weighted_evaluation(censoring, y_test, incidence, times, None, *shared)
     scores = vector_log_loss(evaluation, weights, min_probability)
-    consequence = _integral_ends(weights, evaluation.times)
-    warn_follow_up(evaluation.times, weights.known, weights.reason, consequence)
+    _warn_integral_ends(evaluation.times, weights)
     return float(integrated_score(scores, evaluation.times, rule=rule))
 
 
@@ -203,8 +198,7 @@ min_censoring_survival, min_probability
     shared = (X, sample_weight, event_ids, min_censoring_survival)
     evaluation, weights = weighted_evaluation(censoring, y_test, incidence, times, cause, *shared)
     scores = binary_scores(evaluation, weights, cause, binary_log_loss(min_probability))
-    consequence = _integral_ends(weights, evaluation.times)
-    warn_follow_up(evaluation.times, weights.known, weights.reason, consequence)
+    _warn_integral_ends(evaluation.times, weights)
     return averaged(integrated_score(scores, evaluation.times, rule=rule), average)
 
 
@@ -222,7 +216,8 @@ def first_averaged(average: str) -> int:
     return {"causes": 1, "all": 0}[check_choice(average, "average", ("causes", "all"))]
 
 
-def _integral_ends(weights: Weights, times: FloatArray) -> str:
-    if not weights.known.any():
-        return "No time is left, and the integral is NaN."
-    return f"The integral ends at {times[weights.known].max():g}."
+def _warn_integral_ends(times: FloatArray, weights: Weights) -> None:
+    end = "No time is left, and the integral is NaN."
+    if weights.known.any():
+        end = f"The integral ends at {times[weights.known].max():g}."
+    warn_follow_up(times, weights.known, weights.reason, end, depth=1)

@@ -49,7 +49,7 @@ def cen_log_simple_score(
     Parameters
     ----------
     censoring : outcomes, CensoringModel or None
-        Training outcomes tell the labels; not used otherwise.
+        Training outcomes give the labels; not used otherwise.
     y_test, incidence, times, sample_weight, event_ids
         As in `weighted_score`. Event-free curves alone are scored as K = 1.
     n_nodes : int, default=32

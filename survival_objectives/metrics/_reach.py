@@ -21,13 +21,8 @@ def predicts_curves(estimator: Any) -> bool:
 def survival_model(estimator: Any, X: Any) -> tuple[Any, Any]:
     """The model that predicts curves, and ``X`` as it gets it: transformed by all steps before.
 
-    Parameters
-    ----------
-    estimator : estimator
-        A survival model; a pipeline that ends in one, maybe through further pipelines; or a fitted
-        search over these.
-    X : features
-        As ``estimator`` gets them.
+    ``estimator`` is a survival model; a pipeline that ends in one, maybe through further pipelines;
+    or a fitted search over these.
     """
     while not hasattr(estimator, _METHOD):
         if hasattr(estimator, "best_estimator_"):

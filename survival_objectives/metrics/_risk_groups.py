@@ -14,13 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import chi2
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics._calibration import CalibrationTest
 from survival_objectives.metrics._inputs import (
     Evaluation,
     FollowUpWarning,
-    cause_code,
     check_evaluation,
     check_incidence,
     end_of_follow_up,
@@ -90,7 +89,7 @@ def one_calibration(
                              - 2 F(u, z) S(u-) h_k ) / n(u).                                    (42)
 
     "null" takes the variance that predictions have if they are true: m_g = o_g (1 - o_g) / u_g is
-    the number of uncensored people who would tell as much, at most n_g, and
+    the number of uncensored people with the same information, at most n_g, and
 
         v_g = e_g (1 - e_g) / m_g,   f = G.                                                     (61)
 
@@ -173,7 +172,7 @@ def one_calibration(
 class _RiskGroup:
     """People of similar risk: their mean prediction, and what was observed with variance (42)."""
 
-    people: npt.NDArray[np.int64]
+    people: IntArray
     predicted: float
     observed: float
     variance: float
@@ -183,7 +182,7 @@ class _RiskGroup:
     @classmethod
     def of(
         cls,
-        people: npt.NDArray[np.int64],
+        people: IntArray,
         evaluation: Evaluation,
         risk: FloatArray,
         horizon: float,
@@ -191,7 +190,7 @@ class _RiskGroup:
     ) -> _RiskGroup:
         target, weight = evaluation.target, evaluation.sample_weight[people]
         group = target.take(people)
-        code = cause_code(target, cause)
+        code = evaluation.cause_code(cause)
         observed, variance = _Hazards.of(group, weight).incidence(code, horizon)
         return cls(
             people,
@@ -221,9 +220,7 @@ class _RiskGroup:
 
 
 def _merged(
-    groups: list[_RiskGroup],
-    join: Callable[[npt.NDArray[np.int64]], _RiskGroup],
-    min_expected: float,
+    groups: list[_RiskGroup], join: Callable[[IntArray], _RiskGroup], min_expected: float
 ) -> list[_RiskGroup]:
     """Neighbouring groups joined, from the lowest risk on, until each expects enough events."""
     if min_expected == 0:
@@ -258,7 +255,7 @@ def calibration_curve(
     "aalen-johansen" fits a curve in each group, with standard errors from (42), and needs censoring
     that is independent of the event time within groups only, whatever the features say about it
     between groups. "pseudo" averages the Aalen-Johansen pseudo-observations (43) of each group;
-    they need censoring that is independent of x altogether, and are biased where it is not.
+    they need censoring that does not depend on x, and are biased otherwise.
 
     Parameters
     ----------
@@ -302,8 +299,8 @@ def pseudo_observations(
     where F^(-i) leaves person i out and F_0 is the event-free probability. Rows sum to 1. Without
     censoring theta_ik is the outcome, [t_i <= z, d_i = k]. In expectation given x it is F_k(z|x),
     approximately, if censoring is independent of the event and of x; so its mean in any group is
-    an observed incidence. Computed in O(n log n): leaving i out changes the risk sets before t_i
-    by one person for all others alike, and those after t_i not at all.
+    an observed incidence. Computed in O(n log n): leaving i out removes one person from
+    the risk sets up to t_i and leaves later ones unchanged.
 
     Parameters
     ----------
@@ -351,7 +348,7 @@ def _at_horizon(
     """Return the evaluation at one horizon alone, the risks there, and the horizon."""
     given = check_times(times)
     if horizon is None and len(given) > 1:
-        msg = f"`times` has {len(given)} values; say with `horizon` which one to look at."
+        msg = f"`times` has {len(given)} values; choose one with `horizon`."
         raise ValueError(msg)
     column = 0 if horizon is None else int(np.abs(given - horizon).argmin())
     if horizon is not None and given[column] != horizon:
@@ -366,7 +363,7 @@ def _at_horizon(
     return evaluation, risk, float(given[column])
 
 
-def _groups(risk: FloatArray, weight: FloatArray, n_groups: int) -> list[npt.NDArray[np.int64]]:
+def _groups(risk: FloatArray, weight: FloatArray, n_groups: int) -> list[IntArray]:
     """People in groups of about equal weight, by increasing risk; equal risks stay together."""
     check_positive_int(n_groups, "n_groups")
     values, rank = np.unique(risk, return_inverse=True)

@@ -10,10 +10,7 @@ import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray
 from survival_objectives.marginal import kaplan_meier
-from survival_objectives.metrics._inputs import (
-    FollowUpWarning,
-    check_incidence,
-)
+from survival_objectives.metrics._inputs import FollowUpWarning, check_incidence
 from survival_objectives.validation import (
     SurvivalTarget,
     check_choice,
@@ -39,7 +36,7 @@ def event_time(
     Parameters
     ----------
     incidence : array of shape (n_samples, K + 1, n_times) or (n_samples, n_times)
-        Predicted curves, of which the event-free one is used.
+        Predicted curves; only the event-free one is used.
     times : array of shape (n_times,)
         In any order.
     point : {"median", "restricted-mean"}, default="median"

@@ -4,6 +4,7 @@ The file needs nothing else: no network, no fonts, no scripts from elsewhere. Ne
 ``pip install jinja2``.
 """
 
-from survival_objectives.report._write import InShort, in_short, write_report
+from survival_objectives.report._in_short import InShort
+from survival_objectives.report._write import in_short, write_report
 
 __all__ = ["InShort", "in_short", "write_report"]

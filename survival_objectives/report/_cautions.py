@@ -1,4 +1,4 @@
-"""What a careful reader should know before relying on the model, in plain words."""
+"""Cautions: what to know before relying on the model."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from survival_objectives.report._facts import (
 from survival_objectives.report._format import count, percent
 from survival_objectives.report._interval import Interval, brier_difference
 
-__all__ = ["TIE", "cautions", "limits", "miscalibration", "relative_differences"]
-
 _FEW_EVENTS = 50
 _HEAVY_CENSORING = 0.8
 _FEW_AT_RISK = 20
@@ -27,7 +25,7 @@ _OFF = 0.05
 _OFF_RELATIVE = 0.25
 _SURE = 0.01
 _TOO_GOOD = 0.97
-# A group nearer to what was observed is right enough, however certain the difference is.
+# Smaller differences between a group's prediction and observation are no caution.
 _OFF_GROUP = 0.03
 # Brier scores nearer than this share of each other are a tie, however certain the difference is.
 TIE = 0.01
@@ -121,7 +119,7 @@ def _follow_up(study: Study) -> list[str]:
         since = float(ordered[_FEW_AT_RISK - 1])
         found.append(
             f"After {study.when(since, 3)}, fewer than {_FEW_AT_RISK} people are still under "
-            f"observation ({n_last} at {study.when(study.last, 3)}, where curves end). Do not lean "
+            f"observation ({n_last} at {study.when(study.last, 3)}, where curves end). Do not rely "
             "on that part."
         )
     scored = study.assessment.scored
@@ -168,8 +166,8 @@ def _worst_group(
     """The group whose prediction is the furthest off, among those where chance is excluded.
 
     Chance is excluded at 5 % for all groups, horizons and causes together (Bonferroni). The group
-    of the highest predictions at the middle horizon is the one that decisions are about; it is
-    tested by itself, at 5 % for all causes together.
+    of the highest predictions at the middle horizon matters most for decisions; it is
+    tested separately, at 5 % for all causes together.
     """
     n_tests = sum(len(groups.p_values) for by_cause in calibrations for groups in by_cause)
     worst: tuple[Calibration, int] | None = None
@@ -235,7 +233,7 @@ def _weights(study: Study, weights: Weighing) -> list[str]:
 
 def _too_good(study: Study, rows: Sequence[MetricRow]) -> list[str]:
     return [
-        f"A concordance of {score.mean:.3f} for “{_cause_name(study, row.cause)}” is rarely real. "
+        f"A concordance of {score.mean:.3f} for “{study.cause_name(row.cause)}” is rarely real. "
         "Check that no column was filled in after the outcome was known."
         for row in rows
         if row.metric == "concordance_50"
@@ -248,7 +246,7 @@ def _columns(columns: Sequence[Column]) -> list[str]:
     found = []
     constant = [column.name for column in columns if column.n_values <= 1]
     if constant:
-        found.append(f"These columns never vary and tell the model nothing: {_listed(constant)}.")
+        found.append(f"These columns are constant and carry no information: {_listed(constant)}.")
     sparse = [column.name for column in columns if 0.5 < column.missing < 1]
     if sparse:
         found.append(f"More than half of the values are missing in {_listed(sparse)}.")
@@ -260,10 +258,6 @@ def _unavailable(study: Study) -> list[str]:
         f"{name} could not be compared: {reason}"
         for name, reason in study.assessment.unavailable.items()
     ]
-
-
-def _cause_name(study: Study, cause: int) -> str:
-    return study.states[int(np.searchsorted(study.target.event_ids, cause))]
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:

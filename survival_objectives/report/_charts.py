@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -26,20 +27,6 @@ from survival_objectives.report._svg import (
     nice_ticks,
 )
 
-__all__ = [
-    "Choice",
-    "Curve",
-    "DotRow",
-    "Figure",
-    "calibration_chart",
-    "colour",
-    "curves_chart",
-    "dot_chart",
-    "importance_chart",
-    "round_up",
-    "stacked_chart",
-]
-
 _ROW = 27.0
 _READ_OFF = 24
 
@@ -57,7 +44,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Choice:
-    """One figure per time to choose from, of which one is shown at once."""
+    """One figure per selectable time; the page shows one of them."""
 
     title: str
     figures: tuple[Figure, ...]
@@ -136,18 +123,8 @@ def curves_chart(
         if len(known):
             labels.append(Label(float(known[-1]), name, curve.css, tip))
     area.end_labels(labels)
-    form = percent if shares else _four_decimals
-    columns = np.unique(np.linspace(0, len(x) - 1, _READ_OFF).astype(np.int64))
-    tips = [
-        "\n".join(
-            [
-                f"{x_label} {number(float(x[column]))}",
-                *(f"{curve.name}: {form(float(curve.y[column]))}" for curve in curves),
-            ]
-        )
-        for column in columns
-    ]
-    area.read_off(x[columns], tips)
+    form = percent if shares else partial(score, decimals=4)
+    _read_off(area, x_label, x, [(curve.name, curve.y) for curve in curves], form)
     for time, n_people in at_risk:
         area.add("text", "tick mid", count(n_people), x=area.px(time), y=area.bottom + 60)
     if at_risk:
@@ -182,14 +159,8 @@ def dot_chart(label: str, rows: Sequence[DotRow], *, x_label: str) -> str:
         area.add("text", css, names[position], tip=tip, x=2, y=place + 4)
         if np.isnan(row.mean):
             continue
-        area.add(
-            "line",
-            f"line {row.css}",
-            x1=area.px(row.mean - row.sd),
-            x2=area.px(row.mean + row.sd),
-            y1=place,
-            y2=place,
-        )
+        ends = area.px(row.mean - row.sd), area.px(row.mean + row.sd)
+        area.segment(f"line {row.css}", ends, (place, place))
         spread = f" ± {row.sd:.4f}" if row.sd > 0 else ""
         area.dot(row.mean, position, 4.5, f"dot {row.css}", f"{row.name}: {row.mean:.4f}{spread}")
         for fold, value in enumerate(row.values, start=1):
@@ -219,17 +190,14 @@ def calibration_chart(
     area = Area(label, x=(0.0, end), y=(0.0, end), height=WIDTH, left=44, right=16, bottom=40)
     ticks = nice_ticks(0.0, end, 5)
     area.y_axis("Observed", ticks, form=percent_tick)
-    area.add("line", "axis", x1=area.left, x2=area.right, y1=area.bottom, y2=area.bottom)
+    area.segment("axis", (area.left, area.right), (area.bottom, area.bottom))
     for tick in ticks:
         area.add("text", "tick mid", percent_tick(float(tick)), x=area.px(tick), y=area.bottom + 16)
     area.text((area.left + area.right) / 2, area.bottom + 33, "Predicted", "name mid")
     ends = np.array([0.0, end])
     area.line(ends, ends, "diagonal")
     for x, y, below, above, n_group in zip(predicted, observed, low, high, n_people, strict=True):
-        place = area.px(x)
-        area.add(
-            "line", f"line thin {css}", x1=place, x2=place, y1=area.py(below), y2=area.py(above)
-        )
+        area.segment(f"line thin {css}", (area.px(x), area.px(x)), (area.py(below), area.py(above)))
         tip = (
             f"{count(n_group)} people\npredicted {percent(x)}\nobserved {percent(y)} "
             f"({percent(below)} to {percent(above)})"
@@ -271,14 +239,8 @@ def importance_chart(
         arrow = {1: "▲", -1: "▼", 0: "◆"}[signs[position]]
         area.add("text", "arrow mid", arrow, tip=directions[position], x=126, y=place + 4)
         row = values[position]
-        area.add(
-            "line",
-            f"line thin {css}",
-            x1=area.px(float(row.min())),
-            x2=area.px(float(row.max())),
-            y1=place,
-            y2=place,
-        )
+        ends = area.px(float(row.min())), area.px(float(row.max()))
+        area.segment(f"line thin {css}", ends, (place, place))
         for horizon in range(n_horizons):
             shade = 3 - (n_horizons - 1 - horizon)
             tip = f"{name}\nby {horizons[horizon]}: {row[horizon]:.3f}\n{directions[position]}"
@@ -306,37 +268,36 @@ def stacked_chart(
         area.band(times, low, high, f"stack c{colour(state)}")
     area.x_axis(x_label)
     place = area.px(marker)
-    area.add(
-        "line",
-        "marker",
-        x1=place,
-        x2=place,
-        y1=area.top - 4,
-        y2=area.bottom,
-        data_left=str(area.px(0.0)),
-        data_right=str(area.px(end)),
-    )
-    columns = np.unique(np.linspace(0, len(times) - 1, _READ_OFF).astype(np.int64))
+    travel = {"data_left": str(area.px(0.0)), "data_right": str(area.px(end))}
+    area.segment("marker", (place, place), (area.top - 4, area.bottom), **travel)
+    _read_off(area, x_label, times, [(states[state], curves[state]) for state in order], percent)
+    return area.markup()
+
+
+def _read_off(
+    area: Area,
+    x_label: str,
+    x: FloatArray,
+    curves: Sequence[tuple[str, FloatArray]],
+    form: Callable[[float], str],
+) -> None:
+    """Tooltips with the values of all named curves at some places of the axis."""
+    columns = np.unique(np.linspace(0, len(x) - 1, _READ_OFF).astype(np.int64))
     tips = [
         "\n".join(
             [
-                f"{x_label} {number(float(times[column]))}",
-                *(f"{states[state]}: {percent(float(curves[state, column]))}" for state in order),
+                f"{x_label} {number(float(x[column]))}",
+                *(f"{name}: {form(float(values[column]))}" for name, values in curves),
             ]
         )
         for column in columns
     ]
-    area.read_off(times[columns], tips)
-    return area.markup()
+    area.read_off(x[columns], tips)
 
 
 def colour(state: int) -> int:
     """Number of the colour of a state: 0 for event-free, seven colours in turn for causes."""
     return 0 if state == 0 else 1 + (state - 1) % 7
-
-
-def _four_decimals(value: float) -> str:
-    return score(value, 4)
 
 
 def round_up(value: float) -> float:

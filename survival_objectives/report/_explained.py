@@ -12,8 +12,6 @@ from survival_objectives.report._facts import Study, column_name
 from survival_objectives.report._format import number
 from survival_objectives.validation import Features, take_rows
 
-__all__ = ["ExamplePerson", "Importance", "example_people", "importance"]
-
 # Numbers of people used where all would take long and change no chart.
 _N_EXPLAINED = 1000
 _N_RANKED = 20_000
@@ -74,7 +72,7 @@ def importance(study: Study) -> Importance:
 def _direction(
     features: Features, rows: IntArray, position: int, effect: FloatArray
 ) -> tuple[int, str]:
-    """Sign and words of how the values of a column go together with their effects."""
+    """Sign and description of the association between a column's values and their effects."""
     values = features.values[rows, position].astype(np.float64)
     known = ~np.isnan(values)
     values, effect = values[known], effect[known]
@@ -103,7 +101,7 @@ def _direction(
 # --------------------------------------------------------------------------------- example people
 @dataclass(frozen=True)
 class ExamplePerson:
-    """A person of the data, by where their predicted risk stands among all."""
+    """A person of the data, chosen by the rank of the predicted risk."""
 
     title: str
     standing: str

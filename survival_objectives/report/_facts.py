@@ -24,28 +24,6 @@ from survival_objectives.report._format import number
 from survival_objectives.report._interval import brier_difference, fold_difference
 from survival_objectives.validation import Features, SurvivalTarget, take_rows
 
-__all__ = [
-    "Calibration",
-    "Column",
-    "Incidence",
-    "MetricRow",
-    "ModelScore",
-    "RiskGroup",
-    "Study",
-    "Weighing",
-    "calibration",
-    "calibration_horizons",
-    "column_name",
-    "columns",
-    "explained_share",
-    "incidence",
-    "mean_calibration",
-    "median_follow_up",
-    "metric_rows",
-    "risk_groups",
-    "weighing",
-]
-
 # Numbers of people used where all would take long and change no chart.
 _N_WEIGHED = 4000
 _BAND_TIMES = 30
@@ -81,7 +59,7 @@ class Study:
         if self.time_unit is None or self.time_unit in self.duration_name:
             return self.duration_name
         if self.duration_name in self.time_unit:
-            return self.time_unit  # "day" and "days" need not both be said.
+            return self.time_unit  # Not both "day" and "days".
         return f"{self.duration_name} ({self.time_unit})"
 
     @property
@@ -98,6 +76,10 @@ class Study:
     def marginal(self) -> str | None:
         """Name of the baseline with one curve for all people, if it was assessed."""
         return next((name for name in self.assessment.models if name in MARGINAL), None)
+
+    def cause_name(self, cause: int) -> str:
+        """Name of the cause with this label."""
+        return self.states[int(np.searchsorted(self.target.event_ids, cause))]
 
     @property
     def middle(self) -> float:
@@ -434,8 +416,8 @@ def mean_calibration(study: Study, code: int) -> list[tuple[float, float, float,
 class Weighing:
     """How the inverse-probability weights of the model spread over people, by horizon.
 
-    ``known`` is the share of people whose state at the time is known, ``effective`` the number of
-    equal weights that theirs are worth, as a share of all people.
+    ``known`` is the share of people whose state at the time is known, ``effective`` their
+    effective sample size as a share of all people.
     """
 
     times: FloatArray
@@ -449,8 +431,8 @@ class Weighing:
 def weighing(study: Study, *, n_times: int = 24) -> Weighing:
     """Weights (20) of the metrics with the model's own censoring probabilities and floor.
 
-    A model that was trained without weights has no such probabilities; those of Kaplan-Meier, which
-    the scores use, stand in for them.
+    A model that was trained without weights has no such probabilities; those of Kaplan-Meier are
+    used instead, as in the scores.
     """
     rows = study.sample(_N_WEIGHED)
     people, floor = take_rows(study.X, rows), float(study.model.min_censoring_survival)

@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them."""
+"""Numbers and names as text."""
 
 from __future__ import annotations
 
@@ -6,18 +6,6 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-
-__all__ = [
-    "count",
-    "distinct_names",
-    "limits_text",
-    "number",
-    "percent",
-    "percent_tick",
-    "score",
-    "short_names",
-    "shortened",
-]
 
 
 def count(value: float) -> str:
@@ -76,7 +64,7 @@ def score(value: float, decimals: int) -> str:
 
 
 def shortened(text: str, length: int) -> str:
-    """``text`` cut to ``length`` characters: an ellipsis stands for the middle, as ends differ.
+    """``text`` cut to ``length`` characters: an ellipsis replaces the middle, as ends differ.
 
     >>> shortened("creatinine_on_admission", 12)
     'creatini…ion'
@@ -91,8 +79,8 @@ def shortened(text: str, length: int) -> str:
 def short_names(names: Sequence[str], length: int) -> list[str]:
     """Names of models that fit a label and still differ.
 
-    A name in brackets stands alone where several share what precedes it, and is left out where
-    only one has it and the whole is too long.
+    Only the part in brackets is kept where several names share the part before it; it is dropped
+    where no other name shares that part and the whole is too long.
 
     >>> short_names(["SurvivalBoost (xgboost)", "SurvivalBoost (catboost)", "Cox"], 18)
     ['xgboost', 'catboost', 'Cox']
@@ -121,7 +109,7 @@ def distinct_names(names: Sequence[str], length: int) -> list[str]:
     ['pressu…first_day', 'pressu…second_day']
     """
     short = {name: shortened(name, length) for name in names}
-    # Names that begin alike would differ by a few last letters only.
+    # Names with the same beginning would differ in their last few letters only.
     beginnings = {name: text.partition("…")[0] for name, text in short.items() if text != name}
     short |= _separated(beginnings, length)
     return [short[name] for name in names]
@@ -143,14 +131,14 @@ def _separated(keys: dict[str, str], length: int) -> dict[str, str]:
 
 def _first_difference(names: Sequence[str]) -> int:
     """Position of the first character that is not the same in all names."""
-    # What the first and the last name in alphabetical order share, all between them share too.
+    # A prefix of both the first and the last name in alphabetical order is a prefix of all.
     first, last = min(names), max(names)
     same = (a == b for a, b in zip(first, last, strict=False))
     return next((place for place, is_same in enumerate(same) if not is_same), len(first))
 
 
 def _around(name: str, start: int, length: int) -> str:
-    """``name`` with its beginning and what follows ``start``; ellipses stand for the rest."""
+    """``name`` with its beginning and what follows ``start``; ellipses replace the rest."""
     head = name[: min(start, length // 3)]
     room = length - len(head) - 1
     rest = name[start:]

@@ -30,8 +30,6 @@ from survival_objectives.report._facts import (
 from survival_objectives.report._format import distinct_names
 from survival_objectives.report._interval import Interval
 
-__all__ = ["Findings", "InShort", "find", "in_short_of"]
-
 _NAMED = 3
 _NAMED_CAUSES = 2
 _LONGEST = 60
@@ -39,15 +37,15 @@ _LONGEST = 60
 
 @dataclass(frozen=True)
 class InShort:
-    """What to remember of a model, and what to be careful with.
+    """Main findings and cautions about a model.
 
     Attributes
     ----------
     sentences : list of str
-        Whether it is better than the baselines, whether its probabilities come true, and what they
-        rest on.
+        Whether it is better than the baselines, whether its probabilities come true, and which
+        columns matter.
     cautions : list of str
-        What to know before relying on it, the gravest first.
+        What to know before relying on it, the most serious first.
     """
 
     sentences: list[str]
@@ -167,7 +165,7 @@ def _calibrated(study: Study, calibrations: Sequence[Sequence[Calibration]]) -> 
     ]
     worst = max(at_middle, key=lambda groups: groups.error)
     return (
-        f"Its probabilities come true as far as these people can tell: by "
+        f"In these people, its probabilities agree with what was observed: by "
         f"{study.when(study.middle)}, groups of people are off by "
         f"{'at most ' * (len(at_middle) > 1)}{100 * worst.error:.1f} percentage points on average, "
         f"where chance alone makes about {100 * worst.chance:.1f}."

@@ -16,8 +16,6 @@ from survival_objectives.marginal import kaplan_meier_censoring
 from survival_objectives.metrics import integrated_score
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = ["Interval", "brier_difference", "fold_difference", "person_scores"]
-
 _LEVEL = 0.95
 
 

@@ -1,4 +1,4 @@
-"""What the template of the page is given: text, tables and charts."""
+"""Variables of the page's template: text, tables and charts."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ from survival_objectives.report._format import count, distinct_names, limits_tex
 from survival_objectives.report._in_short import Findings, in_short_of
 from survival_objectives.report._svg import nice_ticks
 
-__all__ = ["page"]
-
 _MOST_STEPS = 300
 _SLIDER_STEPS = 100
 _TOP_FEATURES = 10
@@ -43,7 +41,7 @@ def page(
     description: str | None,
     show_people: bool,
 ) -> dict[str, Any]:
-    """All that the template prints."""
+    """All variables of the template."""
     explained, weights = found.importance, found.weights
     return {
         "title": title,
@@ -283,7 +281,7 @@ def _weights(weights: facts.Weighing, axis: str) -> Figure:
         shares=True,
         y_max=1.0,
     )
-    return Figure("What the weights are worth", svg)
+    return Figure("Effective number of people", svg)
 
 
 def _weight_rows(study: Study, weights: facts.Weighing) -> list[tuple[str, ...]]:
@@ -312,12 +310,12 @@ def _floored(study: Study) -> str:
 # -------------------------------------------------------------------------------- how it was made
 _CENSORED = {
     "hazards": "count in training up to the time at which they were last seen",
-    "boosted": "others stand for them in training, weighted by their features",
-    "kaplan-meier": "others stand for them in training, weighted by one curve for all people",
-    "imputed": "in training their later states were drawn from what the model had learnt",
-    "doubly-robust": "count in training by what the model had learnt of them, corrected by weights",
+    "boosted": "are represented by others in training, whose weights depend on their features",
+    "kaplan-meier": "are represented by others in training, with weights from one curve for all",
+    "imputed": "have later states in training that are drawn from the model's predictions",
+    "doubly-robust": "have targets in training from the model's predictions, corrected by weights",
 }
-_CENSORED_BY_OTHERS = "others stand for them in training, weighted by a censoring model of the user"
+_CENSORED_BY_OTHERS = "are represented by others in training, weighted by a model of the user"
 
 
 def _how(study: Study) -> list[tuple[str, str]]:

@@ -23,20 +23,7 @@ from survival_objectives.report._charts import (
 from survival_objectives.report._facts import Study
 from survival_objectives.report._format import count, limits_text, number, percent, score
 
-__all__ = [
-    "brier",
-    "calibration",
-    "dots",
-    "horizon_choice",
-    "mean_calibration",
-    "risk_groups",
-    "score_table",
-]
-
-_METRICS = {
-    "integrated_brier_score": "Brier score",
-    "integrated_log_loss": "Log-loss",
-}
+_METRICS = {"integrated_brier_score": "Brier score", "integrated_log_loss": "Log-loss"}
 
 
 def _model_css(study: Study, name: str) -> str:
@@ -48,10 +35,6 @@ def _metric_name(study: Study, row: facts.MetricRow) -> str:
     if row.horizon is not None:
         return f"Concordance by {study.when(row.horizon)}"
     return _METRICS[row.metric]
-
-
-def _of_cause(study: Study, cause: int) -> str:
-    return study.states[int(np.searchsorted(study.target.event_ids, cause))] if cause else ""
 
 
 def score_table(study: Study, rows: Sequence[facts.MetricRow]) -> list[dict[str, Any]]:
@@ -84,7 +67,7 @@ def score_table(study: Study, rows: Sequence[facts.MetricRow]) -> list[dict[str,
             name = f"Calibration error by {study.when(study.middle)}"
             cells = [_cell(score(error, 3)) for error in errors]
             lines.append({"name": name, "lower": True, "cells": cells})
-        groups.append({"name": _of_cause(study, cause) or "All states", "lines": lines})
+        groups.append({"name": study.cause_name(cause) if cause else "All states", "lines": lines})
     return groups
 
 
@@ -115,7 +98,7 @@ def dots(study: Study, rows: Sequence[facts.MetricRow]) -> list[Figure]:
             for model in row.models
         ]
         name = _metric_name(study, row)
-        title = f"{name}, {_of_cause(study, row.cause)}" if row.cause else name
+        title = f"{name}, {study.cause_name(row.cause)}" if row.cause else name
         better = "lower is better" if row.lower_is_better else "higher is better"
         figures.append(Figure(title, dot_chart(title, models, x_label=better)))
     return figures

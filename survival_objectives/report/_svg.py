@@ -18,8 +18,6 @@ import numpy as np
 from survival_objectives._arrays import FloatArray
 from survival_objectives.report._format import number, shortened
 
-__all__ = ["WIDTH", "Area", "Label", "label_length", "label_room", "nice_ticks"]
-
 Element = ElementTree.Element
 
 WIDTH = 360
@@ -122,6 +120,12 @@ class Area:
             ElementTree.SubElement(element, "title").text = tip
         return element
 
+    def segment(
+        self, css: str, x: tuple[float, float], y: tuple[float, float], **attributes: str
+    ) -> None:
+        """A straight line between two places of the drawing."""
+        self.add("line", css, x1=x[0], x2=x[1], y1=y[0], y2=y[1], **attributes)
+
     def text(
         self, x: float, y: float, text: str, css: str = "label", *, room: float = WIDTH
     ) -> None:
@@ -134,12 +138,12 @@ class Area:
     ) -> None:
         """Ticks, numbers and the name of the horizontal axis."""
         ticks = nice_ticks(*self.x_range) if ticks is None else ticks
-        self.add("line", "axis", x1=self.left, x2=self.right, y1=self.bottom, y2=self.bottom)
+        self.segment("axis", (self.left, self.right), (self.bottom, self.bottom))
         for tick in ticks:
             place = self.px(float(tick))
             if grid:
-                self.add("line", "grid", x1=place, x2=place, y1=self.top, y2=self.bottom)
-            self.add("line", "axis", x1=place, x2=place, y1=self.bottom, y2=self.bottom + 4)
+                self.segment("grid", (place, place), (self.top, self.bottom))
+            self.segment("axis", (place, place), (self.bottom, self.bottom + 4))
             self.add("text", "tick mid", number(float(tick)), x=place, y=self.bottom + 16)
         middle = (self.left + self.right) / 2
         self.text(middle, self.bottom + 31, label, "name mid", room=self.right - self.left)
@@ -153,7 +157,7 @@ class Area:
         """Grid lines, numbers and, above them, the name of the axis in horizontal text."""
         for tick in nice_ticks(*self.y_range, 4) if ticks is None else ticks:
             place = self.py(float(tick))
-            self.add("line", "grid", x1=self.left, x2=self.right, y1=place, y2=place)
+            self.segment("grid", (self.left, self.right), (place, place))
             self.add("text", "tick end", form(float(tick)), x=self.left - 6, y=place + 4)
         self.text(2, 12, label, "name", room=WIDTH - 4)
 

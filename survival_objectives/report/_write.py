@@ -28,8 +28,6 @@ from survival_objectives.validation import (
     take_rows,
 )
 
-__all__ = ["InShort", "Report", "in_short", "write_report"]
-
 
 def write_report(
     path: str | os.PathLike[str],
@@ -63,7 +61,7 @@ def write_report(
     y : outcomes
         ``event`` and ``duration``, as everywhere in this package.
     assessment : Assessment
-        What `survival_objectives.assessment.assess` says of the same model on the same people.
+        Result of `survival_objectives.assessment.assess` for the same model and people.
     event_names : sequence of str, length K + 1, optional
         Names of the labels, in their order, the one of 0 first. Default: those of the model's
         ``event_names_``. "censored" is shown as "event-free" where it is about predictions.
@@ -74,7 +72,7 @@ def write_report(
     time_unit : str, optional
         Unit of the durations, such as "days". Times are then "7 days" instead of "time 7".
     description : str, optional
-        A paragraph below the heading: where the data come from, who is in them.
+        A paragraph below the heading: where the data come from, and whom they describe.
     cautions : sequence of str
         Sentences to print before those that the report finds itself.
     show_people : bool, default=True
@@ -88,8 +86,8 @@ def write_report(
     Path
         Where the report is.
     """
-    report = Report.of(model, X, y, assessment, event_names, duration_name, time_unit)
-    return report.write(
+    study = checked_study(model, X, y, assessment, event_names, duration_name, time_unit)
+    return Report(study).write(
         path,
         title=title,
         description=description,
@@ -121,8 +119,8 @@ def in_short(
     InShort
         ``sentences`` and ``cautions``.
     """
-    report = Report.of(model, X, y, assessment, event_names, duration_name, time_unit)
-    return report.in_short()
+    study = checked_study(model, X, y, assessment, event_names, duration_name, time_unit)
+    return Report(study).in_short()
 
 
 @dataclass(frozen=True)
@@ -131,23 +129,9 @@ class Report:
 
     study: Study
 
-    @classmethod
-    def of(
-        cls,
-        model: Any,
-        X: Any,
-        y: Any,
-        assessment: Any,
-        event_names: Sequence[str] | None = None,
-        duration_name: str = "time",
-        time_unit: str | None = None,
-    ) -> Report:
-        """The report on a model; parameters as in `write_report`."""
-        return cls(_checked_study(model, X, y, assessment, event_names, duration_name, time_unit))
-
     @cached_property
     def findings(self) -> Findings:
-        """What is said and drawn."""
+        """Everything that the report writes or draws."""
         return find(self.study)
 
     def in_short(self) -> InShort:
@@ -202,15 +186,16 @@ def _checked_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     return destination
 
 
-def _checked_study(
+def checked_study(
     model: Any,
     X: Any,
     y: Any,
     assessment: Any,
-    event_names: Sequence[str] | None,
-    duration_name: str,
-    time_unit: str | None,
+    event_names: Sequence[str] | None = None,
+    duration_name: str = "time",
+    time_unit: str | None = None,
 ) -> Study:
+    """The study of a report; parameters as in `write_report`."""
     _check_text(duration_name, "duration_name")
     if time_unit is not None:
         _check_text(time_unit, "time_unit")
@@ -228,7 +213,7 @@ def _checked_study(
     X = X if hasattr(X, "shape") else np.asarray(X)
     features = check_features(X)
     check_same_people(features.n_samples, target.n_samples)
-    # One prediction tells at once whether the columns are those of training.
+    # A first prediction fails early if the columns are not those of training.
     model.predict_proba(take_rows(X, np.arange(1)))
     if not np.array_equal(assessment.event_ids, model.event_ids_):
         msg = (
@@ -288,7 +273,7 @@ def _source(name: str) -> str:
 
 
 def _hash(script: str) -> str:
-    """What the page's security policy calls its one script; no other will run."""
+    """Hash of the script for the page's security policy, which allows no other script."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
 

@@ -13,15 +13,6 @@ import pandas as pd
 
 from survival_objectives._resolution import Resolution
 
-__all__ = [
-    "Features",
-    "KeptValues",
-    "check_column_resolutions",
-    "check_features",
-    "check_time_resolution",
-    "take_rows",
-]
-
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
 

@@ -11,17 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.validation._values import as_float, refuse_rows
-
-__all__ = [
-    "SurvivalTarget",
-    "check_paired",
-    "check_same_people",
-    "check_survival_target",
-    "split_target",
-    "warn_about_labels",
-    "warn_about_outcomes",
-]
 
 _EVENT_NAMES = ("event",)
 _DURATION_NAMES = ("duration", "time")
@@ -52,8 +43,8 @@ class SurvivalTarget:
     """
 
     event: npt.NDArray[np.int32]
-    duration: npt.NDArray[np.float64]
-    event_ids: npt.NDArray[np.int64]
+    duration: FloatArray
+    event_ids: IntArray
 
     @property
     def n_samples(self) -> int:
@@ -204,7 +195,7 @@ def _fields(y: Any, names: list[Any]) -> tuple[Any, Any]:
     return find(_EVENT_NAMES), find(_DURATION_NAMES)
 
 
-def _check_event(event: Any) -> npt.NDArray[np.int64]:
+def _check_event(event: Any) -> IntArray:
     array = as_float(event, "event")
     where = "`event` is {value} at row {row}"
     refuse_rows(~np.isfinite(array), array, f"{where}; 0 marks a censored person.")
@@ -226,7 +217,7 @@ def _check_event(event: Any) -> npt.NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _check_duration(duration: Any) -> npt.NDArray[np.float64]:
+def _check_duration(duration: Any) -> FloatArray:
     array = as_float(duration, "duration")
     where = "`duration` is {value} at row {row} ({n} such rows)"
     refuse_rows(
@@ -325,9 +316,7 @@ def warn_about_outcomes(target: SurvivalTarget, *, stacklevel: int = 3) -> None:
         warnings.warn(msg, UserWarning, stacklevel=stacklevel)
 
 
-def warn_about_labels(
-    event_ids: npt.NDArray[np.int64], *, has_censored: bool, stacklevel: int = 3
-) -> None:
+def warn_about_labels(event_ids: IntArray, *, has_censored: bool, stacklevel: int = 3) -> None:
     """The part of `warn_about_outcomes` that needs only the set of labels."""
     causes = event_ids[1:].tolist()
     if not has_censored:
@@ -339,7 +328,7 @@ def warn_about_labels(
                 f"it 0. {hint}"
             )
         shown = ", ".join(map(str, causes[:6])) + (", ..." if len(causes) > 6 else "")
-        msg = f"Nobody is censored: no `event` is 0, and {shown} means {understood}. {hint}"
+        msg = f"No one is censored: no `event` is 0, and {shown} means {understood}. {hint}"
         warnings.warn(msg, UserWarning, stacklevel=stacklevel)
     if len(causes) > _MANY_CAUSES:
         msg = (

@@ -10,20 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-__all__ = [
-    "as_float",
-    "check_choice",
-    "check_fraction",
-    "check_positive_int",
-    "check_random_state",
-    "check_sample_weight",
-    "check_times",
-    "refuse_rows",
-    "relative_weights",
-]
+from survival_objectives._arrays import BoolArray, FloatArray
 
 
-def as_float(values: Any, name: str) -> npt.NDArray[np.float64]:
+def as_float(values: Any, name: str) -> FloatArray:
     """One-dimensional float64 array of ``values``; missing becomes NaN."""
     if isinstance(values, pd.Series):
         is_number = pd.api.types.is_numeric_dtype(values.dtype)
@@ -61,7 +51,7 @@ def as_float(values: Any, name: str) -> npt.NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def refuse_rows(bad: npt.NDArray[np.bool_], values: npt.NDArray[Any], text: str) -> None:
+def refuse_rows(bad: BoolArray, values: npt.NDArray[Any], text: str) -> None:
     """Raise an error that names the first bad value.
 
     ``text`` may contain ``{value}``, ``{row}`` and ``{n}``, the number of bad rows.
@@ -72,9 +62,8 @@ def refuse_rows(bad: npt.NDArray[np.bool_], values: npt.NDArray[Any], text: str)
 
 
 def relative_weights(
-    weight: npt.NDArray[np.float64] | None,
-    total: Callable[[npt.ArrayLike], npt.NDArray[np.float64]] = np.asarray,
-) -> npt.NDArray[np.float64] | None:
+    weight: FloatArray | None, total: Callable[[npt.ArrayLike], FloatArray] = np.asarray
+) -> FloatArray | None:
     """Weights with a mean of 1 over people of positive weight, so that leaf sizes count people.
 
     Parameters
@@ -101,11 +90,11 @@ def relative_weights(
         msg = "`sample_weight` sums to infinity. Divide the weights by the largest of them."
         raise ValueError(msg)
     mantissa, exponent = np.frexp(weight / (sum_ / n_people))
-    rounded: npt.NDArray[np.float64] = np.ldexp(np.rint(mantissa * 2**24), exponent - 24)
+    rounded: FloatArray = np.ldexp(np.rint(mantissa * 2**24), exponent - 24)
     return rounded
 
 
-def check_sample_weight(sample_weight: Any, n_samples: int) -> npt.NDArray[np.float64] | None:
+def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray | None:
     """Sample weights as float64, or None for equal weights."""
     if sample_weight is None:
         return None
@@ -123,7 +112,7 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> npt.NDArray[np.fl
     return weight
 
 
-def check_times(times: Any) -> npt.NDArray[np.float64]:
+def check_times(times: Any) -> FloatArray:
     """Prediction times as a one-dimensional float64 array; a single number is one time."""
     given = times if isinstance(times, np.ma.MaskedArray) else np.asarray(times)
     array = as_float(np.atleast_1d(given), "times")

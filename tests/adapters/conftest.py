@@ -389,7 +389,7 @@ def by_hand(make_event, make_censoring, people, horizons, *, n_rounds, every, fl
             at_t = censoring_model.trees(rows(events, answering))[:, 0]
             at_t += km_log_odds(answering[events])
             G = expit(-np.where(stayed, at_z, at_t))
-            G[t[events] == 0] = 1.0  # Nobody is censored before the start.
+            G[t[events] == 0] = 1.0  # No one is censored before the start.
             weight = 1 / np.maximum(G, floor)
         event_model.boost(softmax_derivatives)
     margin = event_model.trees(rows(events, z)) + constant

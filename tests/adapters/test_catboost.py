@@ -78,9 +78,9 @@ def test_leaves_are_newton_steps_under_the_refreshed_weights(people):
     # Weights (11) of the censoring rows, from S of the model after three rounds.
     n, n_horizons = len(people.X), 4
     event, duration = people.y[0], people.y[1].astype(np.float32).astype(float)
-    # Doubly robust targets have rows of everybody, at the same horizons.
-    everybody = IPCWLoss(people.X, people.y, doubly_robust=True, random_state=0)
-    z = np.asarray(everybody.horizon, dtype=float)
+    # Doubly robust targets have rows of everyone, at the same horizons.
+    everyone = IPCWLoss(people.X, people.y, doubly_robust=True, random_state=0)
+    z = np.asarray(everyone.horizon, dtype=float)
     person = np.tile(np.arange(n), n_horizons)
     t, d = duration[person], event[person]
     stacked = np.column_stack([people.X[person], z]).astype(np.float32)
@@ -181,7 +181,7 @@ def test_a_copy_of_the_parameters_has_weights_of_its_own_and_shares_the_rest(peo
 @pytest.mark.parametrize("n_causes", [1, 2])
 @pytest.mark.parametrize("metric", [True, False])
 def test_a_pool_of_the_users_own_is_refused(simulate, n_causes, metric):
-    """Nobody is censored and all weights are 1: only row numbers tell pools apart."""
+    """No one is censored and all weights are 1: only row numbers tell pools apart."""
     people = simulate(100, n_causes=n_causes, censored=False)
     loss = IPCWLoss(people.X, people.y, random_state=0)
     params = {**loss.params, "loss_function": loss, "iterations": 2, **TREES}
@@ -212,7 +212,7 @@ def test_a_bias_of_the_users_own_is_refused(people):
 
 
 # ------------------------------------------------------------------------------------------ cv
-def test_cv_keeps_people_together_and_weighs_by_everybody(people):
+def test_cv_keeps_people_together_and_weighs_by_everyone(people):
     """CatBoost does not tell a loss which fold it trains: all folds share the weights."""
     loss = IPCWLoss(people.X, people.y, n_horizons=2, random_state=0)
     folds = loss.folds(3, random_state=0)

@@ -137,7 +137,7 @@ def test_more_workers_are_as_near_to_the_truth_as_one_machine(client, data, usua
     assert error_to_truth(model, data) < usual_error
 
 
-def test_all_workers_count_everybody(client, data):
+def test_all_workers_count_everyone(client, data):
     """The population that workers agree on has the Kaplan-Meier curve and quantiles of all."""
     X, y = on_workers(client, data, 4)
     model = DaskSurvivalBoost(**SETTINGS).fit(X, y)
@@ -177,7 +177,7 @@ def test_hazards_of_workers_without_a_cause(client, data, usual_error):
 
 # ----------------------------------------------------------------------------------- awkward data
 def test_workers_without_a_cause_and_empty_or_skewed_partitions(client, data, usual_error):
-    """Sorted by event: workers have no cause 1, no cause 2 or nobody censored; one is empty."""
+    """Sorted by event: workers have no cause 1, no cause 2 or no one censored; one is empty."""
     people = pd.concat([data.X, data.y], axis=1).sort_values(["event", "duration"])
     cuts = [0, 0, 700, 710, 1000, 1200]
     pieces = [people.iloc[a:b] for a, b in itertools.pairwise(cuts)]

@@ -137,7 +137,7 @@ def test_batches_are_one_matrix(engine, settings):
 
 
 def test_weights_count_rows(engine, settings):
-    """Rows of weight 0 teach nothing, whatever their target is."""
+    """Rows of weight 0 do not change the model, whatever their target is."""
     values, target = rows_of(settings.n_causes)
     weight = (np.arange(N_ROWS) % 2 == 0).astype(float)
     weight[:4] = 1.0

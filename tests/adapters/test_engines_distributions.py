@@ -33,7 +33,7 @@ class Truth:
 
 
 def fails_where_weights_do(n_samples, seed, level):
-    """People at low risk are censored early, so that those who stay tell nothing about them."""
+    """People at low risk are censored early, so people who stay are not informative about them."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_samples, 4))
     rate = np.exp(-1 + 0.9 * X[:, 0] + 0.6 * np.abs(X[:, 1]))
@@ -217,7 +217,7 @@ def test_doubly_robust_trainings_are_reproducible(engine, people, margins):
 
 
 def test_before_the_second_refresh_rows_are_weighted(engine, people):
-    """Rows without a label weigh nothing, so the first rounds are those of plain weights."""
+    """Rows without a label have weight 0, so the first rounds are those of plain weights."""
     robust, plain = (
         engine.problem(people.X, people.y, doubly_robust=flag, random_state=0)
         for flag in (True, False)

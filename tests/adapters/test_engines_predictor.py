@@ -111,7 +111,7 @@ def test_no_training_data_inside(engine, simulate, tmp_path):
     predictor.save(tmp_path / "model")
     text = (tmp_path / "model" / "predictor.json").read_text()
     content = json.loads(text)
-    # No list is as long as there are people or events, and no number is anybody's duration.
+    # No list is as long as there are people or events, and no number is anyone's duration.
     numbers = []
 
     def visit(value):

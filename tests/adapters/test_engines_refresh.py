@@ -29,10 +29,10 @@ def test_nothing_changes_before_the_first_refresh(engine, people):
 
 
 def test_weights_are_those_of_the_censoring_model(engine, simulate):
-    """Equation (10) with the learnt G, which is what `censoring_` tells the user."""
+    """Equation (10) with the learnt G, which is what `censoring_` returns."""
     people = simulate(300, n_features=4, tied=True)
     objective = engine.problem(people.X, people.y, refresh_every=5, random_state=0)
-    # Durations are in units of 1/4: whoever is uncensored as the unit begins is seen in it.
+    # Durations are in units of 1/4: people uncensored as the unit begins are seen in it.
     event, duration = people.y[0][objective.person], people.y[1][objective.person]
     z = np.floor(4 * objective.horizon) / 4
     t = np.where((duration > z) | ((duration == z) & (event == 0)), z, duration)
@@ -108,7 +108,7 @@ def test_curves_converge_to_the_truth(engine, simulate, integrated_error):
 
 
 # ------------------------------------------------------------------------------- where it stays out
-def test_nobody_censored_leaves_weights_at_one(engine, simulate):
+def test_no_one_censored_leaves_weights_at_one(engine, simulate):
     people = simulate(200, censored=False, n_features=3)
     objective = engine.problem(people.X, people.y, refresh_every=2, random_state=0)
     plain, refreshed = engine.train(objective, 6), engine.train(objective, 6, refresh=True)

@@ -20,7 +20,7 @@ def test_same_seed_gives_the_same_model_bit_by_bit(engine, people):
 
 
 def test_another_seed_gives_other_horizons(engine, people):
-    # Doubly robust targets have rows of everybody.
+    # Doubly robust targets have rows of everyone.
     first, second = (
         engine.problem(people.X, people.y, doubly_robust=True, random_state=seed).horizon
         for seed in (0, 1)
@@ -162,7 +162,7 @@ def test_free_margins_cannot_be_monotone(engine, people):
 @pytest.mark.parametrize("margins", ["reference", "free"])
 @pytest.mark.parametrize("start", ["constant", "marginal"])
 def test_before_the_first_tree_stands_the_start(engine, people, margins, start):
-    """At a learning rate of almost 0 everybody gets the constant or the Aalen-Johansen curve."""
+    """At a learning rate of almost 0 everyone gets the constant or the Aalen-Johansen curve."""
     objective = engine.problem(people.X, people.y, margins=margins, start=start, random_state=0)
     model = engine.train(objective, 1, learning_rate=1e-6)
     times = [0.2, 1.0, 2.0]
@@ -242,7 +242,7 @@ def test_unseen_category_warns_and_counts_as_missing(engine, simulate):
     assert_array_equal(curves, objective.predict_cumulative_incidence(model, missing, [1.0]))
 
 
-@pytest.mark.filterwarnings("ignore:Nobody is censored")
+@pytest.mark.filterwarnings("ignore:No one is censored")
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [

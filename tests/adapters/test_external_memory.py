@@ -79,7 +79,7 @@ def test_it_is_as_near_to_the_truth_as_in_memory(data, folder, censoring):
         assert (model.refreshed_rounds_ == [10, 20]) == (censoring == "boosted")
 
 
-def test_what_is_known_of_everybody_does_not_depend_on_the_batches(data):
+def test_what_is_known_of_everyone_does_not_depend_on_the_batches(data):
     halves = [(data.X.iloc[:900], data.y.iloc[:900]), (data.X.iloc[900:], data.y.iloc[900:])]
     one, two = fit_external(boost(), [(data.X, data.y)]), fit_external(boost(), halves)
     local = boost().fit(data.X, data.y)
@@ -145,7 +145,7 @@ def in_batches(data, size):
 
 
 def test_no_more_than_a_batch_is_in_memory_and_the_rest_on_disk(data, tmp_path, watch, monkeypatch):
-    """What grows with people are a few numbers a row; benchmarks/distributed.py measures them."""
+    """Only a few numbers per row grow with people; benchmarks/distributed.py measures them."""
 
     def in_memory(*arguments, **options):
         msg = "A matrix of all rows was made."
@@ -193,12 +193,12 @@ def test_only_the_people_of_one_turn_are_kept(data, tmp_path, watch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_single_turn_is_everybody_and_turns_are_reproducible(data):
+def test_a_single_turn_is_everyone_and_turns_are_reproducible(data):
     batches = in_batches(data, 1000)
-    everybody, single = (
+    everyone, single = (
         fit_external(boost(), batches, people_per_turn=limit) for limit in (None, 2000)
     )
-    assert bytes(everybody.booster_.save_raw()) == bytes(single.booster_.save_raw())
+    assert bytes(everyone.booster_.save_raw()) == bytes(single.booster_.save_raw())
     first, second = (fit_external(boost(), batches, people_per_turn=1000) for _ in range(2))
     assert bytes(first.booster_.save_raw()) == bytes(second.booster_.save_raw())
     assert bytes(first.booster_.save_raw()) != bytes(single.booster_.save_raw())
@@ -243,13 +243,13 @@ def test_a_category_that_the_first_turn_lacks_has_its_own_bin(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(external_memory._Booster, "_binned", watched)
         fit_external(boost(refresh_every=1), batches, people_per_turn=100)
-    # The bins of both models come first; most turns have nobody of the kind.
+    # The bins of both models come first; most turns have no one of the kind.
     assert seen[:2] == [1.0, 1.0]
     assert 0 < np.mean(seen[2:]) < 0.5
 
 
 @pytest.mark.parametrize("censoring", ["boosted", "imputed", "kaplan-meier"])
-def test_turns_without_anybody_who_was_censored(data, censoring):
+def test_turns_without_anyone_who_was_censored(data, censoring):
     y = data.y.copy()
     censored = np.flatnonzero(y["event"] == 0)
     y.loc[censored[2:], "event"] = 1
@@ -267,7 +267,7 @@ def test_turns_that_would_never_come_are_told_of(data):
 
 
 @pytest.mark.parametrize(("n_people", "size", "limit"), [(2000, 200, 450), (150, 2, 30)])
-def test_everybody_has_one_turn_in_as_many_refreshes(data, monkeypatch, n_people, size, limit):
+def test_everyone_has_one_turn_in_as_many_refreshes(data, monkeypatch, n_people, size, limit):
     """Turns are of one size, also where batches are smaller than the number of turns."""
     turns = []
     begin_turn = BoostingLoop._begin_turn
@@ -281,8 +281,8 @@ def test_everybody_has_one_turn_in_as_many_refreshes(data, monkeypatch, n_people
     batches = [(X.iloc[a : a + size], y.iloc[a : a + size]) for a in range(0, n_people, size)]
     fit_external(boost(n_estimators=20, refresh_every=2), batches, people_per_turn=limit)
     assert len(turns) == 10
-    everybody = np.sort(X["x0"].to_numpy(np.float32))
-    np.testing.assert_array_equal(np.sort(np.concatenate(turns[:5])), everybody)
+    everyone = np.sort(X["x0"].to_numpy(np.float32))
+    np.testing.assert_array_equal(np.sort(np.concatenate(turns[:5])), everyone)
     np.testing.assert_array_equal(turns[0], turns[5])
     assert max(map(len, turns)) <= limit
 

@@ -98,7 +98,7 @@ def test_other_people_are_refused(fit, data):
 
 def test_labels_are_named(fit, data):
     y = data.y.assign(event=data.y["event"].to_numpy() + 1)
-    with pytest.warns(UserWarning, match=r"Nobody is censored: .* 1, 2, 3 means competing"):
+    with pytest.warns(UserWarning, match=r"No one is censored: .* 1, 2, 3 means competing"):
         fit(data.X, y)
 
 

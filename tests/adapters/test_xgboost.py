@@ -219,7 +219,7 @@ def test_cv_weighs_each_fold_by_its_own_training_people(people, n_splits):
         start = objective._start_margin(objective.horizon)
 
         def matrix(rows, start=start):
-            # Weights place the bins of a DMatrix: there, those of everybody.
+            # Weights place the bins of a DMatrix: there, those of everyone.
             return xgb.DMatrix(
                 objective.stacked_features[rows],
                 base_margin=start[rows],

@@ -1,4 +1,4 @@
-"""What columns and event labels are taken for, and why others are not used."""
+"""Interpretation of columns and event labels, and why columns are not used."""
 
 import numpy as np
 import pandas as pd
@@ -185,7 +185,7 @@ def test_a_named_censored_label_turns_the_others_into_causes():
     assert events.labels(0) == ["alive", "lost"]
 
 
-def test_nobody_censored_makes_every_label_a_cause():
+def test_no_one_censored_makes_every_label_a_cause():
     events = understand_events(table_of({"s": ["1", "2", "2"]}), "s", nobody_censored=True)
     assert events.names == {0: "censored", 1: "cause 1", 2: "cause 2"}
 

@@ -171,7 +171,7 @@ def test_a_file_larger_than_memory_is_trained_on_from_disk(run, parts):
     assert run("predict", "new", "parts", "--times", "5").code == 0
 
 
-def test_batches_hold_everybody_in_order(parts):
+def test_batches_hold_everyone_in_order(parts):
     large = _disk.large_file("parts", 0.0001)
     assert large.n_people == 240
     table = large.columns(["time", "status"], frozenset())

@@ -223,7 +223,7 @@ def test_boolean_and_integer_columns(engine, data):
     assert_array_equal(model.predict(X), as_numbers.predict(X.astype(float)))
 
 
-@pytest.mark.filterwarnings("ignore:Nobody is censored")
+@pytest.mark.filterwarnings("ignore:No one is censored")
 def test_outcomes_that_are_hard_to_learn_from_still_fit(engine, data):
     """Censoring at the end of the study only, a cause seen once, no censoring, few people."""
     X, event, duration = data.X, data.y["event"].to_numpy(), data.y["duration"].to_numpy()

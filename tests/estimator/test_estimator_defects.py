@@ -103,7 +103,7 @@ def test_defect_05_survival_never_rises(engine, fitted, data):
 
 
 def test_defect_06_ties_of_event_and_censoring_use_the_left_limit(engine, monkeypatch):
-    """Half are censored at 1, where the others have their event: everybody was seen until then."""
+    """Half are censored at 1, where the others have their event: everyone was seen until then."""
     n_samples = 200
     X = np.random.default_rng(0).normal(size=(n_samples, 2))
     event = np.arange(n_samples) % 2
@@ -195,8 +195,8 @@ def test_defect_13_saved_models_hold_no_outcomes(engine, fitted, data, tmp_path)
             assert repr(float(duration)).encode() not in content
     # The curve of censoring is kept at times that depend on the latest horizon alone.
     description = json.loads((tmp_path / "model" / "survival_boost.json").read_text())
-    everybody_at_once = check_survival_target(([1, 0], [1.0, description["t_max"]]))
-    grid = coarse_censoring_curve(everybody_at_once, None, description["t_max"]).times
+    everyone_at_once = check_survival_target(([1, 0], [1.0, description["t_max"]]))
+    grid = coarse_censoring_curve(everyone_at_once, None, description["t_max"]).times
     assert_array_equal(description["censoring_curve"]["times"], grid)
 
 

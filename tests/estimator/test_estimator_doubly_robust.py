@@ -20,7 +20,7 @@ ENGINES = ("xgboost", "lightgbm")
 
 
 def fails_where_weights_do(n_samples, seed, n_causes=1):
-    """People at low risk are censored early, so that those who stay tell nothing about them."""
+    """People at low risk are censored early, so people who stay are not informative about them."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_samples, 4))
     rate = np.exp(-1 + 0.9 * X[:, 0] + 0.6 * np.abs(X[:, 1]))
@@ -108,7 +108,7 @@ def test_a_warm_start_goes_on_with_both_models(engine):
     assert error(model) < 0.5 * error(robust(engine, censoring="boosted").fit(X, y))
 
 
-def test_nobody_censored_needs_no_model_of_censoring():
+def test_no_one_censored_needs_no_model_of_censoring():
     X, y, _ = fails_where_weights_do(300, 0, 2)
     y["event"] = y["event"].clip(lower=1)
     model = robust(n_estimators=20).fit(X, y)

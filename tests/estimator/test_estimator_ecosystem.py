@@ -26,7 +26,7 @@ from survival_objectives.metrics import (
 
 
 class OneColumnOutcomes(SurvivalBoost):
-    """The estimator on the checks' outcomes: one number a person, taken for a time, all seen."""
+    """The estimator on the checks' outcomes: one number per person, taken as an event time."""
 
     def fit(self, X, y, sample_weight=None):
         return super().fit(X, _outcomes(y), sample_weight=sample_weight)
@@ -56,12 +56,12 @@ EXPECTED_FAILURES = {
     ),
     "check_sample_weight_equivalence_on_sparse_data": "as on dense data",
     # Sparse input itself is tested in test_frames.py.
-    "check_estimator_sparse_array": "takes whoever has `predict_proba` for a classifier",
-    "check_estimator_sparse_matrix": "takes whoever has `predict_proba` for a classifier",
+    "check_estimator_sparse_array": "takes any estimator with `predict_proba` for a classifier",
+    "check_estimator_sparse_matrix": "takes any estimator with `predict_proba` for a classifier",
 }
 
 
-@pytest.mark.filterwarnings("ignore:Nobody is censored")
+@pytest.mark.filterwarnings("ignore:No one is censored")
 @pytest.mark.filterwarnings("ignore:No split on a feature was worth its gain")
 @parametrize_with_checks(
     [

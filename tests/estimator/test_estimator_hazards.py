@@ -207,7 +207,7 @@ def test_weights_count_as_people_and_have_no_unit(two_causes: Any) -> None:
     assert np.abs(difference.mean(axis=0)).max() < 0.03
     risk, repeated_risk = model.predict(X), repeated.predict(X)
     assert np.corrcoef(risk, repeated_risk)[0, 1] > 0.95
-    # Nobody of weight 0 counts.
+    # No one of weight 0 counts.
     chosen = weight > 1
     left_out = small().fit(X, (event, duration), sample_weight=chosen.astype(float))
     alone = small().fit(X[chosen], (event[chosen], duration[chosen]))
@@ -571,7 +571,7 @@ def edge_cases() -> dict[str, Any]:
         "twenty people": (X[:20], (event[:20], duration[:20]), {}),
         "constant features": (0 * X, (event, duration), {}),
         "a column without values": (missing, (event, duration), {}),
-        "nobody censored": (X, (np.ones(200, int), duration), {}),
+        "no one censored": (X, (np.ones(200, int), duration), {}),
     }
 
 

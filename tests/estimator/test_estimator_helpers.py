@@ -200,4 +200,4 @@ def test_default_times_are_an_even_grid_to_the_latest_horizon(fitted, data):
     assert model.times_[0] == 0
     assert_allclose(np.diff(model.times_, 2), 0, atol=1e-12)
     assert_allclose(model.times_[-1], np.quantile(data.y["duration"], 0.99), rtol=0.01)
-    assert model.times_[-1] == float(f"{model.times_[-1]:.3g}")  # Nobody's own time.
+    assert model.times_[-1] == float(f"{model.times_[-1]:.3g}")  # No one's own time.

@@ -74,8 +74,8 @@ def test_where_all_incidences_rise_it_is_their_rise_among_the_event_free():
 
 
 def test_people_who_could_not_have_been_event_free_stay_so():
-    nobody_left = np.array([[0.0, 1.0]])
-    assert conditional_incidence(nobody_left, nobody_left).tolist() == [[0.0]]
+    no_one_left = np.array([[0.0, 1.0]])
+    assert conditional_incidence(no_one_left, no_one_left).tolist() == [[0.0]]
 
 
 def test_states_are_drawn_as_often_as_they_are_likely():
@@ -138,8 +138,8 @@ def test_without_hazards_auto_follows_the_share_of_censored_people_by_weight(dat
     assert many.censoring_method_ == "imputed"
 
 
-@pytest.mark.filterwarnings("ignore:Nobody is censored")
-def test_with_nobody_censored_there_is_nothing_to_fill_in(engine, data):
+@pytest.mark.filterwarnings("ignore:No one is censored")
+def test_with_no_one_censored_there_is_nothing_to_fill_in(engine, data):
     seen = data.y["event"] > 0
     X, y = data.X[seen], data.y[seen]
     models = [boost(engine, censoring=how).fit(X, y) for how in ("imputed", "boosted")]
@@ -230,7 +230,7 @@ def test_a_resumed_training_is_the_uninterrupted_one(engine, data, monkeypatch, 
 
 
 def test_new_targets_reach_the_engine(engine, data):
-    """A booster that kept the targets of an earlier chunk would go on learning those."""
+    """A booster that kept the targets of an earlier chunk would continue to be trained on those."""
     model = boost(engine, learning_rate=0.2).fit(data.X, data.y)
     booster = registry.engine(engine).new_booster(tree_settings(model, model._schema, 2))
     rows = np.column_stack([data.X.to_numpy(), np.ones(300)]).astype(np.float32)

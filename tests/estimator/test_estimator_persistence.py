@@ -207,7 +207,7 @@ def test_no_file_holds_an_array_of_outcomes(engine, fitted, data, tmp_path, by):
         assert n_found == 0
 
 
-def test_thresholds_on_time_are_nobodys_time(engine, fitted, data):
+def test_thresholds_on_time_are_no_ones_time(engine, fitted, data):
     breaks = fitted(engine)._model.trees.forest().breaks
     assert len(breaks) > 3
     durations = data.y["duration"].to_numpy().astype(np.float32)

@@ -94,7 +94,7 @@ def test_held_out_people_decide_when_to_stop_and_nothing_else(engine, data):
 
 
 def test_split_holds_out_people_that_touch_nothing(data, monkeypatch):
-    """Whoever is held out by ``validation_fraction`` may have had any outcome."""
+    """People held out by ``validation_fraction`` may have had any outcome."""
     splits = []
     split = cohort.split_cohort
 

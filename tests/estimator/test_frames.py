@@ -201,5 +201,5 @@ def test_the_label_of_censoring_is_asked_for(frame):
         small().fit(alive, duration="time", event="status")
     model = small().fit(alive, duration="time", event="status", censored="alive")
     assert model.event_names_ == ("event-free", "death", "relapse")
-    everybody = survival_outcomes(alive, duration="time", event="status", censored=[])
-    assert everybody.attrs["event_names"] == ("event-free", "alive", "death", "relapse")
+    everyone = survival_outcomes(alive, duration="time", event="status", censored=[])
+    assert everyone.attrs["event_names"] == ("event-free", "alive", "death", "relapse")

@@ -86,7 +86,7 @@ def test_mistakes_are_named(y, weight, words):
         Cohort.checked(X, y, weight)
 
 
-def test_a_part_may_have_nobody_who_counts():
+def test_a_part_may_have_no_one_who_counts():
     options = {"like": None, "resolution": "count"}
     assert Cohort.checked_part(X[:0], (EVENT[:0], DURATION[:0]), None, **options) is None
     assert Cohort.checked_part(X, (EVENT, DURATION), np.zeros(4), **options) is None
@@ -107,8 +107,12 @@ def test_parts_are_joined_under_one_label_set():
     assert_array_equal(whole.target.event, [0, 2, 1, 1])
     assert_array_equal(whole.features.values[:, 0], X["age"])
     assert_array_equal(whole.weight, np.ones(4))
-    nobody = Cohort.joined([], parts[0].features.schema, np.array([0, 1]))
-    assert (nobody.n_samples, nobody.features.values.shape, nobody.weight) == (0, (0, 2), None)
+    no_people = Cohort.joined([], parts[0].features.schema, np.array([0, 1]))
+    assert (no_people.n_samples, no_people.features.values.shape, no_people.weight) == (
+        0,
+        (0, 2),
+        None,
+    )
 
 
 def test_batches_in_memory():
@@ -135,13 +139,13 @@ def test_one_batch_is_not_copied():
     assert batches.outcomes().take(slice(0, 4)).target is people.target
 
 
-def test_a_sample_has_everybody_once():
+def test_a_sample_has_everyone_once():
     people = cohort()
     (some,) = MemoryBatches([people]).sample(3, np.random.default_rng(0))
     assert some.n_samples == 3
     assert len(np.unique(some.features.values[:, 0])) == 3
-    (everybody,) = MemoryBatches([people]).sample(9, np.random.default_rng(0))
-    assert everybody is people
+    (everyone,) = MemoryBatches([people]).sample(9, np.random.default_rng(0))
+    assert everyone is people
 
 
 def many(n_samples=200, n_rare=2):
@@ -177,7 +181,7 @@ def test_held_out_people_have_the_columns_and_labels_of_training():
 
 
 @pytest.mark.parametrize("sizes", [(200,), (50, 150), (1, 2, 197)])
-def test_everybody_has_one_turn(sizes):
+def test_everyone_has_one_turn(sizes):
     people = many()
     places = batch_slices(sizes)
     batches = MemoryBatches([people.take(np.arange(p.start, p.stop)) for p in places])

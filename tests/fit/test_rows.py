@@ -111,16 +111,16 @@ def test_probes_are_people_at_their_exits(left):
 
 @pytest.mark.parametrize(("sizes", "n_turns"), [([70, 50], 3), ([40, 3, 2, 75], 7)])
 def test_turns_share_out_all_people(sizes, n_turns):
-    """Everybody has one turn; turns differ by at most one person per batch."""
+    """Everyone has one turn; turns differ by at most one person per batch."""
     whole = batches(sizes)
     turns = [people_of_turn(whole, turn, n_turns, seed=1) for turn in range(n_turns)]
     values = np.concatenate([features.values for turn in turns for _, features in turn])
-    everybody = np.concatenate([features.values for _, features in whole])
-    assert_array_equal(np.sort(values[:, 0]), np.sort(everybody[:, 0]))
+    everyone = np.concatenate([features.values for _, features in whole])
+    assert_array_equal(np.sort(values[:, 0]), np.sort(everyone[:, 0]))
     n_people = [turn.n_samples for turn in turns]
     assert max(n_people) - min(n_people) <= len(sizes)
     # Outcomes stay with their people.
-    place = {row.tobytes(): number for number, row in enumerate(everybody)}
+    place = {row.tobytes(): number for number, row in enumerate(everyone)}
     target = whole.outcomes().target
     for turn in turns:
         rows = [place[row.tobytes()] for _, features in turn for row in features.values]

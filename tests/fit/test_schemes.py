@@ -229,7 +229,7 @@ def test_two_models_weigh_each_other():
         weight[stayed],
         whole.weight[rows.events.person[stayed]] / np.maximum(expected, FLOOR) / N_HORIZONS,
     )
-    # Nobody is censored before an event at time 0.
+    # No one is censored before an event at time 0.
     at_0 = ~stayed & (whole.target.duration[rows.events.person] == 0)
     assert_allclose(weight[at_0], whole.weight[rows.events.person[at_0]] / N_HORIZONS)
     assert scheme.refreshed_rounds == [10]
@@ -288,7 +288,7 @@ def test_imputed_draws_depend_on_the_chunk_alone():
     assert (targets[0] != targets[2]).any()
 
 
-def test_held_out_people_are_judged_where_somebody_is_seen():
+def test_held_out_people_are_judged_where_someone_is_seen():
     whole = people()
     curve = settings(whole).kaplan_meier.curve_
     assert SCHEMES["kaplan-meier"](whole).held_out_until(50.0) == 50.0
@@ -313,5 +313,5 @@ def test_a_given_model_is_asked_once_per_draw():
     assert [left for _, left in asked] == [False, True]
 
 
-def test_nobody_is_censored_before_the_start():
+def test_no_one_is_censored_before_the_start():
     assert_array_equal(survival_before_events([5.0, 0.0], np.array([0.0, 2.0])), [1.0, 0.5])

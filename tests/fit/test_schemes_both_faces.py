@@ -239,13 +239,13 @@ def test_one_draw_asks_only_about_people_who_left_before_a_horizon():
     plugin, estimator = Plugin(*given), Estimator(*given)
     estimator.stacked(AlternatingScheme, plugin)
     rows = estimator.rows
-    everybody = AlternatingScheme(estimator.settings, None, estimator.start)
+    everyone = AlternatingScheme(estimator.settings, None, estimator.start)
     few = AlternatingScheme(replace(estimator.settings, one_draw=True), None, estimator.start)
     for ask, leaver in (
         ("event_probes", rows.censorings.leaver),
         ("censoring_probes", rows.events.leaver),
     ):
-        asked, all_asked = getattr(few, ask)(rows), getattr(everybody, ask)(rows)
+        asked, all_asked = getattr(few, ask)(rows), getattr(everyone, ask)(rows)
         assert_array_equal(asked.person, leaver)
         assert asked.n_probes < all_asked.n_probes
         assert_array_equal(asked.feature, all_asked.last(all_asked.feature, leaver))

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def kaplan_meier_censoring(y, s=None):
-    """G(t) and G(t-) of equation (8), by the definition; `s` weighs people."""
+    """G(t) and G(t-) of equation (8), by the definition; `s` are sample weights."""
     event, duration = (np.asarray(part) for part in y)
     s = np.ones(len(event)) if s is None else s
 

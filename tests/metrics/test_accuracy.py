@@ -50,7 +50,7 @@ def test_weights_remove_the_bias_of_censoring():
     assert (np.abs(accuracy_in_time(None, data.y, truth, times) - expected) > 0.02).any()
 
 
-def test_nobody_left_is_nan_with_a_warning():
+def test_no_one_left_is_nan_with_a_warning():
     y = ([0, 0], [1.0, 2.0])
     states = np.full((2, 2, 2), 0.5)
     with pytest.warns(FollowUpWarning, match="between 3 and 3.*everyone is censored"):

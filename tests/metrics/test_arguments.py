@@ -52,7 +52,7 @@ def test_a_cause_that_does_not_exist_has_no_concordance(people):
         metrics.uno_concordance_index(y, y, states[:, 1, 0], cause=7)
 
 
-def test_a_cause_that_nobody_had_is_named_by_its_labels(people):
+def test_a_cause_that_no_one_had_is_named_by_its_labels(people):
     """A fold may lack a rare cause; training outcomes or `event_ids` say that it exists."""
     (event, duration), _ = people
     y, curves = (event, duration), np.zeros((60, 2))
@@ -117,7 +117,7 @@ def test_weight_two_is_two_people_in_scorers(people, name):
 
 # ------------------------------------------------------------------------------ reach of follow-up
 def test_censoring_is_unknown_after_the_training_people():
-    """Nobody of training is followed beyond 19, where the last one has an event."""
+    """No one of training is followed beyond 19, where the last one has an event."""
     generator = np.random.default_rng(0)
     event = generator.integers(0, 2, 50)
     y_train = (np.append(event, 1), np.append(generator.uniform(0, 18, 50), 19.0))
@@ -138,7 +138,7 @@ def test_follow_up_of_training_matters_only_where_it_is_used():
     # All test people have left before the last training person: no weight is taken from later.
     y_test = ([1, 0, 1], [1.5, 0.5, 2.5])
     assert np.isfinite(brier_score(y_train, y_test, np.full((3, 1), 0.5), [10.0])).all()
-    # Where nobody is ever censored there is nothing to estimate.
+    # Where no one is ever censored there is nothing to estimate.
     uncensored = ([1, 1, 1], [1.0, 2.0, 3.0])
     later = ([1, 1, 1], [1.5, 2.5, 7.0])
     assert_allclose(brier_score(uncensored, later, np.full((3, 1), 0.5), [5.0]), 0.25)

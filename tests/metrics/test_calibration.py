@@ -101,7 +101,7 @@ def test_distance_of_one_cause_equals_that_of_survivaleval(golden):
 def test_d_and_x_calibration_follow_their_formulas(event, at_exit, n_bins):
     at_exit = at_exit / 40
     s = np.linspace(0.5, 2, 20)
-    # Everybody leaves at time 1, where the curve is known.
+    # Everyone leaves at time 1, where the curve is known.
     y = (event, np.ones(20))
     shares = slow.bin_shares(y, at_exit, n_bins, s)
     x = sum((share - 1 / n_bins) ** 2 for share in shares)
@@ -357,7 +357,7 @@ def test_people_beyond_the_curves_count_as_censored_there():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "`times` has 3 values; say with `horizon`"),
+        ({}, "`times` has 3 values; choose one with `horizon`"),
         ({"horizon": 0.55}, "not among `times`; nearest: 0.5"),
         ({"horizon": 0.5, "n_groups": 0}, "n_groups"),
         ({"horizon": 0.5, "variance": "none"}, "variance"),

@@ -76,7 +76,7 @@ def test_predictions_of_the_estimator_are_the_models(estimator, model, data):
     assert_array_equal(estimator.shap_values(data.X, 1.0), model.shap_values(people, 1.0))
 
 
-def test_parts_cover_everybody_once(model):
+def test_parts_cover_everyone_once(model):
     rows = np.concatenate([np.arange(part.start, part.stop) for part in model.parts(10**6, 500)])
     assert_array_equal(rows, np.arange(10**6))
 

@@ -63,7 +63,7 @@ def test_contributions_sum_to_the_mean_log_odds(model, time):
     )
     assert_allclose(found.sum(axis=2), expected, atol=1e-6)
     assert_allclose(mixture.margin(features(model, X[:40]), time), expected, atol=1e-12)
-    # The base is the same for everybody; features are not.
+    # The base is the same for everyone; features are not.
     assert_allclose(np.ptp(found[:, :, -1], axis=0), 0, atol=1e-6)
     assert (found[:, :, :-2].std(axis=0) > 0).any()
 
