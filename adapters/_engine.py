@@ -42,7 +42,7 @@ def install_command(extra: str) -> str:
 
 
 def column_names(schema: Features) -> list[str]:
-    r"""Names of the stacked columns, the time last, that all engines accept and tell apart.
+    r"""Distinct names of the stacked columns, the time last, that all engines accept.
 
     >>> import numpy as np
     >>> names = ("age [years]", "horizon", "a b", "a_b", "x\ty", "")

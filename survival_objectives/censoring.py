@@ -181,7 +181,7 @@ class BoostedCensoring:
         """Where the model is asked: censorings of a unit count from the next unit on (16)."""
         if not self.axis.unit:
             return time_feature(times, left=left)
-        return time_feature(self.axis.answering(times if left else times + self.axis.unit))
+        return time_feature(self.axis.prediction_time(times if left else times + self.axis.unit))
 
 
 def time_feature(times: FloatArray, *, left: bool = False) -> npt.NDArray[np.float32]:

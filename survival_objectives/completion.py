@@ -1,16 +1,16 @@
 r"""Completion of censored people: the distribution of their state at a later horizon.
 
-Of somebody who was censored at c it is known that they were event-free then. A model of the
+A person who was censored at c was event-free then. A model of the
 incidences F(t | x) says how likely each state is at a horizon z > c:
 
     psi_k = (F_k(z|x) - F_k(c|x)) / S(c|x),    k = 1..K,    psi_0 = S(z|x) / S(c|x).           (46)
 
 With these distributions as targets (equation (19) of `survival_objectives.losses`) every row counts
-1, whoever was censored: no censoring weights, nothing to refresh. Increments that a model lets be
-negative count as 0, as in equation (15) of `survival_objectives.stacking`.
+1: there are no censoring weights and nothing to refresh. Negative increments of a model
+count as 0, as in equation (15) of `survival_objectives.stacking`.
 
-A person's own outcome must not have taught the model that completes it: a model that fits its
-training people too well would repeat its own errors. So models come from other people, or are
+The model that completes a person must not have been fitted to that person: a model that overfits
+its training people would repeat its own errors. So models come from other people, or are
 cross-fitted (`cross_fitted`): each person is completed by a model that was fitted without them.
 
 Any object with the method of `CompletionModel` will do, such as a fitted

@@ -2,7 +2,7 @@ r"""Doubly robust targets: distributions that weights and completion make togeth
 
 Inverse weights need the true G, completion needs the true F. The augmented inverse probability
 weighted target needs one of the two. For a row of a person (t, d) at the horizon z, with
-m_k(u) = (F_k(z|x) - F_k(u|x)) / S(u|x) the probability of cause k by z of somebody event-free at u,
+m_k(u) = (F_k(z|x) - F_k(u|x)) / S(u|x) the probability of cause k by z if event-free at u,
 m_0 = 1 - m_1 - ... - m_K, and Lambda_C the cumulative hazard of censoring,
 
     psi_k = [in state k at z, known] / G(min(t-, z)) + [censored by z] m_k(t) / G(t)
@@ -184,7 +184,7 @@ class DoublyRobustTargets:
             at_nodes = _with_start(states_at_nodes[:, :, cause], 0.0)
             at_horizon = states_at_rows[:, cause]
             running_b = self._running(delta, at_nodes / survival)
-            # m_k at the last node: at the exit of those who left.
+            # m_k at the last node, which is the exit of people who left before the horizon.
             still = (at_horizon - at_nodes[person, last]) / survival[person, last]
             value = running_b[person, last] - at_horizon * running_a[person, last]
             value -= end * self._left_share * still
@@ -199,7 +199,7 @@ class DoublyRobustTargets:
 
     @cached_property
     def _last_node(self) -> npt.NDArray[np.int64]:
-        """Number of the last node before the horizon or, of those who left, of the exit."""
+        """Number of the last node before the horizon or, after an earlier exit, of the exit."""
         rows = self.rows
         last = np.full(rows.n_rows, self.nodes.times.shape[1])
         horizon = rows.horizon[rows.stayed].astype(np.float64)

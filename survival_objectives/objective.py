@@ -326,7 +326,7 @@ class TrainingProblem(ABC):
 
     @cached_property
     def _fingerprint(self) -> str:
-        """Eight digits that stand for all that turns margins into curves."""
+        """Fingerprint, eight hex digits, of everything that turns margins into curves."""
         return self._reader.fingerprint(self.event_ids_)
 
     def _marked(self, columns: Sequence[str]) -> list[str]:

@@ -290,7 +290,7 @@ def plot_weights(
     bins = np.geomspace(drawn.min(), highest * (1 + 1e-9), n_bins + 1)
     ax.hist(drawn, bins=list(bins), color=PALETTE[0], edgecolor="white", linewidth=0.4)
     ax.set_xscale("log")
-    # Counts fall by orders of magnitude towards the heavy rows, which are the ones to worry about.
+    # Counts fall by orders of magnitude towards the largest weights, which matter most.
     ax.set_yscale("log")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(_plain_numbers())
@@ -300,7 +300,7 @@ def plot_weights(
         label = f"1 / floor = {ceiling:g}, reached by {at_floor:.1%} of rows"
         ax.axvline(ceiling, color=PALETTE[1], linestyle="--", label=label)
     zeros = len(values) - len(drawn)
-    # Effective rows tell in one number how uneven the weights are.
+    # The effective number of rows sums up how uneven the weights are.
     effective = drawn.sum() ** 2 / (drawn**2).sum()
     ax.plot([], [], " ", label=f"{len(drawn):,} rows count like {effective:,.0f} equal ones")
     if zeros:

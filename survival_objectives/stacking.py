@@ -1,7 +1,7 @@
 r"""Time stacking: people at horizons, with their targets and weights (Algorithms 1-3).
 
 A stacked row is a person i seen at a horizon z, with z as the last feature. Let (t_i, d_i) be the
-observed duration and event. Two models learn from the same rows, and each weighs them by the other:
+observed duration and event. Two models are trained on these rows; each gives the other's weights:
 
 events      y = d_i [t_i <= z]             w = 1/G(z|x_i)     if t_i > z
                                            w = 1/G(t_i-|x_i)  if t_i <= z and d_i != 0          (10)
@@ -15,15 +15,15 @@ Ties: an event at t comes before a censoring at t. An event at t_i is therefore 
 which has probability G(t_i-), and a censoring at t_i is seen when the event time exceeds t_i, which
 has probability S(t_i).
 
-Instead of weighing the others up, censored people can also be given an outcome (`all_rows`).
+Instead of weighting the others, outcomes of censored people can be imputed (`all_rows`).
 A person who left at c, event-free, is in state k at a horizon z > c with probability
 
     q_k = (1 - S(z|x) / S(c|x)) (F_k(z|x) - F_k(c|x))+ / sum_l (F_l(z|x) - F_l(c|x))+           (15)
 
-where F are the incidences of whoever fills in. A state is drawn from it, and all weights are 1.
+where F are the incidences of the imputing model. A state is drawn from q, and all weights are 1.
 
-Rows of weight 0 teach nothing whatever the weights become, and the engines spend almost as much
-time on them as on others, so each model gets only its own rows (`TrainingRows`).
+Rows whose weight is always 0 carry no information, but cost the engines almost as much time as
+others, so each model gets only its own rows (`TrainingRows`).
 
 Time is float32 here as it is in the engines: durations and horizons are rounded alike, so that
 ``t_i <= z`` means the same to the targets, to the weights and to the trees.
@@ -106,7 +106,7 @@ class Stack:
     person : int64 array of shape (n_rows,)
         Row of the person in the features and outcomes.
     horizon : float32 array of shape (n_rows,)
-        Time at which the person is looked at.
+        Time at which the person is observed.
     """
 
     person: npt.NDArray[np.int64]
@@ -124,7 +124,7 @@ class TimeStacker:
     Parameters
     ----------
     n_horizons : int, default=4
-        Horizons a person.
+        Horizons per person.
     sampler : {"uniform", "stratified", "events", "mixture"} or callable, default="mixture"
         Where horizons fall.
 
@@ -133,8 +133,8 @@ class TimeStacker:
           person is seen early and late;
         - "events": one draw in each of ``n_horizons`` slices of equally many observed events, so
           that horizons are dense where something happens; they fall between the event times, so
-          that no horizon tells when somebody had the event (where several people share a time, some
-          fall on it);
+          that no horizon reveals the time of an event (where several people share a time, some fall
+          on it);
         - "mixture": "events" for half of the horizons of a person (the larger half), "stratified"
           for the others;
         - a function ``(generator, n_samples, n_horizons, target)`` that returns an
@@ -142,7 +142,7 @@ class TimeStacker:
     horizon_max : float, optional
         t_max. Default: the longest duration.
     hard_zero_fraction : float, default=0.0
-        Share of rows whose horizon is set to exactly 0, where everybody without an event at 0 is
+        Share of rows whose horizon is set to exactly 0, where all people without an event at 0 are
         event-free.
     random_state : int, Generator, RandomState or None
         Seed. The same integer gives the same horizons.
@@ -197,11 +197,11 @@ class TimeStacker:
         self.generator = check_random_state(random_state)
 
     def draw(self, target: SurvivalTarget) -> Stack:
-        """Draw new horizons for everybody.
+        """Draw new horizons for all people.
 
         Rows come horizon by horizon: first all people at their first horizon, and so on. Every
-        cause with an event by t_max appears as a target at least once, however rare: where the draw
-        missed it, the first person who had it is looked at when it had just happened.
+        cause with an event by t_max appears as a target at least once, however rare: if the draw
+        missed it, the last horizon of the first person who had it is set to the event time.
         """
         n_samples, n_horizons = target.n_samples, self.n_horizons
         t_max = float(target.duration.max()) if self.horizon_max is None else self.horizon_max
@@ -275,7 +275,7 @@ def _show_every_cause(
 ) -> None:
     duration = time_feature(target.duration)
     shown = target.event * (duration <= horizon.max(axis=1))
-    # Held-out people may lack a cause of training by then; that one cannot be shown.
+    # Held-out people may lack a cause of training by then; there is no row for it.
     visible = target.event * (duration <= np.float32(t_max))
     for cause in np.setdiff1d(visible[visible > 0], shown):
         people = np.flatnonzero(target.event == cause)
@@ -403,10 +403,10 @@ def censoring_rows(target: SurvivalTarget, stack: Stack) -> TrainingRows:
 
 
 def all_rows(target: SurvivalTarget, stack: Stack) -> TrainingRows:
-    """All rows, for models that are given outcomes of censored people.
+    """All rows, for schemes that impute the outcomes of censored people.
 
-    Where somebody was censored by the horizon (`lost_rows`), the target 0 holds the place of the
-    state to be filled in.
+    Where the person was censored by the horizon (`lost_rows`), the target 0 is a placeholder for
+    the imputed state.
     """
     return _training_rows(stack, target, left_by=np.ones(target.n_samples, bool), code=target.event)
 
@@ -427,16 +427,16 @@ def exit_feature(
     >>> exit_feature(np.array([0.0, 2.75]), TimeAxis(1.0))
     array([0.375, 2.375], dtype=float32)
     """
-    return time_feature(axis.answering(times), left=left and not axis.unit)
+    return time_feature(axis.prediction_time(times), left=left and not axis.unit)
 
 
 def conditional_incidence(
     at_horizon: npt.NDArray[np.float64], at_exit: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    r"""Probability of each cause by the horizon of somebody event-free at exit, equation (15).
+    r"""Probability of each cause by the horizon for people event-free at exit, equation (15).
 
-    Increments of a cause that would be negative count as 0, as those of a model may be that is
-    monotone in its event-free curve only.
+    Negative increments count as 0: models whose event-free curve is monotone may have falling
+    incidences of single causes.
 
     Parameters
     ----------
@@ -454,7 +454,7 @@ def conditional_incidence(
     """
     increment = np.maximum(at_horizon[:, 1:] - at_exit[:, 1:], 0)
     total = increment.sum(axis=1)
-    # Somebody who could not be event-free any more was; nothing is known of what comes next.
+    # The model excludes that the person was event-free at exit, so it says nothing about later.
     still = np.divide(
         at_horizon[:, 0], at_exit[:, 0], out=np.ones(len(total)), where=at_exit[:, 0] > 0
     )
@@ -467,9 +467,9 @@ def conditional_incidence(
 def drawn_states(
     incidence: npt.NDArray[np.float64], generator: np.random.Generator
 ) -> npt.NDArray[np.int32]:
-    """A state a row: cause k with the probability in column k - 1, else 0."""
+    """One state per row: cause k with the probability in column k - 1, else 0."""
     reached = np.cumsum(incidence, axis=1)
-    # Those who are beyond all causes stay event-free, which is state 0.
+    # A draw beyond the last cause is the event-free state, 0.
     place = (generator.random(len(incidence))[:, None] >= reached).sum(axis=1) + 1
     return np.where(place > incidence.shape[1], 0, place).astype(np.int32)
 

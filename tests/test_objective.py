@@ -883,7 +883,7 @@ def test_lengths_that_differ_are_refused(people):
 
 
 def test_a_single_class_is_refused():
-    with pytest.raises(ValueError, match="Nobody is event-free at any horizon"):
+    with pytest.raises(ValueError, match="No one is event-free at any horizon"):
         Problem(
             np.zeros((3, 1)),
             ([1, 1, 1], [1.0, 2.0, 3.0]),

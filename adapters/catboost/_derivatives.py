@@ -13,7 +13,7 @@ from survival_objectives.adapters._engine import import_engine
 __all__ = ["FOREIGN_ROW", "compiled_derivatives"]
 
 #: Compiled code can raise only a fixed message.
-FOREIGN_ROW = "A row of this pool is none of this loss. Train on `loss.train_pool`."
+FOREIGN_ROW = "A row of this pool does not belong to this loss. Train on `loss.train_pool`."
 
 
 @functools.cache

@@ -8,10 +8,10 @@ number, by which the loss looks these up with the label. CatBoost copies its par
 training; a copy of the loss shares everything but the weights of its training, so that several
 trainings may run at a time. Callbacks see no model and cannot predict,
 but a metric sees the margins of all training rows: those at which the feedback loop needs the event
-model ride along in the training pool as rows of weight 0. CatBoost's split scores count rows by the
+model are in the training pool as rows of weight 0. CatBoost's split scores count rows by the
 weights of the pool, which stay the initial ones; leaf values follow the refreshed ones.
-``catboost.cv`` tells a loss not which fold it trains, so there all folds share the weights that the
-censoring of everybody gives, and it has no callbacks, so there is no refresh.
+``catboost.cv`` does not tell a loss which fold it trains, so all folds share the weights from the
+censoring of all people, and it has no callbacks, so there is no refresh.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class IPCWLoss(TrainingProblem):
         sample_weight: Any = None,
         **_: Any,
     ) -> Any:
-        """Make a loss for one margin or for several: CatBoost tells them apart by class."""
+        """Make a loss for one margin or for several, which are two classes for CatBoost."""
         if cls is IPCWLoss and y is not None:
             one = margins == "reference" and counted_target(y, sample_weight).n_causes == 1
             cls = _OneMarginLoss if one else _SeveralMarginsLoss
@@ -348,8 +348,8 @@ class IPCWLoss(TrainingProblem):
         scale, bias = model.get_scale_and_bias()
         if scale != 1 or np.any(bias):
             msg = (
-                f"This model scales its trees by {scale:g} and adds {bias}, but the start of this "
-                "loss stands for that. Leave out `boost_from_average` and `set_scale_and_bias`."
+                f"This model scales its trees by {scale:g} and adds {bias}, but this loss starts "
+                "from margins of its own. Leave out `boost_from_average` and `set_scale_and_bias`."
             )
             raise ValueError(msg)
         self._check_trained(model.feature_names_, np.size(bias))

@@ -120,7 +120,7 @@ def _without_outcome(X: Any, names: tuple[str, ...]) -> Any:
 
 
 def schema_of(X: Any, like: Features | None) -> Features:
-    """Names and categories of the columns, before any person is looked at."""
+    """Names and categories of the columns, without reading any rows."""
     if isinstance(X, da.Array):
         if X.ndim != 2 or np.isnan(X.shape[1]):
             msg = f"`X` must have two dimensions, the second of known size; got shape {X.shape}."

@@ -200,7 +200,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         """The model that `save` of this class or of SurvivalBoost wrote to a folder."""
         return cls.from_local(SurvivalBoost.load(path, isolated=isolated))
 
-    # Of a collection, all causes come at once, and frames are made of curves only.
+    # For a collection, all causes are returned, and only curves can be frames.
     def predict_cumulative_incidence(  # type: ignore[override]
         self,
         X: Any,
@@ -213,7 +213,7 @@ class DaskSurvivalBoost(SurvivalBoost):
 
         Parameters are those of `SurvivalBoost.predict_cumulative_incidence`. A dask Array of shape
         (n_samples, K + 1, n_times) with the chunks of ``X`` comes back, or with ``as_frame`` a dask
-        DataFrame. People who are not in a Dask collection get their curves at once.
+        DataFrame. For other inputs the curves are computed immediately.
         """
         return self._lazy(
             "predict_cumulative_incidence",

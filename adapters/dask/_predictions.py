@@ -88,7 +88,7 @@ def _part_prediction(
     arguments: tuple[Any, ...],
     options: dict[str, Any],
 ) -> Any:
-    """Predictions for a partition; ``none`` are those for nobody."""
+    """Predictions for a partition; ``none`` is the prediction for an empty partition."""
     return none if len(X) == 0 else getattr(model, method)(X, *arguments, **options)
 
 

@@ -275,7 +275,7 @@ def _regrouped(checkpoint: Checkpoint, n_partitions: int, client: Any) -> dict[s
 def _event_ids(labels: Sequence[Sequence[int]], n_samples: int, known: IntArray | None) -> IntArray:
     """The label set of all partitions."""
     if n_samples == 0:
-        msg = "`y` is empty: there is nobody to learn from."
+        msg = "`y` is empty: there are no people to train on."
         raise ValueError(msg)
     seen = sorted({label for part in labels for label in part})
     if known is None and seen == [0]:

@@ -310,7 +310,7 @@ class _Booster(xgboost_booster.Booster):
         return self._files.add(self._with_time_drawn(matrix))
 
 
-class _Stopped(Exception):  # noqa: N818  It stands for what was raised.
+class _Stopped(Exception):  # noqa: N818  Not an error itself.
     """An interruption on its way through XGBoost, which lets only an Exception pass."""
 
     def __init__(self, reason: BaseException) -> None:
@@ -355,8 +355,8 @@ class _Disk:
 class _Reader(xgb.DataIter):  # type: ignore[misc, name-defined]
     """Batches of stacked rows as XGBoost asks for them.
 
-    Where there are no rows at all, as of people who were censored in a turn without any, XGBoost is
-    given a row without values: it makes no empty matrix. Nobody reads its margin.
+    If there are no rows, for instance of censored people in a turn without any, XGBoost gets one
+    row of missing values, because it makes no empty matrix. The margin of that row is not used.
     """
 
     def __init__(

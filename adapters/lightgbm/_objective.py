@@ -158,7 +158,7 @@ class IPCWObjective(TrainingProblem):
         return (gradient[:, 0], hessian[:, 0]) if self.n_margins == 1 else (gradient, hessian)
 
     def _check_start(self, dataset: Any) -> None:
-        """Refuse an ``init_score`` that is not ours; an array is looked at once."""
+        """Refuse an ``init_score`` of another objective; each array is checked once."""
         given = dataset.init_score
         if given is self._checked_start or dataset._predictor is not None:
             return

@@ -67,7 +67,7 @@ class LoopState:
 
     @property
     def n_steps(self) -> int:
-        """Chunks that are done, which only grow."""
+        """Number of finished chunks, which never decreases."""
         return self.n_chunks
 
     def to_plain(self) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -101,7 +101,7 @@ _STATES: dict[str, type[LoopState] | type[HazardState]] = {
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where a training starts, and what becomes of its states.
+    """The state a training starts from, and how its states are saved.
 
     Attributes
     ----------

@@ -203,10 +203,9 @@ class Cohort:
     def checked_part(
         cls, X: Any, y: Any, sample_weight: Any, *, like: Features | None, resolution: str
     ) -> Cohort | None:
-        """One batch or partition of the people, or None where nobody in it counts.
+        """One batch or partition of the people, or None if no one in it has a positive weight.
 
-        It may be empty, have no events, or have weights of 0 only: what matters is that others do
-        not.
+        It may be empty, or have no events: other batches may have them.
         """
         n_people = len(X)
         check_same_people(n_people, _n_outcomes(y))

@@ -68,7 +68,7 @@ class DiskBatches:
 
     @property
     def resident(self) -> Features:
-        """Nobody's features are in memory all the time."""
+        """Columns without people: no features stay in memory."""
         return self.source.schema
 
     @property

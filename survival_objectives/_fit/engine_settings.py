@@ -127,7 +127,7 @@ class EngineSettings:
     aliases : mapping of str to str
         Other names of both.
     known : collection of str
-        All names that the engine knows, as far as it tells.
+        All names that the engine knows, as far as it lists them.
 
     Examples
     --------

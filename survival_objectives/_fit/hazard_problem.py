@@ -231,7 +231,7 @@ class HazardProblem:
     ) -> tuple[list[FloatArray], float]:
         """Coefficients without each fold, and the penalty with the best held-out likelihood."""
         path: list[list[FloatArray]] = []
-        gained = np.zeros(len(_PENALTIES))
+        log_likelihood = np.zeros(len(_PENALTIES))
         for kept_rows, held_rows in zip(kept, held, strict=True):
             found: list[FloatArray] = []
             for number, penalty in enumerate(_PENALTIES):
@@ -242,11 +242,11 @@ class HazardProblem:
                 offset = found[-1] @ design.T
                 level = self.start(kept_rows, offset)
                 margin = row_margins(level, offset, held_rows)
-                gained[number] -= pointwise_log_loss(
+                log_likelihood[number] -= pointwise_log_loss(
                     margin.T, held_rows.target, held_rows.weight, reference=True
                 ).sum()
             path.append(found)
-        best = int(self.reduction.sum(gained).argmax())
+        best = int(self.reduction.sum(log_likelihood).argmax())
         return [found[best] for found in path], _PENALTIES[best]
 
     def start(self, rows: RiskRows, offset: FloatArray | None) -> FloatArray:

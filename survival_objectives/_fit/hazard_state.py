@@ -17,7 +17,7 @@ class CandidateState:
     ----------
     rounds : tuple of int
         Rounds of the held-out evaluations.
-    gained : tuple of float
+    log_likelihood : tuple of float
         Held-out log-likelihood at these rounds.
     trees : tuple of bytes
         Trees fitted without each fold.
@@ -26,7 +26,7 @@ class CandidateState:
     """
 
     rounds: tuple[int, ...] = ()
-    gained: tuple[float, ...] = ()
+    log_likelihood: tuple[float, ...] = ()
     trees: tuple[bytes, ...] = ()
     refit: bytes = b""
 
@@ -70,7 +70,7 @@ class HazardState:
                 {
                     "kind": kind,
                     "rounds": list(one.rounds),
-                    "gained": list(one.gained),
+                    "gained": list(one.log_likelihood),
                     "n_trees": len(one.trees),
                 }
             )

@@ -1,8 +1,8 @@
 r"""The boosting loop of a training on stacked rows, over batches of people and any engine.
 
-A few draws of horizons are made once and boosted on in turn, a chunk of rounds each, so that each
-person is observed at several times as many horizons as a round has rows of them. Before each chunk,
-a `CensoringScheme` gives targets and weights.
+A few draws of horizons are made once and used alternately, for a chunk of rounds each, so that
+each person is observed at more horizons than a round has rows per person. Before each chunk, a
+`CensoringScheme` gives targets and weights.
 
 In memory, all people are one batch. From disk, rows are registered batch by batch. With turns, each
 chunk is boosted on the people of one turn, whose rows are made for it and released after it.
@@ -62,7 +62,7 @@ class Turns:
     seed : int
         Of the horizons, which are drawn again whenever rows are read, and of the turns.
     n_turns : int, default=1
-        With 1, everybody is boosted on in each round.
+        With 1, all people are used in each round.
     """
 
     seed: int
@@ -209,7 +209,7 @@ class BoostingLoop:
         return Chunk(number, n_rounds, self.people, draw, events), key
 
     def _begin_turn(self, turn: int) -> None:
-        """Replace all registered rows by those of the people whose turn it is."""
+        """Replace all registered rows by those of the current turn."""
         assert self.turns is not None
         boosters: list[Any] = [self.events, *([self.censoring] if self.censoring else [])]
         for booster in boosters:
@@ -237,7 +237,7 @@ class BoostingLoop:
         draw = self.people.draw(self.reduction)
         self._n_drawn += 1
         if not draw.has_stayed:
-            msg = "Nobody is event-free at any horizon, so there is one class only to learn."
+            msg = "No one is event-free at any horizon, so there is only one class to learn."
             raise ValueError(msg)
         rows = partial(self.people.event_matrices, draw.number, self._start_margin)
         self._draws.append((draw, self.events.add_batches(rows)))
@@ -322,7 +322,7 @@ class BoostingLoop:
         return float(sums[0] / sums[1])
 
     def _latest_loss(self, key: int, target: npt.NDArray[Any], weight: npt.NDArray[Any]) -> float:
-        """Held-out loss or, where nobody is held out, that of the rows just trained on."""
+        """Held-out loss or, without held-out people, the loss on the current training rows."""
         if self.history:
             return self.history[-1].loss
         return self._loss(self.events.margin(key), target, weight)

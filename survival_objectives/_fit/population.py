@@ -64,7 +64,7 @@ class Population:
 
     @property
     def has_censored(self) -> bool:
-        """Whether anybody was censored."""
+        """Whether there are censored people."""
         return bool((self.target.event == 0).any())
 
     @property

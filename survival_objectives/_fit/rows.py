@@ -156,11 +156,11 @@ class StackedPeople:
 
     def outcomes(self) -> Iterator[Outcomes]:
         """Outcomes, batch by batch."""
-        everybody = self.batches.outcomes()
-        return (everybody.take(rows) for rows in self.batches.slices)
+        population = self.batches.outcomes()
+        return (population.take(rows) for rows in self.batches.slices)
 
     def draw(self, reduction: Reduction) -> Draw:
-        """Draw horizons for everybody."""
+        """Draw horizons for all people."""
         number = self._next
         self._next += 1
         if self._seed is None:
@@ -239,12 +239,12 @@ def people_of_turn(batches: Batches, turn: int, n_turns: int, seed: int) -> Memo
 
     They come from all batches: files are often sorted by something that matters.
     """
-    everybody, cohorts = batches.outcomes(), []
+    population, cohorts = batches.outcomes(), []
     for number, (place, features) in enumerate(batches):
         order = np.random.default_rng([seed, number]).permutation(features.n_samples)
-        # Shifted by the batch: one smaller than the number of turns has nobody for some.
+        # Shifted by the number of the batch, as a batch smaller than `n_turns` misses some turns.
         rows = np.flatnonzero((order + number) % n_turns == turn)
-        outcomes = everybody.take(place).take(rows)
+        outcomes = population.take(place).take(rows)
         chosen = replace(features, values=features.values[rows])
         cohorts.append(Cohort(chosen, outcomes.target, outcomes.weight))
     return MemoryBatches(cohorts)

@@ -77,7 +77,7 @@ class StepCurves:
 
     def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
         """See `CurveShape`."""
-        return steps[:, forest.interval(self.axis.answering(times))]
+        return steps[:, forest.interval(self.axis.prediction_time(times))]
 
     def edges(self, forest: Forest, horizon: float) -> FloatArray:
         """See `CurveShape`."""
@@ -324,7 +324,7 @@ class KnotCurves:
         return mixed
 
     def _feature(self, numbers: FloatArray) -> FloatArray:
-        return self.axis.answering(numbers * self.axis.unit) if self.axis.unit else numbers
+        return self.axis.prediction_time(numbers * self.axis.unit) if self.axis.unit else numbers
 
     def cell_windows(self) -> tuple[FloatArray, FloatArray]:
         """Centres and radii of the cells around the trained knots."""

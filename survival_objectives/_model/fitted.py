@@ -386,7 +386,7 @@ class StackedModel(FittedModel):
         if self.is_monotone:
             super()._fill(curves, values, times)
             return
-        at = self.trees.forest().interval(self.frame.axis.answering(times))
+        at = self.trees.forest().interval(self.frame.axis.prediction_time(times))
         curves[:] = self.step_probabilities(values)[:, at].transpose(2, 0, 1)
 
     def _incidence(self, values: Float32Array, times: FloatArray) -> FloatArray:

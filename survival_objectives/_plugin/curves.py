@@ -82,7 +82,7 @@ class CurveCalibration:
             self.reader.schema,
             self.reader.reference,
             self.monotone,
-            self.reader.start(time_feature(axis.answering(shape.trained_knots))),
+            self.reader.start(time_feature(axis.prediction_time(shape.trained_knots))),
             shape,
         )
         cells = curves.at_knots(raw_margin, some, len(shape.trained_knots))

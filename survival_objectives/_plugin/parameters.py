@@ -16,8 +16,8 @@ PARAMETERS = """Parameters
         paper's.
     horizon_max : float, optional
         Latest horizon. Default: the longest duration or, if earlier, the time after which fewer
-        than one in ten are uncensored; predictions go on by the hazards of the population after
-        it.
+        than one in ten are uncensored; predictions after it continue with the hazards of the
+        population.
     hard_zero_fraction : float, default=0.0
         Share of rows whose horizon is exactly 0.
     refresh_every : int, default=10
@@ -27,8 +27,8 @@ PARAMETERS = """Parameters
         it is.
     completion : CompletionModel or "hazards", optional
         Complete people who were censored before a horizon by a distribution over the states
-        (equation (46) of `survival_objectives.completion`) in the place of weighting the others. A
-        model of your own must not have been fitted to the same people. "hazards": hazard models of
+        (equation (46) of `survival_objectives.completion`) instead of weighting the others. Your
+        own model must not have been fitted to the same people. "hazards": hazard models of
         the same engine, cross-fitted on two halves of the people. Every row then counts 1, and
         there is nothing to refresh.
     doubly_robust : bool, default=False

@@ -122,7 +122,7 @@ class CensoringSettings:
     n_nodes: int
 
     def check(self) -> None:
-        """Refuse several ways at once."""
+        """Refuse a combination of several treatments of censored people."""
         ways = {
             "`censoring` of your own": not isinstance(self.censoring, str),
             "`completion`": self.completion is not None,
@@ -238,13 +238,13 @@ class ProblemRows:
         self._set_initial(self._first_scheme(X, given))
         if not self.draw.has_stayed:
             msg = (
-                "Nobody is event-free at any horizon, so there is one class only to learn. "
+                "No one is event-free at any horizon, so there is only one class to learn. "
                 "Choose horizons that are not all beyond the longest duration."
             )
             raise ValueError(msg)
 
     def _take_people(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, SurvivalTarget]:
-        """Check the people; returns features and outcomes, as given, of those who count."""
+        """Checked features and outcomes, as given, of the people with a positive weight."""
         check_paired(X, y, sample_weight)
         features = check_features(X)
         target = check_survival_target(y)
@@ -423,7 +423,7 @@ class ProblemRows:
         stacker = TimeStacker(
             self.stacker.n_horizons,
             self.stacker.sampler,
-            # The horizons of training, whoever the held-out people are.
+            # The horizons of training, also for held-out people.
             horizon_max=self.stacker.horizon_max,
             random_state=self._held_out_stream,
             time_unit=self.axis.unit,

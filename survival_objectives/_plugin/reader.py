@@ -105,21 +105,23 @@ class CurveReader:
             return self._curves(raw_margin, features, times)
         asked = np.append(np.minimum(times, self.tail.begin), self.tail.begin)
         curves = self._curves(raw_margin, features, asked)
-        return self.tail.continued(curves[:, :, :-1], curves[:, :, -1:], self.axis.answering(times))
+        return self.tail.continued(
+            curves[:, :, :-1], curves[:, :, -1:], self.axis.prediction_time(times)
+        )
 
     def fingerprint(self, event_ids: npt.NDArray[np.int64]) -> str:
-        """Eight digits that stand for all that turns margins into curves."""
+        """Fingerprint, eight hex digits, of everything that turns margins into curves."""
         schema, start = self.schema, self.start
         levels = {column: list(map(str, schema.categories[column])) for column in schema.categories}
         facts = repr((schema.n_features, schema.names, levels, self.reference, event_ids.tolist()))
         digest = hashlib.sha256(facts.encode())
         for part in (start.times, start.values, start.initial):
-            # Another machine may sum in another order: only what float32 tells apart counts.
+            # Other machines may sum in another order, so values are rounded to float32.
             digest.update(np.asarray(part, dtype=np.float32).tobytes())
         return digest.hexdigest()[:8]
 
     def _curves(self, raw_margin: RawMargin, features: Features, times: FloatArray) -> FloatArray:
-        feature = time_feature(self.axis.answering(times))
+        feature = time_feature(self.axis.prediction_time(times))
         return _state_curves(raw_margin, features, feature, self.start(feature), self.reference)
 
 
@@ -150,7 +152,7 @@ def start_curve(
     if kind == "zero":
         levels = np.zeros(n_states - first)
         return StepFunction(np.empty(0), np.empty((0, len(levels))), levels)
-    # Half a person: the smallest probability that the data could tell from 0.
+    # Half a person: the smallest probability distinguishable from 0.
     floor = 0.5 / target.n_samples
     if kind == "marginal":
         values, initial, times = population.values, population.initial[None], population.times
@@ -206,7 +208,7 @@ class CalibratedCurves:
     def at_knots(self, raw_margin: RawMargin, features: Features, n_knots: int) -> FloatArray:
         """Monotone incidences of the model at the first knots, (K, n_knots, n_samples)."""
         times = self.shape.trained_knots[:n_knots]
-        feature = time_feature(self.shape.axis.answering(times))
+        feature = time_feature(self.shape.axis.prediction_time(times))
         curves = _state_curves(raw_margin, features, feature, self.start[:n_knots], self.reference)
         if self.monotone:
             check_falling(curves[:, 0], times)

@@ -21,8 +21,14 @@ CHECKPOINT = Checkpoint({"max_depth": 4}, 7, [[0], [1]], [10, 20], ["a", "b", "c
 LOOP = LoopState(3, b"trees", b"other trees", (RoundRecord(10, 0.5), RoundRecord(20, 0.4)), (10,))
 HAZARDS = (
     HazardState()
-    .updated("linear", rounds=(0,), gained=(-3.5,))
-    .updated("trees", rounds=(0, 10, 20), gained=(-4.0, -3.0, -2.5), trees=(b"x", b"y"), refit=b"z")
+    .updated("linear", rounds=(0,), log_likelihood=(-3.5,))
+    .updated(
+        "trees",
+        rounds=(0, 10, 20),
+        log_likelihood=(-4.0, -3.0, -2.5),
+        trees=(b"x", b"y"),
+        refit=b"z",
+    )
 )
 
 

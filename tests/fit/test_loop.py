@@ -122,5 +122,5 @@ def test_turns_that_never_come_are_a_warning():
 
 def test_one_class_cannot_be_learnt():
     whole = Cohort.checked(np.ones((5, 1)), (np.ones(5), np.zeros(5)))
-    with pytest.raises(ValueError, match="Nobody is event-free at any horizon"):
+    with pytest.raises(ValueError, match="No one is event-free at any horizon"):
         new_loop(alternating(people()), whole).run()

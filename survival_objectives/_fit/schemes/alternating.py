@@ -103,7 +103,7 @@ class AlternatingScheme(KaplanMeierScheme):
 
     def _can_advance(self, chunk: Chunk) -> bool:
         """Whether there is something that the censoring model can learn."""
-        # Nobody may be censored before these horizons: then there is nothing to learn from them.
+        # If no one is censored before these horizons, the censoring model has nothing to learn.
         has_rows = chunk.events.n_rounds > 0 and chunk.draw.has_censored
         return self._booster is not None and has_rows
 

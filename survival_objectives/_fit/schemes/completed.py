@@ -47,7 +47,7 @@ class AllRowsScheme(CensoringScheme):
         return total
 
     def held_out_until(self, last: float) -> float:
-        """Where hardly anybody is seen any more, a weighted loss would say little."""
+        """The latest held-out horizon; later, a weighted loss is too noisy."""
         curve = self._settings.kaplan_meier.curve_
         unseen = curve.times[(curve.values < self._settings.floor) & (curve.times > 0)]
         return min(last, float(unseen[0])) if len(unseen) else last

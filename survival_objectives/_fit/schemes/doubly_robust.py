@@ -1,4 +1,4 @@
-"""Targets for everybody that the models of events and of censoring make together."""
+"""Doubly robust targets for all people, from the models of events and of censoring."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _HEAD_START = 5
 
 
 class DoublyRobustScheme(AlternatingScheme):
-    """Rows of everybody with targets (47) from the second refresh on.
+    """Rows of all people with targets (47) from the second refresh on.
 
     Before that, rows have labels and weights as in `AlternatingScheme`, with weight 0 where the
-    person was censored: an event model that has learnt nothing yet would complete everybody alike,
-    and learn from that. The censoring model is given a head start, because the targets are right
+    person was censored: an untrained event model would complete all people alike, and
+    be trained on that. The censoring model is given a head start, because the targets are right
     whatever the event model says where G is right.
 
     Parameters
@@ -73,7 +73,7 @@ class DoublyRobustScheme(AlternatingScheme):
         self._n_former = 0 if booster is None or booster.n_rounds == 0 else 1
 
     def event_probes(self, rows: BatchRows) -> Probes:
-        """The nodes, of which the last one of those who left is their exit."""
+        """The nodes; the last node of people who left is their exit."""
         return self._probes_at(self._nodes(rows), left=False)
 
     def censoring_probes(self, rows: BatchRows) -> Probes:

@@ -25,7 +25,7 @@ from survival_objectives.stacking import TimeStacker, TrainingRows, event_rows
 __all__ = ["GivenScheme", "KaplanMeierScheme", "Survival"]
 
 FloatArray = npt.NDArray[np.float64]
-#: G at the horizons of rows that stayed, and just before the events of the leavers.
+#: G at the horizons of rows with t > z, and just before the events of the others.
 Survival = tuple[FloatArray, FloatArray]
 
 
