@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array
+
 __all__ = ["ENOUGH", "LOST_SHARE", "Resolution"]
 
 #: The share of distinct values that may be lost.
@@ -46,7 +48,7 @@ class Resolution:
 
     n_given: int
     n_lost: int
-    kept: npt.NDArray[np.float32]
+    kept: Float32Array
 
     @classmethod
     def of(cls, values: npt.NDArray[Any]) -> Resolution:

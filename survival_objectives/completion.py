@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import StratifiedKFold
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives.stacking import TrainingRows, conditional_incidence, lost_rows
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import SurvivalTarget, take_rows
@@ -46,8 +47,6 @@ __all__ = [
     "one_state",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 #: Incidences (n_people, K + 1, n_times) of some people, by their positions, at sorted times.
 Incidence = Callable[[IntArray, FloatArray], npt.ArrayLike]
 
@@ -112,7 +111,7 @@ class SurvivalCompletion:
 # ---------------------------------------------------------------------------------------- targets
 def completed_targets(
     target: SurvivalTarget, rows: TrainingRows, at_horizon: FloatArray, at_exit: FloatArray
-) -> npt.NDArray[np.float32]:
+) -> Float32Array:
     """Distributions of the states of all rows: equation (46) where censored, else one state.
 
     Parameters
@@ -139,7 +138,7 @@ def completed_targets(
     return psi
 
 
-def one_state(labels: npt.NDArray[Any], n_states: int) -> npt.NDArray[np.float32]:
+def one_state(labels: npt.NDArray[Any], n_states: int) -> Float32Array:
     """Distributions with all probability at the label, in Fortran order as the loss likes them.
 
     >>> one_state(np.array([0, 2], np.int32), 3)
@@ -274,7 +273,7 @@ def check_completion_model(model: Any, event_ids: IntArray) -> None:
 
 def labelled_rows(
     psi: npt.NDArray[Any],
-) -> tuple[IntArray, npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+) -> tuple[IntArray, npt.NDArray[np.int32], Float32Array]:
     """Distributions as rows with one label each: number of the row, label, and weight.
 
     They have the same loss, for metrics that know labels only.

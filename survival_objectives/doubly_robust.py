@@ -39,8 +39,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives.completion import completed_targets
 from survival_objectives.stacking import TrainingRows, lost_rows
 from survival_objectives.time_axis import TimeAxis
@@ -48,8 +48,6 @@ from survival_objectives.validation import SurvivalTarget
 
 __all__ = ["DoublyRobustTargets", "PersonNodes", "person_nodes"]
 
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 # How far targets may be outside [0, 1].
 _ROOM = 1.0
@@ -70,12 +68,12 @@ class PersonNodes:
     axis: TimeAxis
 
     @property
-    def person(self) -> npt.NDArray[np.int64]:
+    def person(self) -> IntArray:
         """Person of each node, in the order of ``times.ravel()``."""
         n_samples, n_nodes = self.times.shape
         return np.repeat(np.arange(n_samples), n_nodes)
 
-    def n_before(self, person: npt.NDArray[np.int64], horizon: FloatArray) -> npt.NDArray[np.int64]:
+    def n_before(self, person: IntArray, horizon: FloatArray) -> IntArray:
         """Number of a person's nodes before a horizon (in whole units, in an earlier unit)."""
         last = self.axis.number(horizon)
         count = np.zeros(len(person), np.int64)
@@ -198,7 +196,7 @@ class DoublyRobustTargets:
         return _limited(psi, completed), inverse
 
     @cached_property
-    def _last_node(self) -> npt.NDArray[np.int64]:
+    def _last_node(self) -> IntArray:
         """Number of the last node before the horizon or, after an earlier exit, of the exit."""
         rows = self.rows
         last = np.full(rows.n_rows, self.nodes.times.shape[1])

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import GroupKFold
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._plugin.alternation import (
     Alternation,
     RefreshRecord,
@@ -51,10 +52,6 @@ from survival_objectives.validation import (
 )
 
 __all__ = ["TrainingProblem"]
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
 
 
 class TrainingProblem(ABC):
@@ -156,7 +153,7 @@ class TrainingProblem(ABC):
 
     # ------------------------------------------------------------------------------- public facts
     @property
-    def event_ids_(self) -> npt.NDArray[np.int64]:
+    def event_ids_(self) -> IntArray:
         """Labels of the curves: 0 for event-free, then the causes as the user named them."""
         return self._data.target.event_ids
 
@@ -166,7 +163,7 @@ class TrainingProblem(ABC):
         return self._target.n_causes + (not self._reference)
 
     @property
-    def person(self) -> npt.NDArray[np.int64]:
+    def person(self) -> IntArray:
         """Person of each training row, by position in ``X``; rows of one are not independent."""
         return self._data.people[self._events.person]
 
@@ -196,7 +193,7 @@ class TrainingProblem(ABC):
 
     def folds(
         self, n_splits: int = 5, *, random_state: int | None = None
-    ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    ) -> list[tuple[IntArray, IntArray]]:
         """Training and test rows of a cross-validation over people, for the engine's ``cv``.
 
         Rows of one person always stay on one side.

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._model.curves import KnotCurves
 from survival_objectives._plugin.reader import CalibratedCurves
 from survival_objectives._version import __version__
@@ -60,9 +60,7 @@ class IncidencePredictor(ABC):
     _engine_name: ClassVar[str]
     _file_name: ClassVar[str]
 
-    def __init__(
-        self, model: Any, curves: CalibratedCurves, event_ids: npt.NDArray[np.int64]
-    ) -> None:
+    def __init__(self, model: Any, curves: CalibratedCurves, event_ids: IntArray) -> None:
         self.model = model
         self.event_ids_ = event_ids
         self._curves = curves

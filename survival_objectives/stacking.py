@@ -40,6 +40,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import BoolArray, Float32Array, FloatArray, IntArray
 from survival_objectives.censoring import time_feature
 from survival_objectives.marginal import StepFunction
 from survival_objectives.time_axis import TimeAxis
@@ -109,8 +110,8 @@ class Stack:
         Time at which the person is observed.
     """
 
-    person: npt.NDArray[np.int64]
-    horizon: npt.NDArray[np.float32]
+    person: IntArray
+    horizon: Float32Array
 
     @property
     def n_rows(self) -> int:
@@ -176,7 +177,7 @@ class TimeStacker:
         horizon_max: float | None = None,
         hard_zero_fraction: float = 0.0,
         random_state: Any = None,
-        event_times: npt.NDArray[np.float64] | None = None,
+        event_times: FloatArray | None = None,
         time_unit: float = 0.0,
         bulk_end: float | None = None,
     ) -> None:
@@ -225,7 +226,7 @@ class TimeStacker:
         person = np.tile(np.arange(n_samples), n_horizons)
         return Stack(person, np.ascontiguousarray(rounded.T).ravel())
 
-    def _sample(self, target: SurvivalTarget, t_max: float) -> npt.NDArray[np.float64]:
+    def _sample(self, target: SurvivalTarget, t_max: float) -> FloatArray:
         shape = (target.n_samples, self.n_horizons)
         if callable(self.sampler):
             drawn = np.array(self.sampler(self.generator, *shape, target), dtype=np.float64)
@@ -257,7 +258,7 @@ class TimeStacker:
         by_event = np.interp(position, np.arange(len(times) + 1), np.concatenate([[0.0], times]))
         return np.column_stack([by_time, by_event])
 
-    def _slices(self, n_samples: int, n_slices: int) -> npt.NDArray[np.float64]:
+    def _slices(self, n_samples: int, n_slices: int) -> FloatArray:
         """One uniform draw in each of ``n_slices`` equal slices of (0, 1), for every person."""
         if n_slices == 0:
             return np.empty((n_samples, 0))
@@ -270,9 +271,7 @@ def _is_positive(time: Any) -> bool:
     return is_number and bool(0 < time < np.inf)
 
 
-def _show_every_cause(
-    horizon: npt.NDArray[np.float32], target: SurvivalTarget, t_max: float
-) -> None:
+def _show_every_cause(horizon: Float32Array, target: SurvivalTarget, t_max: float) -> None:
     duration = time_feature(target.duration)
     shown = target.event * (duration <= horizon.max(axis=1))
     # Held-out people may lack a cause of training by then; there is no row for it.
@@ -344,30 +343,30 @@ class TrainingRows:
         Position in ``leaver`` of each such row.
     """
 
-    person: npt.NDArray[np.int64]
-    horizon: npt.NDArray[np.float32]
+    person: IntArray
+    horizon: Float32Array
     target: npt.NDArray[np.int32]
-    stayed: npt.NDArray[np.bool_]
-    leaver: npt.NDArray[np.int64]
-    leaver_of_row: npt.NDArray[np.int64]
+    stayed: BoolArray
+    leaver: IntArray
+    leaver_of_row: IntArray
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.person)
 
-    def matrix(self, features: Features) -> npt.NDArray[np.float32]:
+    def matrix(self, features: Features) -> Float32Array:
         """Features of the rows with the horizon last, as one new float32 array."""
         return stacked_matrix(features, self.person, self.horizon)
 
     def weights(
         self,
-        at_horizon: npt.NDArray[np.float64],
-        at_exit: npt.NDArray[np.float64],
+        at_horizon: FloatArray,
+        at_exit: FloatArray,
         *,
         floor: float,
-        sample_weight: npt.NDArray[np.float64] | None = None,
-    ) -> tuple[npt.NDArray[np.float64], int]:
+        sample_weight: FloatArray | None = None,
+    ) -> tuple[FloatArray, int]:
         """Weights (10) or (11), and how many rows the floor touched.
 
         Parameters
@@ -411,14 +410,12 @@ def all_rows(target: SurvivalTarget, stack: Stack) -> TrainingRows:
     return _training_rows(stack, target, left_by=np.ones(target.n_samples, bool), code=target.event)
 
 
-def lost_rows(target: SurvivalTarget, rows: TrainingRows) -> npt.NDArray[np.int64]:
+def lost_rows(target: SurvivalTarget, rows: TrainingRows) -> IntArray:
     """Rows, of all rows (`all_rows`), at whose horizon the person had been censored."""
     return np.flatnonzero(~rows.stayed & (target.event[rows.person] == 0))
 
 
-def exit_feature(
-    times: npt.NDArray[np.float64], axis: TimeAxis, *, left: bool = False
-) -> npt.NDArray[np.float32]:
+def exit_feature(times: FloatArray, axis: TimeAxis, *, left: bool = False) -> Float32Array:
     """Time feature at which a model is asked about the time that people left at, or just before.
 
     Where time has units, the same place of the unit answers for both: an event at the beginning of
@@ -430,9 +427,7 @@ def exit_feature(
     return time_feature(axis.prediction_time(times), left=left and not axis.unit)
 
 
-def conditional_incidence(
-    at_horizon: npt.NDArray[np.float64], at_exit: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+def conditional_incidence(at_horizon: FloatArray, at_exit: FloatArray) -> FloatArray:
     r"""Probability of each cause by the horizon for people event-free at exit, equation (15).
 
     Negative increments count as 0: models whose event-free curve is monotone may have falling
@@ -460,13 +455,11 @@ def conditional_incidence(
     )
     by_then = np.clip(1 - still, 0, 1)
     scale = np.divide(by_then, total, out=np.zeros(len(total)), where=total > 0)
-    incidence: npt.NDArray[np.float64] = increment * scale[:, None]
+    incidence: FloatArray = increment * scale[:, None]
     return incidence
 
 
-def drawn_states(
-    incidence: npt.NDArray[np.float64], generator: np.random.Generator
-) -> npt.NDArray[np.int32]:
+def drawn_states(incidence: FloatArray, generator: np.random.Generator) -> npt.NDArray[np.int32]:
     """One state per row: cause k with the probability in column k - 1, else 0."""
     reached = np.cumsum(incidence, axis=1)
     # A draw beyond the last cause is the event-free state, 0.
@@ -477,7 +470,7 @@ def drawn_states(
 def _training_rows(
     stack: Stack,
     target: SurvivalTarget,
-    left_by: npt.NDArray[np.bool_],
+    left_by: BoolArray,
     code: npt.NDArray[np.int32],
 ) -> TrainingRows:
     stayed = time_feature(target.duration)[stack.person] > stack.horizon
@@ -494,9 +487,7 @@ def _training_rows(
     )
 
 
-def stacked_matrix(
-    features: Features, person: npt.NDArray[np.int64], times: npt.NDArray[np.float32]
-) -> npt.NDArray[np.float32]:
+def stacked_matrix(features: Features, person: IntArray, times: Float32Array) -> Float32Array:
     """Features of the people with a time as the last column, built in one allocation."""
     matrix = np.empty((len(person), features.n_features + 1), np.float32)
     # In blocks, because `np.take` into a part of `matrix` would copy all of that part.

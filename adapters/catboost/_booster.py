@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.engine import (
     BatchJoiner,
     Engine,
@@ -125,9 +126,6 @@ SETTINGS = EngineSettings(
 _BINNING = ("border_count", "feature_border_type", "nan_mode")
 # Bootstrap type that each sampling setting belongs to.
 _SAMPLING = {"subsample": "Bernoulli", "bagging_temperature": "Bayesian", "mvs_reg": "MVS"}
-
-Float32Array = npt.NDArray[np.float32]
-FloatArray = npt.NDArray[np.float64]
 
 
 class Booster(BatchJoiner):
@@ -349,7 +347,7 @@ class _SplitColumns:
             entry["hash"]: int(entry["value"]) for entry in info.get("cat_features_hash", [])
         }
 
-    def borders(self, column: int) -> npt.NDArray[np.float32]:
+    def borders(self, column: int) -> Float32Array:
         """Borders of a numeric column."""
         info = next(info for info in self._floats if info["flat_feature_index"] == column)
         return np.asarray(info["borders"] or [], dtype=np.float32)

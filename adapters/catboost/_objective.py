@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._fit.rows import Probes
 from survival_objectives._plugin.problem_rows import counted_target
 from survival_objectives._plugin.slot import RowTargets, TrainingThread
@@ -45,8 +46,6 @@ catboost = import_engine("catboost")
 
 __all__ = ["IPCWLoss", "Predictor"]
 
-Float32Array = npt.NDArray[np.float32]
-FloatArray = npt.NDArray[np.float64]
 
 # CatBoost stores targets, and so our row numbers, as float32, which counts exactly up to here.
 _MAX_NUMBERED_ROWS = 2**24
@@ -301,9 +300,7 @@ class IPCWLoss(TrainingProblem):
         self._check_refresh(doubly_robust)
         return _Refresh(self, params)
 
-    def _own_rows(
-        self, numbers: npt.NDArray[Any], weight: Float32Array | None
-    ) -> npt.NDArray[np.int64]:
+    def _own_rows(self, numbers: npt.NDArray[Any], weight: Float32Array | None) -> IntArray:
         """Rows by their numbers; refuses a pool that is not ours by these or by its weights."""
         rows = numbers.astype(np.int64) - self._first_number
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self._targets)):
@@ -320,9 +317,7 @@ class IPCWLoss(TrainingProblem):
             raise ValueError(msg)
         return rows
 
-    def _metric_weight(
-        self, rows: npt.NDArray[np.int64], weight: Float32Array | None
-    ) -> Float32Array | None:
+    def _metric_weight(self, rows: IntArray, weight: Float32Array | None) -> Float32Array | None:
         """Weights of rows in the metric: of training rows the first ones, else those of the pool.
 
         They differ for doubly robust targets, where rows without a label count from the second

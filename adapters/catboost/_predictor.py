@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.catboost._pool import pool_columns
 from survival_objectives.predictor import IncidencePredictor
@@ -15,8 +15,6 @@ from survival_objectives.validation import Features
 catboost = import_engine("catboost")
 
 __all__ = ["Predictor", "raw_margin"]
-
-Float32Array = npt.NDArray[np.float32]
 
 
 def raw_margin(

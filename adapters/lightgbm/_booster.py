@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.engine import (
     BatchJoiner,
     Engine,
@@ -123,9 +124,6 @@ SETTINGS = EngineSettings(
     _ALIASES,
     known=_ALIASES,
 )
-
-Float32Array = npt.NDArray[np.float32]
-FloatArray = npt.NDArray[np.float64]
 
 
 class Booster(BatchJoiner):

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._plugin import alternation
 from survival_objectives._plugin.slot import TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
@@ -31,8 +32,6 @@ lgb = import_engine("lightgbm")
 
 __all__ = ["IPCWObjective", "Predictor"]
 
-Float32Array = npt.NDArray[np.float32]
-FloatArray = npt.NDArray[np.float64]
 
 # Several threads may share an objective, whose Dataset is made when it is first asked for.
 _MAKING = threading.RLock()
@@ -182,7 +181,7 @@ class IPCWObjective(TrainingProblem):
     def metric(self, margin: npt.NDArray[Any], dataset: Any) -> tuple[str, float, bool]:
         """Name and value of the IPCW log-loss (lower is better), for ``feval=objective.metric``."""
         label, weight = dataset.get_label(), dataset.get_weight()
-        rows: npt.NDArray[np.int64] | slice | None = None
+        rows: IntArray | slice | None = None
         if dataset is getattr(self, "_train_set", None):
             rows = slice(None)
         elif dataset.used_indices is not None:
@@ -219,7 +218,7 @@ class IPCWObjective(TrainingProblem):
         self._check_refresh(doubly_robust)
         return _Refresh(self, params)
 
-    def _own_rows(self, dataset: Any) -> npt.NDArray[np.int64] | None:
+    def _own_rows(self, dataset: Any) -> IntArray | None:
         """Row numbers of a fold of our Dataset, or None for the whole of it."""
         own = getattr(self, "_train_set", None)
         if own is not None and dataset is own:

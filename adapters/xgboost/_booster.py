@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.engine import BatchJoiner, Engine, TreeSettings
 from survival_objectives._fit.engine_settings import (
     OWNED,
@@ -112,9 +113,6 @@ SETTINGS = EngineSettings(
     _ALIASES,
     known={*inspect.signature(xgb.XGBModel).parameters, "validate_parameters", "top_k"},
 )
-
-Float32Array = npt.NDArray[np.float32]
-FloatArray = npt.NDArray[np.float64]
 
 
 # Weight of a column in the draws of columns, where others have 1.

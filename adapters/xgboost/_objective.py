@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._plugin import alternation
 from survival_objectives._plugin.slot import TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
@@ -30,8 +31,6 @@ xgb = import_engine("xgboost")
 
 __all__ = ["IPCWObjective", "Predictor"]
 
-Float32Array = npt.NDArray[np.float32]
-FloatArray = npt.NDArray[np.float64]
 
 # float32 counts exactly up to here, and XGBoost stores row numbers as float32.
 _MAX_NUMBERED_ROWS = 2**24
@@ -175,7 +174,7 @@ class IPCWObjective(TrainingProblem):
     def metric(self, margin: npt.NDArray[Any], matrix: Any) -> tuple[str, float]:
         """Name and value of the IPCW log-loss, for ``custom_metric=objective.metric``."""
         label, weight = matrix.get_label(), matrix.get_weight()
-        rows: npt.NDArray[np.int64] | slice | None = None
+        rows: IntArray | slice | None = None
         if matrix is getattr(self, "_dtrain", None):
             rows = slice(None)
         elif matrix.get_float_info("label_lower_bound").size:
@@ -209,7 +208,7 @@ class IPCWObjective(TrainingProblem):
         self._check_refresh(doubly_robust)
         return _Refresh(self, params)
 
-    def _own_rows(self, matrix: Any) -> npt.NDArray[np.int64]:
+    def _own_rows(self, matrix: Any) -> IntArray:
         numbers = matrix.get_float_info("label_lower_bound")
         mark = matrix.get_float_info("label_upper_bound")
         if len(numbers) != matrix.num_row() or not (mark == self._mark()).all():
@@ -219,7 +218,7 @@ class IPCWObjective(TrainingProblem):
                 "(`objective.cv_matrix()` in `xgb.cv`)."
             )
             raise ValueError(msg)
-        rows: npt.NDArray[np.int64] = numbers.astype(np.int64)
+        rows: IntArray = numbers.astype(np.int64)
         return rows
 
     # ----------------------------------------------------------------------------------- prediction

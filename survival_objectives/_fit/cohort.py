@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import train_test_split
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._fit.population import Reduction
 from survival_objectives._resolution import Resolution
 from survival_objectives.censoring import time_feature
@@ -49,7 +49,7 @@ __all__ = [
     "split_cohort",
 ]
 
-Rows = slice | npt.NDArray[np.int64]
+Rows = slice | IntArray
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class GivenPeople:
     X: Any
     duration: FloatArray
 
-    def take(self, rows: npt.NDArray[np.int64]) -> GivenPeople:
+    def take(self, rows: IntArray) -> GivenPeople:
         """Some of the people."""
         return GivenPeople(take_rows(self.X, rows), self.duration[rows])
 
@@ -221,9 +221,7 @@ class Cohort:
         )
 
     @classmethod
-    def joined(
-        cls, parts: Sequence[Cohort], schema: Features, event_ids: npt.NDArray[np.int64]
-    ) -> Cohort:
+    def joined(cls, parts: Sequence[Cohort], schema: Features, event_ids: IntArray) -> Cohort:
         """The people of all parts with one schema and one label set; there may be none."""
         values = [part.features.values for part in parts]
         empty = np.empty((0, schema.n_features), np.float32)
@@ -231,7 +229,7 @@ class Cohort:
         features = replace(schema, values=np.concatenate(values or [empty]))
         return cls(features, outcomes.target, outcomes.weight)
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Cohort:
+    def take(self, rows: IntArray) -> Cohort:
         """Some of the people, who keep the label set of all."""
         outcomes = self.outcomes.take(rows)
         return Cohort(
@@ -320,7 +318,7 @@ def split_cohort(
     return cohort.take(kept), cohort.take(held)
 
 
-def joined_outcomes(parts: Sequence[Outcomes], event_ids: npt.NDArray[np.int64]) -> Outcomes:
+def joined_outcomes(parts: Sequence[Outcomes], event_ids: IntArray) -> Outcomes:
     """Outcomes of all parts under one label set."""
     weights = [part.weight for part in parts if part.weight is not None]
     event = [

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._arrays import BoolArray, Float32Array, FloatArray
 from survival_objectives._fit.engine_settings import EngineSettings
 from survival_objectives._model.forest import Forest
 from survival_objectives._threads import available_threads, default_threads
@@ -138,7 +138,7 @@ class TreeSettings:
         n_features = self.schema.n_features
         return max(int(self.max_features * n_features), min(n_features, _MIN_FEATURES))
 
-    def drawn_columns(self, round: int) -> npt.NDArray[np.bool_] | None:
+    def drawn_columns(self, round: int) -> BoolArray | None:
         """Which columns the trees of a round may split on, the time always; None for all.
 
         For engines that cannot draw columns while keeping one of them.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._fit.hazard_problem import HazardProblem, row_margins
 from survival_objectives._fit.hazard_state import HazardState
 from survival_objectives._model.fitted import ENGINE_ROWS
@@ -31,7 +31,6 @@ from survival_objectives.losses import pointwise_log_loss
 
 __all__ = ["Candidate", "HeldOutLoss", "TrainingLog"]
 
-FloatArray = npt.NDArray[np.float64]
 
 # Boosting stops when the last two evaluations gain less than this share of the total gain, or
 # less than this much log-likelihood.

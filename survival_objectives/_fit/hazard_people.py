@@ -24,6 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._fit.population import Reduction
 from survival_objectives.hazards import LOCAL
 from survival_objectives.validation import Features
@@ -40,8 +41,6 @@ __all__ = [
     "stratified_folds",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 #: Rows for all intervals, regardless of the number of people.
 ALL_ROWS = "all"

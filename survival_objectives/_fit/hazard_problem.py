@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._fit.hazard_people import (
     CROSS_FITTED_PEOPLE,
     HazardPeople,
@@ -30,9 +30,6 @@ from survival_objectives.losses import pointwise_log_loss
 
 __all__ = ["HazardProblem", "HazardSettings", "row_margins"]
 
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
 Batch = tuple[Float32Array, FloatArray]
 
 _PENALTIES = (100.0, 10.0, 1.0)

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.checkpoint import Checkpoints, LoopState, RoundRecord
 from survival_objectives._fit.cohort import Batches, Cohort
 from survival_objectives._fit.engine import Booster, StackedBatches
@@ -31,8 +32,6 @@ from survival_objectives.validation import Features
 
 __all__ = ["BoostingLoop", "HeldOut", "LoopSettings", "Turns", "held_out_rows"]
 
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 # Stacked rows whose loss is computed at a time.
 _LOSS_ROWS = 2**20

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import SurvivalTarget
 
@@ -179,7 +179,7 @@ def merged_times(
     return distinct[ends], _sums(step, total, len(ends))
 
 
-def _sums(cell: npt.NDArray[np.int64], values: FloatArray, n_cells: int) -> FloatArray:
+def _sums(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
     return np.bincount(cell, weights=values, minlength=n_cells).astype(np.float64, copy=False)
 
 
@@ -195,9 +195,7 @@ def outcome_counts(
     return np.stack([count, total]).reshape(2, len(grid), width)
 
 
-def population_of_counts(
-    counts: FloatArray, grid: FloatArray, event_ids: npt.NDArray[np.int64]
-) -> Population:
+def population_of_counts(counts: FloatArray, grid: FloatArray, event_ids: IntArray) -> Population:
     """The population with these `outcome_counts`, summed over all parts."""
     step, event = np.nonzero(counts[0])
     target = SurvivalTarget(event.astype(np.int32), grid[step], event_ids)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, Outcomes
 from survival_objectives._fit.population import Reduction
 from survival_objectives.stacking import (
@@ -36,9 +37,6 @@ __all__ = [
     "people_of_turn",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
 Matrices = Iterator[tuple[Float32Array, FloatArray]]
 #: Starting margins, (n_rows, n_margins), by the time feature.
 StartMargin = Callable[[Float32Array], FloatArray]

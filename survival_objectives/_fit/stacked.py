@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._fit.boosters import censoring_settings, tree_settings
 from survival_objectives._fit.calibration import calibrated_curves
 from survival_objectives._fit.checkpoint import Checkpoints
@@ -64,7 +64,6 @@ from survival_objectives.stacking import HorizonSampler, TimeStacker
 
 __all__ = ["StackedSettings", "StackedTraining"]
 
-FloatArray = npt.NDArray[np.float64]
 
 #: Draws of horizons that are boosted on in turn.
 N_DRAWS = 3

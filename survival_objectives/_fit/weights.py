@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._fit.cohort import GivenPeople
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.stacking import TrainingRows
@@ -17,8 +18,6 @@ from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import SurvivalTarget
 
 __all__ = ["given_survival", "marginal_survival", "survival_before_events"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def marginal_survival(
@@ -51,7 +50,7 @@ def given_survival(
     time, G is evaluated at the start of the unit.
     """
 
-    def survival(people: npt.NDArray[np.int64], times: FloatArray, left: bool) -> FloatArray:
+    def survival(people: IntArray, times: FloatArray, left: bool) -> FloatArray:
         known = model.survival(times, given.take(people).X, left=left)
         return _checked_survival(known, len(people))
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.engine import BatchJoiner
 from survival_objectives._fit.schemes import AlternatingScheme, EventMargins
 from survival_objectives._plugin.problem_rows import ProblemRows
@@ -33,9 +34,6 @@ __all__ = [
 ]
 
 logger = logging.getLogger("survival_objectives")
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 
 class RefreshSchedule:

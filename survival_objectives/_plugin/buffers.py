@@ -6,11 +6,10 @@ import threading
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
+
+from survival_objectives._arrays import Float32Array
 
 __all__ = ["DerivativeBuffers"]
-
-Float32Array = npt.NDArray[np.float32]
 
 
 class DerivativeBuffers(threading.local):

@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._model.curves import KnotCurves
 from survival_objectives._model.knots import marginal_hazard, time_knots
 from survival_objectives._plugin.reader import CalibratedCurves, CurveReader, RawMargin
@@ -17,14 +17,13 @@ from survival_objectives.validation import Features, SurvivalTarget, check_survi
 
 __all__ = ["CurveCalibration", "some_outcomes"]
 
-FloatArray = npt.NDArray[np.float64]
 
 # Training people on whom curves are calibrated, and intervals between their knots.
 _CALIBRATION_PEOPLE = 5_000
 _N_INTERVALS = 32
 
 
-def some_outcomes(target: SurvivalTarget, people: npt.NDArray[np.int64]) -> SurvivalTarget:
+def some_outcomes(target: SurvivalTarget, people: IntArray) -> SurvivalTarget:
     """Outcomes of some people, with only the causes that happened to them."""
     return check_survival_target(
         replace(target, event=target.event[people], duration=target.duration[people])
@@ -71,7 +70,7 @@ class CurveCalibration:
         return self._known[1]
 
     def _calibrated(
-        self, raw_margin: RawMargin, some: Features, people: npt.NDArray[np.int64]
+        self, raw_margin: RawMargin, some: Features, people: IntArray
     ) -> CalibratedCurves:
         axis, target, weight = self.reader.axis, self.target, self.weight
         happened = (target.event > 0) & (target.duration <= self.end)

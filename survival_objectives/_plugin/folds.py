@@ -8,12 +8,10 @@ from typing import Any
 from weakref import WeakSet
 
 import numpy as np
-import numpy.typing as npt
+
+from survival_objectives._arrays import Float32Array, IntArray
 
 __all__ = ["FoldWeights"]
-
-Float32Array = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
 
 
 class FoldWeights:

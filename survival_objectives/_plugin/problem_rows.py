@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._fit.cohort import Cohort, GivenPeople, MemoryBatches
 from survival_objectives._fit.population import LocalReduction
 from survival_objectives._fit.rows import BatchRows, Probes, StackedPeople
@@ -66,9 +67,6 @@ from survival_objectives.validation import (
 
 __all__ = ["CensoringSettings", "HeldOutRows", "HorizonSettings", "ProblemRows", "counted_target"]
 
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
 
 _GIVEN = (
     "The censoring model was given and stays as it is, so there is nothing to refresh. "

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._model.curves import KnotCurves
 from survival_objectives._model.forest import monotone_incidence
 from survival_objectives._plugin.slot import RowTargets
@@ -29,8 +30,6 @@ __all__ = [
     "start_curve",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 #: Sum of the trees, (n_rows, n_margins), for float32 rows of features and time.
 RawMargin = Callable[[Float32Array], npt.ArrayLike]
 
@@ -109,7 +108,7 @@ class CurveReader:
             curves[:, :, :-1], curves[:, :, -1:], self.axis.prediction_time(times)
         )
 
-    def fingerprint(self, event_ids: npt.NDArray[np.int64]) -> str:
+    def fingerprint(self, event_ids: IntArray) -> str:
         """Fingerprint, eight hex digits, of everything that turns margins into curves."""
         schema, start = self.schema, self.start
         levels = {column: list(map(str, schema.categories[column])) for column in schema.categories}

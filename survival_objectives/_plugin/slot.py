@@ -5,9 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
+from survival_objectives._arrays import Float32Array
 from survival_objectives.losses import Target
 
 __all__ = ["RowTargets", "TrainingThread", "WeightSlot"]
@@ -25,7 +23,7 @@ class RowTargets:
     """
 
     target: Target
-    weight: npt.NDArray[np.float32]
+    weight: Float32Array
 
 
 class WeightSlot(threading.local):

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.rows import (
     BatchReader,
     BatchRows,
@@ -30,8 +30,6 @@ from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
 
 __all__ = ["AlternatingScheme"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class AlternatingScheme(KaplanMeierScheme):
@@ -91,7 +89,7 @@ class AlternatingScheme(KaplanMeierScheme):
             )
             self._probes = self._booster.add_batches(rows)
 
-    def _start_margin(self, feature: npt.NDArray[np.float32]) -> FloatArray:
+    def _start_margin(self, feature: Float32Array) -> FloatArray:
         return self._start(feature)[:, None]
 
     def targets_and_weights(self, chunk: Chunk) -> TargetsAndWeights:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._fit.cohort import Cohort, Outcomes
 from survival_objectives._fit.engine import StackedBatches
 from survival_objectives._fit.population import Reduction
@@ -28,7 +29,6 @@ __all__ = [
     "WeightSettings",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 TargetsAndWeights = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.cohort import Outcomes
 from survival_objectives._fit.rows import joined
 from survival_objectives._fit.schemes.base import (
@@ -18,8 +18,6 @@ from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import TimeStacker, all_rows
 
 __all__ = ["AllRowsScheme", "CompletedScheme"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class AllRowsScheme(CensoringScheme):
@@ -69,7 +67,7 @@ class CompletedScheme(AllRowsScheme):
     ) -> None:
         super().__init__(settings, marginal)
         self._incidence = incidence
-        self._known: dict[int, npt.NDArray[np.float32]] = {}
+        self._known: dict[int, Float32Array] = {}
 
     def targets_and_weights(self, chunk: Chunk) -> TargetsAndWeights:
         """Distributions over the states, and weights without a censoring adjustment."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.rows import BatchReader, BatchRows, Probes, joined
 from survival_objectives._fit.schemes.alternating import AlternatingScheme
 from survival_objectives._fit.schemes.base import (
@@ -26,8 +26,6 @@ from survival_objectives.validation import SurvivalTarget
 
 __all__ = ["DoublyRobustScheme"]
 
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 # Rounds of the censoring model at its first refresh, in those of later ones.
 _HEAD_START = 5

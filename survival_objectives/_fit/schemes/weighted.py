@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._fit.cohort import Cohort, GivenPeople, Outcomes
 from survival_objectives._fit.rows import BatchRows, joined
 from survival_objectives._fit.schemes.base import (
@@ -24,7 +24,6 @@ from survival_objectives.stacking import TimeStacker, TrainingRows, event_rows
 
 __all__ = ["GivenScheme", "KaplanMeierScheme", "Survival"]
 
-FloatArray = npt.NDArray[np.float64]
 #: G at the horizons of rows with t > z, and just before the events of the others.
 Survival = tuple[FloatArray, FloatArray]
 
