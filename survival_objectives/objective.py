@@ -10,7 +10,7 @@ for a few rounds (`CensoringTrainer`), and evaluate a trained model on rows.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -390,8 +390,30 @@ class TrainingProblem(ABC):
         """Whether targets are distributions over the states, not labels."""
         return self.target.ndim == 2
 
-    def _check_refresh(self, doubly_robust: bool | None) -> None:
-        """Refuse a `refresh` that the rows are not for; None is what they are for."""
+    def refresh(
+        self, params: Mapping[str, Any] | None = None, *, doubly_robust: bool | None = None
+    ) -> Any:
+        """Callback that refreshes the censoring weights every ``refresh_every`` rounds.
+
+        It advances a censoring model by as many rounds and replaces the weights by those of the
+        new model: Algorithms 1 and 3 of the paper, inside the engine's training call.
+
+        Parameters
+        ----------
+        params : mapping, optional
+            The engine's parameters of the censoring model. Default: those of the event model's
+            trees; CatBoost does not show them to a callback, so pass its ``depth``,
+            ``learning_rate`` and so on.
+        doubly_robust : bool, optional
+            True: targets are the doubly robust ones of equation (47), made of both models at each
+            refresh. Needs ``doubly_robust=True`` in the constructor, so that the rows include
+            people who were censored. Default: as constructed.
+
+        Returns
+        -------
+        callback of the engine
+            For one training; ask for a new one for the next.
+        """
         is_doubly_robust = self._data.is_doubly_robust
         if doubly_robust is not None and bool(doubly_robust) != is_doubly_robust:
             msg = (
@@ -401,6 +423,11 @@ class TrainingProblem(ABC):
                 "the horizon."
             )
             raise ValueError(msg)
+        return self._refresh_callback(params)
+
+    @abstractmethod
+    def _refresh_callback(self, params: Mapping[str, Any] | None) -> Any:
+        """What the engine calls between rounds, which only translates to `Alternation`."""
 
     def _new_alternation(self) -> Alternation:
         """The feedback loop of one training, which starts from the initial weights."""

@@ -70,10 +70,6 @@ class IncidencePredictor(ABC):
     def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
         """Sum of the trees on rows of features and time, (n_rows, n_margins)."""
 
-    @abstractmethod
-    def _write_model(self, file: str) -> None:
-        """Write the engine's model to a file."""
-
     @staticmethod
     @abstractmethod
     def _read_model(file: str) -> Any:
@@ -113,7 +109,7 @@ class IncidencePredictor(ABC):
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
             draft = Path(folder) / "predictor"
             draft.mkdir()
-            self._write_model(str(draft / self._file_name))
+            self.model.save_model(str(draft / self._file_name))
             content = {
                 "format": _FORMAT,
                 "version": __version__,

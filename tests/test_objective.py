@@ -36,9 +36,6 @@ class FunctionPredictor(IncidencePredictor):
     def _raw_margin(self, matrix):
         return self.model(matrix)
 
-    def _write_model(self, file):
-        raise NotImplementedError
-
     @staticmethod
     def _read_model(file):
         raise NotImplementedError
@@ -59,6 +56,9 @@ class Problem(TrainingProblem):
     def _raw_margin(self, model, matrix):
         return model(matrix)
 
+    def _refresh_callback(self, params):
+        raise NotImplementedError
+
     def predict_cumulative_incidence(self, model, X, times, *, calibrated=False):
         """By default what the margins say: this module is about margins, rows and weights."""
         return super().predict_cumulative_incidence(model, X, times, calibrated=calibrated)
@@ -72,7 +72,7 @@ def no_trees(n_margins):
 
 
 def same_horizons(*horizons):
-    """A sampler that looks at everybody at the same times."""
+    """A sampler with the same horizons for all people."""
     return lambda generator, n_samples, n_horizons, target: np.tile(horizons, (n_samples, 1))
 
 

@@ -401,10 +401,6 @@ def _tree(oblivious: dict[str, Any], columns: _SplitColumns, n_margins: int) -> 
     )
 
 
-def _save(model: Any, path: str) -> None:
-    model.save_model(path)
-
-
 def _load(path: str) -> Any:
     return catboost.CatBoost().load_model(path)
 
@@ -417,7 +413,7 @@ ENGINE = Engine(
     file_name="{name}.cbm",
     # Every refresh begins a new model.
     refresh_every=20,
-    save=_save,
+    save=catboost.CatBoost.save_model,
     load=_load,
     # Each call keeps about 200 bytes per row until the process ends.
     rounds_per_call=30,

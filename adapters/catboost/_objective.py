@@ -274,30 +274,7 @@ class IPCWLoss(TrainingProblem):
         """The IPCW log-loss as a CatBoost metric, for ``eval_metric`` and early stopping."""
         return (IPCWLogLoss if self.n_margins == 1 else _IPCWLogLossMulti)(self)
 
-    def refresh(
-        self, params: Mapping[str, Any] | None = None, *, doubly_robust: bool | None = None
-    ) -> Any:
-        """Callback that refreshes the censoring weights every ``refresh_every`` rounds.
-
-        It advances a censoring model by as many rounds and replaces the weights by those of the
-        new model: Algorithms 1 and 3 of the paper, inside ``CatBoost.fit``.
-
-        Parameters
-        ----------
-        params : mapping, optional
-            CatBoost parameters of the censoring model, such as ``depth`` and ``learning_rate``.
-            CatBoost does not show a callback those of the event model.
-        doubly_robust : bool, optional
-            True: targets are the doubly robust ones of equation (47), made of both models at each
-            refresh. Needs a loss that was constructed with ``doubly_robust=True``, whose rows
-            include people who were censored. Default: as the loss was constructed.
-
-        Returns
-        -------
-        object with ``after_iteration``
-            For one training; ask for a new one for the next.
-        """
-        self._check_refresh(doubly_robust)
+    def _refresh_callback(self, params: Mapping[str, Any] | None) -> Any:
         return _Refresh(self, params)
 
     def _own_rows(self, numbers: npt.NDArray[Any], weight: Float32Array | None) -> IntArray:

@@ -39,9 +39,6 @@ class Predictor(IncidencePredictor):
     def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
         return raw_margin(self.model, matrix, self._curves.schema, self.model.feature_names_)
 
-    def _write_model(self, file: str) -> None:
-        self.model.save_model(file)
-
     @staticmethod
     def _read_model(file: str) -> Any:
         return catboost.CatBoost().load_model(file)

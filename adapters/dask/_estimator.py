@@ -215,13 +215,8 @@ class DaskSurvivalBoost(SurvivalBoost):
         (n_samples, K + 1, n_times) with the chunks of ``X`` comes back, or with ``as_frame`` a dask
         DataFrame. For other inputs the curves are computed immediately.
         """
-        return self._lazy(
-            "predict_cumulative_incidence",
-            X,
-            times,
-            conditional_after=conditional_after,
-            as_frame=as_frame,
-        )
+        options = {"conditional_after": conditional_after, "as_frame": as_frame}
+        return self._lazy("predict_cumulative_incidence", X, times, **options)
 
     def predict_survival_function(
         self,
@@ -232,13 +227,8 @@ class DaskSurvivalBoost(SurvivalBoost):
         as_frame: bool = False,
     ) -> Any:
         """Probability of being event-free, (n_samples, n_times), lazily for a Dask collection."""
-        return self._lazy(
-            "predict_survival_function",
-            X,
-            times,
-            conditional_after=conditional_after,
-            as_frame=as_frame,
-        )
+        options = {"conditional_after": conditional_after, "as_frame": as_frame}
+        return self._lazy("predict_survival_function", X, times, **options)
 
     def predict_proba(  # type: ignore[override]
         self, X: Any, time_horizon: float | None = None

@@ -382,10 +382,6 @@ def _tree(root: dict[str, Any], margin: int) -> Tree:
     )
 
 
-def _save(model: Any, path: str) -> None:
-    model.save_model(path)
-
-
 def _load(path: str) -> Any:
     return lgb.Booster(model_file=path)
 
@@ -397,7 +393,7 @@ ENGINE = Engine(
     max_depth=_MAX_DEPTH,
     file_name="{name}.txt",
     refresh_every=10,
-    save=_save,
+    save=lgb.Booster.save_model,
     load=_load,
     takes_any_target=True,
     coarse_bins={"max_bin": 63},

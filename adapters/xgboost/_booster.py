@@ -355,10 +355,6 @@ def _tree(tree: dict[str, Any], margin: int) -> Tree:
     )
 
 
-def _save(model: Any, path: str) -> None:
-    model.save_model(path)
-
-
 def _load(path: str) -> Any:
     return xgb.Booster(model_file=path)
 
@@ -370,7 +366,7 @@ ENGINE = Engine(
     max_depth=_MAX_DEPTH,
     file_name="{name}.ubj",
     refresh_every=10,
-    save=_save,
+    save=xgb.Booster.save_model,
     load=_load,
     takes_any_target=True,
     coarse_bins={"max_bin": 64},

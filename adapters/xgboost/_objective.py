@@ -53,9 +53,6 @@ class Predictor(IncidencePredictor):
     def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
         return _raw_margin(self.model, matrix, self._curves.schema, self._curves.start.shape[1])
 
-    def _write_model(self, file: str) -> None:
-        self.model.save_model(file)
-
     @staticmethod
     def _read_model(file: str) -> Any:
         return xgb.Booster(model_file=file)
@@ -183,29 +180,7 @@ class IPCWObjective(TrainingProblem):
         margin = margin.reshape(len(label), -1)
         return "ipcw_log_loss", self._metric(margin, label, weight, rows)
 
-    def refresh(
-        self, params: Mapping[str, Any] | None = None, *, doubly_robust: bool | None = None
-    ) -> Any:
-        """Callback that refreshes the censoring weights every ``refresh_every`` rounds.
-
-        It advances a censoring model by as many rounds and replaces the weights by those of the
-        new model: Algorithms 1 and 3 of the paper, inside ``xgb.train``.
-
-        Parameters
-        ----------
-        params : mapping, optional
-            XGBoost parameters of the censoring model. Default: those of the event model's trees.
-        doubly_robust : bool, optional
-            True: targets are the doubly robust ones of equation (47), made of both models at each
-            refresh. Needs an objective that was constructed with ``doubly_robust=True``, whose rows
-            include people who were censored. Default: as the objective was constructed.
-
-        Returns
-        -------
-        xgboost.callback.TrainingCallback
-            For one training; ask for a new one for the next.
-        """
-        self._check_refresh(doubly_robust)
+    def _refresh_callback(self, params: Mapping[str, Any] | None) -> Any:
         return _Refresh(self, params)
 
     def _own_rows(self, matrix: Any) -> IntArray:

@@ -13,7 +13,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -117,15 +117,8 @@ class Checkpoints:
     every: int | None = None
     write: Callable[[TrainingState], None] | None = None
 
-    def loop_state(self) -> LoopState | None:
-        """Where a training on stacked rows continues."""
-        return self._state_of(LoopState)
-
-    def hazard_state(self) -> HazardState | None:
-        """Where a training of hazards continues."""
-        return self._state_of(HazardState)
-
-    def _state_of(self, kind: type[_State]) -> _State | None:
+    def state_of(self, kind: type[_State]) -> _State | None:
+        """Where a training with states of this kind continues."""
         if self.state is None or isinstance(self.state, kind):
             return self.state
         msg = (
@@ -261,13 +254,7 @@ def read_checkpoint(folder: str) -> tuple[Checkpoint, TrainingState] | None:
             if hashlib.sha256(trees[name]).hexdigest() != digest:
                 msg = f"{name}.ubj is not the file that was written"
                 raise ValueError(msg)
-        checkpoint = Checkpoint(
-            content["parameters"],
-            content["seed"],
-            content["partitions"],
-            content["n_samples"],
-            content["digests"],
-        )
+        checkpoint = Checkpoint(**{one.name: content[one.name] for one in fields(Checkpoint)})
         return checkpoint, _STATES[content["method"]].from_plain(content, trees)
     except KeyError as error:
         msg = (

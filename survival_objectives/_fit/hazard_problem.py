@@ -85,15 +85,8 @@ class HazardProblem:
 
     Parameters
     ----------
-    people : HazardPeople
-        People of this process.
-    settings : HazardSettings
-    generator : numpy Generator
-        Draws folds and rows; the same in all processes.
-    reduction : Reduction
-        Sums over all processes.
-    judges : HazardPeople, optional
-        Held-out people, in place of folds.
+    people, settings, generator, reduction, judges
+        As in `survival_objectives._fit.hazard_mixture.HazardTraining`.
 
     Attributes
     ----------

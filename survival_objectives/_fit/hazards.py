@@ -48,15 +48,8 @@ class HazardsTraining:
         Columns, labels, time axis and the parameters of the estimator.
     reason : str
         Why hazards are trained, as a sentence.
-    engine : Engine
-        Makes the boosters.
-    generator : Generator
-        Random numbers, the same in all processes that train together.
-    reduction : Reduction
-        Sums over these processes.
-    previous : HazardMixture, optional
-        The model that a warm start continues.
-    checkpoints : Checkpoints
+    engine, generator, reduction, previous, checkpoints
+        As in `survival_objectives._fit.training.Training`.
     """
 
     frame: ModelFrame
@@ -113,7 +106,7 @@ class HazardsTraining:
                 if judges is None
                 else _on_axis(frame, MemoryBatches([judges]), judges.outcomes, curves.knots),
                 previous=None if previous is None else previous.mixture,
-                state=self.checkpoints.hazard_state(),
+                state=self.checkpoints.state_of(HazardState),
                 on_checkpoint=self._checkpoint_writer(),
                 checkpoint_every=self.checkpoints.every or 1,
                 progress=progress.advance if given["verbose"] else progress_hook(n_rounds),

@@ -146,7 +146,7 @@ class BoostingLoop:
             if first_round:  # The model of a warm start may stay the best.
                 self._record(held_out, held_margin, first_round)
         first_chunk = 0
-        state = self.checkpoints.loop_state()
+        state = self.checkpoints.state_of(LoopState)
         if state is not None:
             first_chunk = self._restore(state)
             if held_out is not None and held_margin is not None:

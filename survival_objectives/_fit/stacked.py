@@ -135,18 +135,8 @@ class StackedTraining:
         Columns, labels, time axis and the parameters of the estimator.
     method, reason : str
         How censored people count, and why.
-    engine : Engine
-        Makes the boosters.
-    generator : Generator
-        Random numbers; the same in all processes that train together.
-    reduction : Reduction
-        Sums over these processes.
-    previous : StackedModel, optional
-        The model that a warm start continues.
-    n_turns : int, optional
-        Turns in which people of several batches are boosted on. Default: all people are one batch
-        in memory.
-    checkpoints : Checkpoints
+    engine, generator, reduction, previous, n_turns, checkpoints
+        As in `survival_objectives._fit.training.Training`.
     """
 
     frame: ModelFrame
@@ -183,9 +173,17 @@ class StackedTraining:
         scheme = self._scheme(prepared, batches, censoring)
         model = None if previous is None else previous.booster
         events = self.engine.new_booster(prepared.trees, model)
-        start = (
-            self._start(batches, prepared, scheme, events) if previous is None else previous.start
-        )
+        if previous is None:
+            start = best_constant(
+                batches,
+                prepared.stacker,
+                scheme,
+                self.reduction,
+                n_samples=prepared.population.n_samples,
+                reference=events.reference,
+            )
+        else:
+            start = previous.start
         loop = self._loop(batches, prepared, events, start, scheme, censoring)
         stream = self.reduction.stream(prepared.streams.held_out)
         held_rows = None
@@ -309,18 +307,6 @@ class StackedTraining:
         if callable(self.settings.horizon_sampler):
             return max(last, float(prepared.population.target.duration.max()))
         return (float(axis.number(last)) + 1) * axis.unit if axis.unit else last
-
-    def _start(
-        self, batches: Batches, prepared: _Prepared, scheme: CensoringScheme, events: Booster
-    ) -> FloatArray:
-        return best_constant(
-            batches,
-            prepared.stacker,
-            scheme,
-            self.reduction,
-            n_samples=prepared.population.n_samples,
-            reference=events.reference,
-        )
 
     def _loop(
         self,

@@ -108,11 +108,11 @@ def test_another_training_is_not_resumed(changes, message):
 
 
 def test_a_state_of_another_method_is_refused():
-    assert Checkpoints(LOOP).loop_state() is LOOP
-    assert Checkpoints(HAZARDS).hazard_state() is HAZARDS
-    assert Checkpoints().loop_state() is None
+    assert Checkpoints(LOOP).state_of(LoopState) is LOOP
+    assert Checkpoints(HAZARDS).state_of(HazardState) is HAZARDS
+    assert Checkpoints().state_of(LoopState) is None
     with pytest.raises(ValueError, match="another method for censored people"):
-        Checkpoints(LOOP).hazard_state()
+        Checkpoints(LOOP).state_of(HazardState)
 
 
 def test_steps_of_a_state_never_decrease():
