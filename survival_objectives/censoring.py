@@ -59,7 +59,6 @@ class CensoringModel(Protocol):
         -------
         array of the shape of ``times``
         """
-        ...
 
 
 class KaplanMeierCensoring:
@@ -118,7 +117,6 @@ class MarginModel(Protocol):
 
     def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
         """Log-odds of being censored, for float32 rows (features, time) and their offsets."""
-        ...
 
 
 class BoostedCensoring:

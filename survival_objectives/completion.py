@@ -78,7 +78,6 @@ class CompletionModel(Protocol):
             Index 0 is the probability of being event-free, index k the incidence of cause k, in
             the order of ``event_ids_`` of the objective. They sum to 1.
         """
-        ...
 
 
 class SurvivalCompletion:

@@ -311,7 +311,6 @@ class Booster(BatchJoiner):
         return Forest(trees, self._n_margins, schema.n_features, at_most=True, breaks=breaks)
 
     def shap_values(self, values: Float32Array) -> npt.ArrayLike:
-        """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
         pool = catboost.Pool(
             thread_count=self._settings.threads(len(values)), **self._columns(values)
         )

@@ -293,7 +293,6 @@ class Booster(BatchJoiner):
         return Forest(trees, self._n_margins, self._settings.schema.n_features, at_most=True)
 
     def shap_values(self, values: Float32Array) -> npt.ArrayLike:
-        """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
         contributions = self._chunks[0].predict(
             values, pred_contrib=True, num_threads=self._settings.threads(len(values))
         )

@@ -315,7 +315,6 @@ class Booster(BatchJoiner):
         )
 
     def shap_values(self, values: Float32Array) -> npt.ArrayLike:
-        """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
         contributions = self._booster.predict(self._matrix(xgb.DMatrix, values), pred_contribs=True)
         return contributions.reshape(len(values), self._n_margins, -1)  # type: ignore[no-any-return]
 

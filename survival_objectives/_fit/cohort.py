@@ -342,59 +342,48 @@ class Batches(Protocol):
     @property
     def n_samples(self) -> int:
         """Number of people of this process."""
-        ...
 
     @property
     def schema(self) -> Features:
         """Columns, without any person."""
-        ...
 
     @property
     def resident(self) -> Features:
         """Features of people who are in memory all the time: of people on disk, none."""
-        ...
 
     @property
     def given(self) -> GivenPeople | None:
         """The people as the user passed them, where they were kept."""
-        ...
 
     @property
     def slices(self) -> Sequence[slice]:
         """Rows of each batch among all people of this process."""
-        ...
 
     def outcomes(self) -> Outcomes:
         """Outcomes and weights of all people of this process."""
-        ...
 
     def __iter__(self) -> Iterator[tuple[slice, Features]]:
         """Rows and features, batch by batch."""
-        ...
 
     def with_outcomes(self, outcomes: Outcomes) -> Batches:
         """The same people with other durations or weights."""
-        ...
 
     def sample(self, n_people: int, generator: np.random.Generator) -> Iterator[Cohort]:
         """About ``n_people`` people at random, or all if there are fewer, in parts."""
-        ...
 
 
 @dataclass(frozen=True)
 class MemoryBatches:
-    """People in memory: usually one batch."""
+    """`Batches` of people in memory: usually one batch."""
 
     cohorts: Sequence[Cohort]
 
     @property
     def n_samples(self) -> int:
-        """Number of people."""
         return sum(cohort.n_samples for cohort in self.cohorts)
 
     @property
     def schema(self) -> Features:
-        """Columns, without any person."""
         return self.cohorts[0].features.schema
 
     @property
@@ -409,7 +398,6 @@ class MemoryBatches:
 
     @cached_property
     def slices(self) -> Sequence[slice]:
-        """Rows of each batch."""
         return batch_slices(cohort.n_samples for cohort in self.cohorts)
 
     @cached_property
@@ -421,16 +409,13 @@ class MemoryBatches:
         )
 
     def outcomes(self) -> Outcomes:
-        """Outcomes and weights of all people."""
         return self._outcomes
 
     def __iter__(self) -> Iterator[tuple[slice, Features]]:
-        """Rows and features, batch by batch."""
         for rows, cohort in zip(self.slices, self.cohorts, strict=True):
             yield rows, cohort.features
 
     def with_outcomes(self, outcomes: Outcomes) -> MemoryBatches:
-        """The same people with other durations or weights."""
         return MemoryBatches(
             [
                 cohort.with_outcomes(outcomes.take(rows))
@@ -446,7 +431,6 @@ class MemoryBatches:
         return MemoryBatches([kept]), held
 
     def sample(self, n_people: int, generator: np.random.Generator) -> Iterator[Cohort]:
-        """``n_people`` people at random, or all if there are fewer."""
         for cohort in self.cohorts:
             if cohort.n_samples > n_people:
                 chosen = generator.choice(cohort.n_samples, n_people, replace=False)

@@ -51,14 +51,13 @@ class BatchSource:
 
 @dataclass(frozen=True)
 class DiskBatches:
-    """People whose outcomes are in memory, and whose features are read batch by batch."""
+    """`Batches` with outcomes in memory and features that are read batch by batch."""
 
     source: BatchSource
     people: Outcomes
 
     @property
     def n_samples(self) -> int:
-        """Number of people."""
         return self.people.n_samples
 
     @property
@@ -78,23 +77,18 @@ class DiskBatches:
 
     @cached_property
     def slices(self) -> list[slice]:
-        """Rows of each batch."""
         return batch_slices(self.source.sizes)
 
     def outcomes(self) -> Outcomes:
-        """Outcomes and weights of all people."""
         return self.people
 
     def __iter__(self) -> Iterator[tuple[slice, Features]]:
-        """Rows and features, batch by batch."""
         return zip(self.slices, self.source, strict=True)
 
     def with_outcomes(self, outcomes: Outcomes) -> DiskBatches:
-        """The same people with other durations or weights."""
         return DiskBatches(self.source, outcomes)
 
     def sample(self, n_people: int, generator: np.random.Generator) -> Iterator[Cohort]:
-        """About ``n_people`` people at random, or all if there are fewer, batch by batch."""
         share = min(1.0, n_people / self.n_samples)
         for place, features in self:
             chosen = np.flatnonzero(generator.random(features.n_samples) < share)

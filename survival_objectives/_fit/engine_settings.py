@@ -52,7 +52,6 @@ class Check(Protocol):
 
     def __call__(self, value: Any) -> Any:
         """The value as the engine takes it; a TypeError or ValueError says what is wanted."""
-        ...
 
 
 @dataclass(frozen=True)

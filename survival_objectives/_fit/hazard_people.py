@@ -58,7 +58,6 @@ class FeatureBatches(Protocol):
 
     def __iter__(self) -> Iterator[tuple[slice, Features]]:
         """Consecutive slices of people, with their features."""
-        ...
 
 
 @dataclass(frozen=True)

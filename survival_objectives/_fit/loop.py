@@ -82,7 +82,6 @@ class _TurningBooster(Booster, Protocol):
 
     def set_bins(self, rows: StackedBatches) -> None:
         """Use the bins of these rows for all rows to come."""
-        ...
 
 
 @dataclass

@@ -123,36 +123,29 @@ class Reduction(Protocol):
         They make matrices of their engine together, so that none may ask its engine to predict for
         people of its own.
         """
-        ...
 
     def sum(self, values: npt.ArrayLike) -> FloatArray:
         """The sum of each value over all parts."""
-        ...
 
     def population(self, target: SurvivalTarget, weight: FloatArray | None) -> Population:
         """Outcomes of the people of all parts."""
-        ...
 
     def stream(self, generator: np.random.Generator) -> np.random.Generator:
         """A random stream of this part's own, from one that is the same in all parts."""
-        ...
 
 
 class LocalReduction:
-    """The reduction of a process that holds all people."""
+    """The `Reduction` of a process that holds all people: sums and streams are its own."""
 
     is_shared = False
 
     def sum(self, values: npt.ArrayLike) -> FloatArray:
-        """The values themselves."""
         return np.asarray(values, dtype=np.float64)
 
     def population(self, target: SurvivalTarget, weight: FloatArray | None) -> Population:
-        """The outcomes themselves."""
         return Population(target, weight)
 
     def stream(self, generator: np.random.Generator) -> np.random.Generator:
-        """The stream itself."""
         return generator
 
 

@@ -53,7 +53,6 @@ class BoosterMaker(Protocol):
 
     def __call__(self, model: Any, *, censoring: bool = False) -> Any:
         """The booster of a model of the events or, with ``censoring``, of the censoring."""
-        ...
 
 
 def snapshot(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -330,17 +329,14 @@ class StackedModel(FittedModel):
 
     @property
     def booster(self) -> Any:
-        """The engine's own model of the events."""
         return self.trees.model
 
     @property
     def n_rounds(self) -> int:
-        """Rounds of the engine's own model."""
         return self.trees.n_rounds
 
     @property
     def is_monotone(self) -> bool:
-        """Whether no incidence ever falls in time."""
         return bool(self.frame.parameters["monotone"])
 
     @property
@@ -357,7 +353,6 @@ class StackedModel(FittedModel):
         )
 
     def wrapped(self, new_booster: BoosterMaker) -> StackedModel:
-        """The model with other boosters."""
         censoring = None
         if self.censoring_trees is not None:
             model = self.censoring_trees.model
@@ -371,11 +366,9 @@ class StackedModel(FittedModel):
 
     @property
     def n_walked(self) -> int:
-        """See `FittedModel`."""
         return ENGINE_ROWS // self.trees.forest().n_steps + 1
 
     def parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
-        """People whose curves fit into memory together."""
         forest = self.trees.forest()
         size = _PREDICTION_SIZE if forest.is_readable else ENGINE_ROWS
         return parts_of(
@@ -433,7 +426,6 @@ class StackedModel(FittedModel):
 
     # -------------------------------------------------------------------------------- persistence
     def to_plain(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """See `FittedModel`."""
         models = {"events": self.booster}
         if self.censoring_trees is not None:
             models["censoring"] = self.censoring_trees.model

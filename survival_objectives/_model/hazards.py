@@ -79,7 +79,6 @@ class HazardMixture(FittedModel):
         return KaplanMeierCensoring.of_curve(self.frame.censoring_curve)
 
     def wrapped(self, new_booster: BoosterMaker) -> HazardMixture:
-        """The model with other boosters."""
 
         def other(model: HazardModel) -> HazardModel:
             if model.trees is None:
@@ -98,11 +97,9 @@ class HazardMixture(FittedModel):
 
     @property
     def n_walked(self) -> int:
-        """See `FittedModel`."""
         return ENGINE_ROWS // self.mixture.n_intervals + 1
 
     def parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
-        """People whose curves fit into memory together."""
         return self.mixture.parts(n_samples, n_times)
 
     def _incidence(self, values: Float32Array, times: FloatArray) -> FloatArray:
@@ -183,7 +180,6 @@ class HazardMixture(FittedModel):
 
     # -------------------------------------------------------------------------------- persistence
     def to_plain(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """See `FittedModel`."""
         mixture, design = self.mixture, self.mixture.design
         members = mixture.members
         content = {

@@ -93,15 +93,12 @@ class LiveModel(Protocol):
 
     def row_margin(self) -> npt.ArrayLike:
         """Margins at the event rows, (n_rows, n_margins)."""
-        ...
 
     def probe_margin(self) -> npt.ArrayLike:
         """Margins at `ProblemRows.event_probes`, (n_probes, n_margins)."""
-        ...
 
     def new_trainer(self) -> CensoringTrainer:
         """An empty model of censoring; asked for at the first refresh."""
-        ...
 
 
 @dataclass(frozen=True)

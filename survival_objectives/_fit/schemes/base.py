@@ -69,21 +69,17 @@ class CensoringBooster(Protocol):
     @property
     def n_rounds(self) -> int:
         """Rounds so far."""
-        ...
 
     def add_batches(self, rows: StackedBatches) -> int:
         """Register rows that come in batches, as one matrix; returns its key."""
-        ...
 
     def boost(
         self, key: int, target: npt.NDArray[Any], weight: npt.NDArray[Any], n_rounds: int
     ) -> None:
         """Train ``n_rounds`` more rounds on registered rows."""
-        ...
 
     def margin(self, key: int) -> npt.ArrayLike:
         """Current log-odds of being censored at registered rows, (n_rows, 1)."""
-        ...
 
 
 @dataclass(frozen=True)
