@@ -9,9 +9,6 @@ from types import ModuleType
 from survival_objectives._threads import passive_wait
 from survival_objectives.validation import Features
 
-__all__ = ["column_names", "import_engine", "install_command", "rising_in_time"]
-
-
 # What to install, where it is more than the package of that name.
 _PACKAGES = {
     "catboost": "catboost numba",

@@ -24,8 +24,6 @@ from survival_objectives._onnx_curves import CurveGraph, column_name, level_text
 from survival_objectives.hazards_linear import NUMBER
 from survival_objectives.validation import Features, check_choice, check_times
 
-__all__ = ["write_onnx"]
-
 #: Maximum difference between the probabilities of the file and of the model.
 TOLERANCE = 1e-5
 # Number of made-up people on whom both are compared, and their share of missing values.

@@ -14,15 +14,6 @@ from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.marginal import aalen_johansen
 from survival_objectives.validation import check_survival_target, check_times
 
-__all__ = [
-    "GroupIncidence",
-    "as_curve",
-    "as_curves",
-    "as_pair",
-    "check_names",
-    "group_incidence",
-]
-
 
 @dataclass(frozen=True)
 class GroupIncidence:

@@ -19,8 +19,6 @@ import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array
 
-__all__ = ["ENOUGH", "LOST_SHARE", "Resolution"]
-
 #: The share of distinct values that may be lost.
 LOST_SHARE = 0.01
 #: Sufficient number of distinct float32 values; engines use 256 bins or fewer.

@@ -33,9 +33,6 @@ from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
 
-__all__ = ["ENGINE", "SETTINGS", "Booster"]
-
-
 _MAX_DEPTH = 16
 
 _L2_PEOPLE = 3.0

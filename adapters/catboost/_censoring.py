@@ -18,8 +18,6 @@ from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
 
-__all__ = ["CensoringTrainer"]
-
 
 class _SumOfChunks:
     """Margin of a censoring model that was trained in chunks."""

@@ -10,8 +10,6 @@ import numpy as np
 
 from survival_objectives.adapters._engine import import_engine
 
-__all__ = ["FOREIGN_ROW", "compiled_derivatives"]
-
 #: Compiled code can raise only a fixed message.
 FOREIGN_ROW = "A row of this pool does not belong to this loss. Train on `loss.train_pool`."
 

@@ -11,8 +11,6 @@ from survival_objectives._arrays import Float32Array
 from survival_objectives.adapters._engine import column_names
 from survival_objectives.validation import Features
 
-__all__ = ["pool_columns"]
-
 
 def pool_columns(
     matrix: Float32Array, schema: Features, names: list[str] | None = None

@@ -14,8 +14,6 @@ from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
 
-__all__ = ["Predictor", "raw_margin"]
-
 
 def raw_margin(
     model: Any, matrix: Float32Array, schema: Features, names: list[str] | None = None

@@ -6,8 +6,6 @@ import numpy as np
 
 from survival_objectives._arrays import FloatArray, IntArray
 
-__all__ = ["SeenMargins"]
-
 
 class SeenMargins:
     """Margins of the training rows in one round, as the metric sees them part by part.

@@ -21,15 +21,6 @@ from survival_objectives.adapters.dask._worker import (
 distributed = import_engine("distributed", extra="dask")
 xgb = import_engine("xgboost", extra="dask")
 
-__all__ = [
-    "WorkerGroup",
-    "WorkerLostError",
-    "cancel_on_exit",
-    "gather",
-    "one_at_a_time",
-    "wait_all",
-]
-
 logger = logging.getLogger("survival_objectives")
 
 # Seconds between two looks at the workers.

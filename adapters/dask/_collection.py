@@ -21,16 +21,6 @@ distributed = import_engine("distributed", extra="dask")
 da = import_engine("dask.array", extra="dask")
 dd = import_engine("dask.dataframe", extra="dask")
 
-__all__ = [
-    "Collection",
-    "by_rows",
-    "held_out_collection",
-    "is_collection",
-    "partition_blocks",
-    "pieces_of",
-    "schema_of",
-]
-
 
 @dataclass(frozen=True)
 class Collection:

@@ -25,8 +25,6 @@ dask = import_engine("dask")
 da = import_engine("dask.array", extra="dask")
 dd = import_engine("dask.dataframe", extra="dask")
 
-__all__ = ["PartPredictions"]
-
 
 @dataclass(frozen=True)
 class PartPredictions:

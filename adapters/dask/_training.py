@@ -35,8 +35,6 @@ from survival_objectives.validation import (
     warn_about_labels,
 )
 
-__all__ = ["ClusterTraining"]
-
 # Seconds in which lost workers may come back before a training is resumed.
 _RESTART = 60
 # Parameters that do not change the model, so that a training may be resumed with others.

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-__all__ = ["HeldInterrupts", "interrupts_held"]
-
 _Handler = Callable[[int, FrameType | None], Any]
 
 

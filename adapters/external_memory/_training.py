@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 xgb = import_engine("xgboost")
 
-__all__ = ["ParquetBatches", "fit_external"]
-
 # Bytes that XGBoost's files take for a row and, by kind, for each of its values: dense ones with up
 # to 256 bins, and all others. Measured on xgboost 3.2 as at most 8, 2.5 and 5.6.
 _ROW_BYTES, _DENSE_BYTES, _VALUE_BYTES, _BIN_BYTES = 8, 2.5, 6.0, 16

@@ -37,8 +37,6 @@ from survival_objectives.losses import gradient_hessian
 
 lgb = import_engine("lightgbm")
 
-__all__ = ["ENGINE", "SETTINGS", "Booster"]
-
 _MAX_DEPTH = 64
 # Limit of LightGBM.
 _MAX_LEAVES = 131072

@@ -30,9 +30,6 @@ from survival_objectives.validation import Features
 
 lgb = import_engine("lightgbm")
 
-__all__ = ["IPCWObjective", "Predictor"]
-
-
 # Several threads may share an objective, whose Dataset is made when it is first asked for.
 _MAKING = threading.RLock()
 # Settings of the event model that its censoring model must not inherit.

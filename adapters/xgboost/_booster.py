@@ -28,9 +28,6 @@ from survival_objectives.losses import gradient_hessian
 
 xgb = import_engine("xgboost")
 
-__all__ = ["ENGINE", "SETTINGS", "Booster"]
-
-
 _MAX_DEPTH = 64
 
 

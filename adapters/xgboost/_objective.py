@@ -29,9 +29,6 @@ from survival_objectives.validation import Features
 
 xgb = import_engine("xgboost")
 
-__all__ = ["IPCWObjective", "Predictor"]
-
-
 # float32 counts exactly up to here, and XGBoost stores row numbers as float32.
 _MAX_NUMBERED_ROWS = 2**24
 # Several threads may share an objective, whose matrix is made when it is first asked for.

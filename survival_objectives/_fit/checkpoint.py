@@ -21,17 +21,6 @@ import numpy as np
 
 from survival_objectives._fit.hazard_state import HazardState
 
-__all__ = [
-    "Checkpoint",
-    "Checkpoints",
-    "LoopState",
-    "RoundRecord",
-    "TrainingState",
-    "plain_parameters",
-    "read_checkpoint",
-    "write_checkpoint",
-]
-
 _METADATA = "checkpoint.json"
 _FILE_NAME = re.compile(r"[a-z0-9-]+")
 _State = TypeVar("_State")

@@ -36,19 +36,6 @@ from survival_objectives.validation import (
     take_rows,
 )
 
-__all__ = [
-    "Batches",
-    "Cohort",
-    "GivenPeople",
-    "MemoryBatches",
-    "Outcomes",
-    "batch_slices",
-    "checked_eval_set",
-    "joined_outcomes",
-    "separated_outcomes",
-    "split_cohort",
-]
-
 Rows = slice | IntArray
 
 

@@ -14,8 +14,6 @@ from survival_objectives._fit.cohort import Cohort, Outcomes, batch_slices, join
 from survival_objectives._fit.people_digest import cohort_digest
 from survival_objectives.validation import Features, KeptValues, check_survival_target
 
-__all__ = ["BatchSource", "DiskBatches", "read_batches"]
-
 
 @dataclass(frozen=True)
 class BatchSource:

@@ -25,22 +25,6 @@ from survival_objectives._model.forest import Forest
 from survival_objectives._threads import available_threads, default_threads
 from survival_objectives.validation import Features
 
-__all__ = [
-    "ENGINES",
-    "Adapter",
-    "BatchJoiner",
-    "Booster",
-    "Engine",
-    "StackedBatches",
-    "TreeSettings",
-    "engine",
-    "engine_to_use",
-    "installed_engine",
-    "is_installed",
-    "packed_state",
-    "unpacked_state",
-]
-
 logger = logging.getLogger("survival_objectives")
 
 #: Stacked rows (features, time) with their starting margins, batch by batch, from the beginning at

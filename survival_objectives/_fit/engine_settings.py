@@ -17,17 +17,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = [
-    "OWNED",
-    "Check",
-    "Choice",
-    "EngineSettings",
-    "Flag",
-    "Number",
-    "Whole",
-    "n_cuda_devices",
-]
-
 #: What to use instead of settings that the estimator makes on every engine.
 OWNED = {
     "rounds": "use `n_estimators` for the number of rounds",

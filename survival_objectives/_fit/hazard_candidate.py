@@ -29,9 +29,6 @@ from survival_objectives.hazards import (
 )
 from survival_objectives.losses import pointwise_log_loss
 
-__all__ = ["Candidate", "HeldOutLoss", "TrainingLog"]
-
-
 # Boosting stops when the last two evaluations gain less than this share of the total gain, or
 # less than this much log-likelihood.
 _LEAST_GAIN_SHARE, _LEAST_GAIN = 0.01, 1.0

@@ -29,19 +29,6 @@ from survival_objectives._fit.population import Reduction
 from survival_objectives.hazards import LOCAL
 from survival_objectives.validation import Features
 
-__all__ = [
-    "ALL_ROWS",
-    "CROSS_FITTED_PEOPLE",
-    "FeatureBatches",
-    "HazardPeople",
-    "InMemory",
-    "RowBudget",
-    "most_rounds",
-    "one_held_out_part",
-    "stratified_folds",
-]
-
-
 #: Rows for all intervals, regardless of the number of people.
 ALL_ROWS = "all"
 #: Up to this many people, folds are held out in turn and rows are not subsampled further.

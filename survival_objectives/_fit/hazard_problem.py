@@ -28,8 +28,6 @@ from survival_objectives.hazards import RiskRows, interval_start, risk_rows
 from survival_objectives.hazards_linear import LinearDesign, ridge_hazards
 from survival_objectives.losses import pointwise_log_loss
 
-__all__ = ["HazardProblem", "HazardSettings", "row_margins"]
-
 Batch = tuple[Float32Array, FloatArray]
 
 _PENALTIES = (100.0, 10.0, 1.0)

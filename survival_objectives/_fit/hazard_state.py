@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-__all__ = ["CandidateState", "HazardState"]
-
 
 @dataclass(frozen=True)
 class CandidateState:

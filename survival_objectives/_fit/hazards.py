@@ -26,9 +26,6 @@ from survival_objectives._parameters import HAZARDS, by_method
 from survival_objectives._progress import Progress, progress_hook
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = ["BEYOND_FOLLOW_UP", "HazardsTraining"]
-
-
 #: Share of the follow-up by which the hazards of the last interval are extended: other people may
 #: be followed, and have events, a little later than the training data.
 BEYOND_FOLLOW_UP = 0.1

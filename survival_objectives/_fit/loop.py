@@ -30,9 +30,6 @@ from survival_objectives.losses import pointwise_log_loss
 from survival_objectives.stacking import TimeStacker, event_rows
 from survival_objectives.validation import Features
 
-__all__ = ["BoostingLoop", "HeldOut", "LoopSettings", "Turns", "held_out_rows"]
-
-
 # Stacked rows whose loss is computed at a time.
 _LOSS_ROWS = 2**20
 

@@ -24,15 +24,6 @@ from survival_objectives.stacking import (
 from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
 from survival_objectives.validation import Features, SurvivalTarget
 
-__all__ = [
-    "BULK_QUANTILE",
-    "RandomStreams",
-    "best_constant",
-    "coarse_censoring_curve",
-    "planned_frame",
-    "weighted_until",
-]
-
 #: Quantile of the durations at which the default prediction times end.
 BULK_QUANTILE = 0.99
 

@@ -20,17 +20,6 @@ from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = [
-    "MAX_TIMES",
-    "LocalReduction",
-    "Population",
-    "Reduction",
-    "grid_population",
-    "merged_times",
-    "outcome_counts",
-    "population_of_counts",
-]
-
 #: Steps of the grid on which outcomes are counted.
 MAX_TIMES = 2**14
 

@@ -27,16 +27,6 @@ from survival_objectives.stacking import (
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features, SurvivalTarget
 
-__all__ = [
-    "BatchReader",
-    "BatchRows",
-    "Draw",
-    "Probes",
-    "StackedPeople",
-    "joined",
-    "people_of_turn",
-]
-
 Matrices = Iterator[tuple[Float32Array, FloatArray]]
 #: Starting margins, (n_rows, n_margins), by the time feature.
 StartMargin = Callable[[Float32Array], FloatArray]

@@ -62,9 +62,6 @@ from survival_objectives.completion import (
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.stacking import HorizonSampler, TimeStacker
 
-__all__ = ["StackedSettings", "StackedTraining"]
-
-
 #: Draws of horizons that are boosted on in turn.
 N_DRAWS = 3
 # Horizons per held-out person.

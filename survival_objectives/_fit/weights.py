@@ -17,8 +17,6 @@ from survival_objectives.stacking import TrainingRows
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = ["given_survival", "marginal_survival", "survival_before_events"]
-
 
 def marginal_survival(
     kaplan_meier: KaplanMeierCensoring, target: SurvivalTarget, rows: TrainingRows

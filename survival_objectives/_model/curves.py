@@ -37,8 +37,6 @@ from survival_objectives._model.knots import MarginalHazard, exposures
 from survival_objectives.time_axis import HORIZON_SHARE, TimeAxis
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = ["MARGINAL_SHARE", "CurveShape", "KnotCurves", "StepCurves"]
-
 #: Share of the marginal hazard in individual hazards, m in (18).
 MARGINAL_SHARE = 0.002
 # Minimum number of events of a cause in a block of (18), and their minimum share of all.

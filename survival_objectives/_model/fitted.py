@@ -30,17 +30,6 @@ from survival_objectives.stacking import stacked_matrix
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features
 
-__all__ = [
-    "ENGINE_ROWS",
-    "BoosterMaker",
-    "FittedModel",
-    "ModelFrame",
-    "StackedModel",
-    "TrainingRecord",
-    "parts_of",
-    "snapshot",
-]
-
 #: Up to this many rows, the engine's prediction of every step is faster than `Forest`.
 ENGINE_ROWS = 2**15
 # Number of curve values in memory during prediction: 2^24 doubles are 128 MB.

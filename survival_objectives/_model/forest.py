@@ -22,15 +22,6 @@ import numpy.typing as npt
 
 from survival_objectives._arrays import BoolArray, Float32Array, FloatArray, IntArray
 
-__all__ = [
-    "EngineTrees",
-    "Forest",
-    "Tree",
-    "averaged_incidence",
-    "crossed_rows",
-    "monotone_incidence",
-]
-
 
 def crossed_rows(values: Float32Array, times: npt.ArrayLike) -> Float32Array:
     """Rows of features, each with every time as the last column, person by person.

@@ -30,8 +30,6 @@ from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.hazards_linear import MISSING, LinearDesign
 from survival_objectives.validation import Features
 
-__all__ = ["HazardMixture"]
-
 # Number of values in memory while contributions are computed: 2^22 doubles are 32 MB.
 _CONTRIBUTIONS_SIZE = 2**22
 # Number of intervals at which feature importances are computed.

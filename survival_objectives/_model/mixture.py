@@ -24,19 +24,6 @@ from survival_objectives._model.forest import EngineTrees, crossed_rows
 from survival_objectives.hazards import knot_incidence
 from survival_objectives.hazards_linear import LinearDesign
 
-__all__ = [
-    "FILE_NAMES",
-    "LINEAR",
-    "ON_LINEAR",
-    "TREES",
-    "HazardModel",
-    "HazardTrees",
-    "Member",
-    "Mixture",
-    "against_event_free",
-    "stacked_rows",
-]
-
 #: Names of the members.
 LINEAR, TREES, ON_LINEAR = "linear", "trees", "trees on linear"
 #: Names of the members in file names.

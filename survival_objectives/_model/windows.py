@@ -13,8 +13,6 @@ from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._model.forest import Forest, averaged_incidence
 from survival_objectives.time_axis import UNIT_ROUNDING
 
-__all__ = ["WindowCurves"]
-
 
 @dataclass(frozen=True)
 class WindowCurves:

@@ -24,15 +24,6 @@ from survival_objectives._plugin.slot import RowTargets, WeightSlot
 from survival_objectives.censoring import BoostedCensoring, MarginModel
 from survival_objectives.validation import check_positive_int
 
-__all__ = [
-    "Alternation",
-    "CensoringTrainer",
-    "LiveModel",
-    "RefreshRecord",
-    "RefreshSchedule",
-    "log_floor",
-]
-
 logger = logging.getLogger("survival_objectives")
 
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from survival_objectives._arrays import Float32Array
 
-__all__ = ["DerivativeBuffers"]
-
 
 class DerivativeBuffers(threading.local):
     """Float32 arrays for gradient and Hessian, used again in every round, apart by thread."""

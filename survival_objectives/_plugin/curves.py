@@ -15,9 +15,6 @@ from survival_objectives.censoring import time_feature
 from survival_objectives.stacking import stacked_matrix
 from survival_objectives.validation import Features, SurvivalTarget, check_survival_target
 
-__all__ = ["CurveCalibration", "some_outcomes"]
-
-
 # Training people on whom curves are calibrated, and intervals between their knots.
 _CALIBRATION_PEOPLE = 5_000
 _N_INTERVALS = 32

@@ -11,8 +11,6 @@ import numpy as np
 
 from survival_objectives._arrays import Float32Array, IntArray
 
-__all__ = ["FoldWeights"]
-
 
 class FoldWeights:
     """Weights of the rows of folds, each from the censoring of its own training people.

@@ -1,7 +1,5 @@
 """Text of the parameters and attributes that the objectives of all engines share."""
 
-__all__ = ["PARAMETERS"]
-
 PARAMETERS = """Parameters
     ----------
     X : array or DataFrame of shape (n_samples, n_features)

@@ -65,9 +65,6 @@ from survival_objectives.validation import (
     warn_about_outcomes,
 )
 
-__all__ = ["CensoringSettings", "HeldOutRows", "HorizonSettings", "ProblemRows", "counted_target"]
-
-
 _GIVEN = (
     "The censoring model was given and stays as it is, so there is nothing to refresh. "
     "Leave out the callback, or `censoring=`."

@@ -21,15 +21,6 @@ from survival_objectives.stacking import stacked_matrix
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features, SurvivalTarget, check_features, check_times
 
-__all__ = [
-    "CalibratedCurves",
-    "CurveReader",
-    "MarginalTail",
-    "RawMargin",
-    "check_falling",
-    "start_curve",
-]
-
 #: Sum of the trees, (n_rows, n_margins), for float32 rows of features and time.
 RawMargin = Callable[[Float32Array], npt.ArrayLike]
 

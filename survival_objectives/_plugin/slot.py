@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from survival_objectives._arrays import Float32Array
 from survival_objectives.losses import Target
 
-__all__ = ["RowTargets", "TrainingThread", "WeightSlot"]
-
 
 @dataclass(frozen=True, eq=False)
 class RowTargets:

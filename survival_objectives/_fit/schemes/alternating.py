@@ -29,8 +29,6 @@ from survival_objectives._fit.weights import survival_before_events
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
 
-__all__ = ["AlternatingScheme"]
-
 
 class AlternatingScheme(KaplanMeierScheme):
     """Weights from a boosted model of censoring, which the event model weights in return.

@@ -20,15 +20,6 @@ from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.stacking import TimeStacker, TrainingRows, event_rows
 from survival_objectives.time_axis import TimeAxis
 
-__all__ = [
-    "CensoringBooster",
-    "CensoringScheme",
-    "Chunk",
-    "EventMargins",
-    "TargetsAndWeights",
-    "WeightSettings",
-]
-
 TargetsAndWeights = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 

@@ -17,8 +17,6 @@ from survival_objectives.completion import Incidence, completed_targets, lost_st
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import TimeStacker, all_rows
 
-__all__ = ["AllRowsScheme", "CompletedScheme"]
-
 
 class AllRowsScheme(CensoringScheme):
     """A scheme with targets for the rows of censored people, so that no row needs a weight 1/G.

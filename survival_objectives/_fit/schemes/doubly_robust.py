@@ -24,9 +24,6 @@ from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import all_rows, lost_rows
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = ["DoublyRobustScheme"]
-
-
 # Rounds of the censoring model at its first refresh, in those of later ones.
 _HEAD_START = 5
 

@@ -11,8 +11,6 @@ from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import conditional_incidence, drawn_states, lost_rows
 
-__all__ = ["ImputedScheme"]
-
 
 class ImputedScheme(AllRowsScheme):
     """States that are drawn for the rows of censored people, equation (15).

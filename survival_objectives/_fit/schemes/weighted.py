@@ -22,8 +22,6 @@ from survival_objectives._fit.weights import given_survival, marginal_survival
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.stacking import TimeStacker, TrainingRows, event_rows
 
-__all__ = ["GivenScheme", "KaplanMeierScheme", "Survival"]
-
 #: G at the horizons of rows with t > z, and just before the events of the others.
 Survival = tuple[FloatArray, FloatArray]
 
