@@ -40,7 +40,7 @@ _CONTINUOUS = TimeAxis(0.0)
 
 @runtime_checkable
 class CensoringModel(Protocol):
-    """What the weights need to know about censoring."""
+    """The model of censoring that weights need."""
 
     def survival(self, times: npt.ArrayLike, X: Any = None, *, left: bool = False) -> FloatArray:
         """Probability of being uncensored at ``times``, given ``X``.
@@ -176,7 +176,7 @@ class BoostedCensoring:
         return uncensored.reshape(times.shape)
 
     def _feature(self, times: FloatArray, *, left: bool) -> Float32Array:
-        """Where the model is asked: censorings of a unit count from the next unit on (16)."""
+        """Where the model is evaluated: censorings of a unit count from the next unit on (16)."""
         if not self.axis.unit:
             return time_feature(times, left=left)
         return time_feature(self.axis.prediction_time(times if left else times + self.axis.unit))

@@ -50,9 +50,9 @@ __all__ = [
 #: Incidences (n_people, K + 1, n_times) of some people, by their positions, at sorted times.
 Incidence = Callable[[IntArray, FloatArray], npt.ArrayLike]
 
-# Times at which a model is asked; between them its curves are taken as linear.
+# Times at which a model is evaluated; its curves are interpolated linearly between them.
 _N_TIMES = 192
-# People asked about at a time: 4096 x 4 states x 192 times take 25 MB.
+# People who are evaluated at a time: 4096 x 4 states x 192 times take 25 MB.
 _N_PEOPLE = 4096
 # Rounding of probabilities that a model may have, and of curves that should be monotone.
 _TOLERANCE = 1e-4
@@ -164,7 +164,7 @@ def lost_states(
     target, rows
         As in `completed_targets`.
     axis : TimeAxis
-        Units of time: a unit is asked about when it has begun.
+        Units of time: within a unit, the model is evaluated after its beginning.
 
     Returns
     -------
@@ -346,7 +346,7 @@ def cross_fitted(
     n_folds: int = 2,
     seed: int = 0,
 ) -> CrossFittedCompletion:
-    """Models for the completion of people who none of them was fitted to.
+    """Cross-fitted completion models: each person is completed by a model fitted to the others.
 
     Parameters
     ----------
@@ -360,7 +360,7 @@ def cross_fitted(
         Which people are in which part.
     """
     n_samples = target.n_samples
-    # A cause of fewer people than there are parts is not in all of them, which is no mistake here.
+    # A cause with fewer people than parts cannot be in every part, which is accepted here.
     frequent = np.bincount(target.event)[target.event] >= n_folds
     parts = StratifiedKFold(n_folds, shuffle=True, random_state=seed % 2**32)
     fold = np.empty(n_samples, np.int64)

@@ -22,7 +22,7 @@ exactly:
     A_J = sum_{j <= J} delta_j (a_{j-1} + a_j) / 2,    a_j = 1 / S(u_j),                        (48)
     B_kJ the same with F_k(u_j) a_j for a_j.
 
-A_J and B_kJ are running sums that serve all horizons of a person. From the last node before a
+A_J and B_kJ are running sums, the same for all horizons of a person. From the last node before a
 horizon to the horizon, where m_k = 0, there is one more term of the same kind. Where time has whole
 units, people are censored at their end, so the left value takes the place of the mean of both.
 
@@ -147,7 +147,7 @@ class DoublyRobustTargets:
         uncensored_at_stayed: FloatArray,
         uncensored_at_nodes: FloatArray,
     ) -> tuple[Float32Array, FloatArray]:
-        """Targets psi, and 1/G of each row where it was last seen.
+        """Targets psi, and 1/G of each row at the horizon or, if earlier, at the exit.
 
         Parameters
         ----------

@@ -68,7 +68,7 @@ class TrainingProblem(ABC):
     _engine_name: ClassVar[str] = ""
     #: What predicts without the training people.
     _predictor_type: ClassVar[type[IncidencePredictor]]
-    #: Times per person at which the doubly robust targets look at both models.
+    #: Times per person at which doubly robust targets evaluate both models.
     _n_nodes: ClassVar[int] = 24
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -209,7 +209,7 @@ class TrainingProblem(ABC):
         y_pred: npt.NDArray[Any],
         sample_weight: npt.NDArray[Any] | None = None,
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Gradient and Hessian as the engine's scikit-learn classifier asks for them.
+        """Gradient and Hessian in the form that the engine's scikit-learn classifier expects.
 
         Pass it as the classifier's ``objective`` and fit on ``(stacked_features, target,
         sample_weight=initial_weight)``. The wrappers start at 0, so construct with
@@ -261,8 +261,8 @@ class TrainingProblem(ABC):
             Times >= 0, in any order.
         calibrated : bool, default=True
             Whether curves are calibrated in time (equations (17) and (18)): on the training people,
-            expected and observed numbers of events agree. They then never fall, and the training
-            people are asked once per model. With False, probabilities are those of the model's
+            expected and observed numbers of events agree. They then never fall, and each model is
+            evaluated once on the training people. With False, probabilities are those of its
             margins.
 
         Returns
@@ -298,7 +298,7 @@ class TrainingProblem(ABC):
         return self.predict_cumulative_incidence(model, X, times, calibrated=calibrated)[:, 0]
 
     def predictor(self, model: Any) -> Any:
-        """What predicts with a trained model and holds no training data.
+        """A predictor with a trained model that holds no training data.
 
         Parameters
         ----------
@@ -339,8 +339,8 @@ class TrainingProblem(ABC):
         Parameters
         ----------
         columns : sequence of str, or None
-            Names of the model's columns; None where training knew of none, as in the scikit-learn
-            wrappers, of whose models only the shape can be checked.
+            Names of the model's columns; None if training had no names, as in the scikit-learn
+            wrappers; then only the shape of the model can be checked.
         n_margins : int
             Margins of the model.
         """
@@ -405,7 +405,7 @@ class TrainingProblem(ABC):
             trees; CatBoost does not show them to a callback, so pass its ``depth``,
             ``learning_rate`` and so on.
         doubly_robust : bool, optional
-            True: targets are the doubly robust ones of equation (47), made of both models at each
+            True: doubly robust targets, equation (47), are computed from both models at each
             refresh. Needs ``doubly_robust=True`` in the constructor, so that the rows include
             people who were censored. Default: as constructed.
 
@@ -439,7 +439,7 @@ class TrainingProblem(ABC):
     def _note_refresh(
         self, censoring: CensoringModel, n_floored: int, records: list[RefreshRecord]
     ) -> None:
-        # Another thread may train with the same problem: the latest refresh is what it shows.
+        # If several threads train with the same problem, these show the latest refresh of any.
         self.censoring_, self.n_floored_, self.refreshes_ = censoring, n_floored, records
 
     @property
@@ -489,7 +489,7 @@ class TrainingProblem(ABC):
         return self._reader.start(horizon)
 
     def _probe_rows(self) -> tuple[Float32Array, FloatArray]:
-        """Further rows at which a refresh asks the event model, and their starting margins."""
+        """Further rows at which a refresh evaluates the event model, and their starting margins."""
         probes = self._data.event_probes
         return probes.matrix(self._features), self._start_margin(probes.feature)
 

@@ -1,6 +1,6 @@
 r"""Time stacking: people at horizons, with their targets and weights (Algorithms 1-3).
 
-A stacked row is a person i seen at a horizon z, with z as the last feature. Let (t_i, d_i) be the
+A stacked row is a person i at a horizon z, with z as the last feature. Let (t_i, d_i) be the
 observed duration and event. Two models are trained on these rows; each gives the other's weights:
 
 events      y = d_i [t_i <= z]             w = 1/G(z|x_i)     if t_i > z
@@ -88,7 +88,7 @@ _FORMER_NAMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """What a former name stands for, with a FutureWarning."""
+    """The object with a former name, with a FutureWarning."""
     if name not in _FORMER_NAMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
@@ -100,7 +100,7 @@ def __getattr__(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Stack:
-    """Which person is seen at which horizon.
+    """Which person is observed at which horizon.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class TimeStacker:
 
         - "uniform": independent draws from U(0, t_max), as in the paper;
         - "stratified": one draw in each of ``n_horizons`` equal slices of (0, t_max), so that every
-          person is seen early and late;
+          person is observed early and late;
         - "events": one draw in each of ``n_horizons`` slices of equally many observed events, so
           that horizons are dense where something happens; they fall between the event times, so
           that no horizon reveals the time of an event (where several people share a time, some fall
@@ -207,11 +207,11 @@ class TimeStacker:
         n_samples, n_horizons = target.n_samples, self.n_horizons
         t_max = float(target.duration.max()) if self.horizon_max is None else self.horizon_max
         if not t_max > 0:
-            msg = "All durations are 0, so there is no horizon to look at."
+            msg = "All durations are 0, so there is no horizon to draw."
             raise ValueError(msg)
         if self.axis.unit:
             # The last unit counts whole. Draws from event times fall on the beginning of a unit;
-            # horizons of the user's own are taken as they are.
+            # the user's own horizons are not changed.
             end = (float(self.axis.number(t_max)) + 1) * self.axis.unit
             horizon = self._sample(target, end)
             if not callable(self.sampler):
@@ -299,8 +299,8 @@ def latest_weighted_horizon(
 ) -> float:
     """The last time at which enough people are uncensored to be weighted by 1/G.
 
-    One in ten, or the ``floor`` of G if that is higher. A rare and late cause must still be seen to
-    happen.
+    One in ten, or the ``floor`` of G if that is higher. Events of a rare and late cause must be
+    observed by then.
 
     Parameters
     ----------
@@ -326,9 +326,9 @@ def latest_weighted_horizon(
 class TrainingRows:
     """The stacked rows that one of the two models is trained on, and what their weights need.
 
-    A row's person has either stayed beyond the horizon or left at their own time before it. The
-    weight of the first needs the other model at the horizon; that of the second needs it at the
-    leaver's own time, which is the same for all rows of that person and is asked for only once.
+    In a row, the person either stays under observation beyond the horizon (t > z) or has left by
+    then. Weights of the former need the other model's survival at the horizon. Weights of the
+    latter need it at the time of leaving, once per person for all such rows.
 
     Attributes
     ----------
@@ -374,7 +374,7 @@ class TrainingRows:
         at_horizon : array of shape (number of rows stayed,)
             The other model's survival at the horizons of the rows that stayed.
         at_exit : array of shape (n_leavers,)
-            The other model's survival at the times at which the leavers left.
+            The other model's survival at the exit times of ``leaver``.
         floor : float
             Smaller survival probabilities count as this one.
         sample_weight : array of shape (n_samples,), optional
@@ -391,12 +391,12 @@ class TrainingRows:
 
 
 def event_rows(target: SurvivalTarget, stack: Stack) -> TrainingRows:
-    """Rows, targets and leavers of the event model, equation (10)."""
+    """Rows of the event model, equation (10)."""
     return _training_rows(stack, target, left_by=target.event > 0, code=target.event)
 
 
 def censoring_rows(target: SurvivalTarget, stack: Stack) -> TrainingRows:
-    """Rows, targets and leavers of the censoring model, equation (11)."""
+    """Rows of the censoring model, equation (11)."""
     censored = target.event == 0
     return _training_rows(stack, target, left_by=censored, code=censored.astype(np.int32))
 
@@ -416,10 +416,10 @@ def lost_rows(target: SurvivalTarget, rows: TrainingRows) -> IntArray:
 
 
 def exit_feature(times: FloatArray, axis: TimeAxis, *, left: bool = False) -> Float32Array:
-    """Time feature at which a model is asked about the time that people left at, or just before.
+    """Time feature at which a model is evaluated for people's exit times, or just before them.
 
-    Where time has units, the same place of the unit answers for both: an event at the beginning of
-    a unit, and a censoring after its horizons, see one another's survival there (equation (16)).
+    Where time has units, both are the same place within the unit: for an event at the beginning of
+    a unit and for a censoring after its horizons (equation (16)).
 
     >>> exit_feature(np.array([0.0, 2.75]), TimeAxis(1.0))
     array([0.375, 2.375], dtype=float32)

@@ -753,7 +753,7 @@ def test_a_second_training_starts_afresh(people):
 
 def test_a_given_censoring_model_is_not_refreshed(people):
     problem = Problem(people.X, people.y, censoring=people.censoring, random_state=0)
-    with pytest.raises(ValueError, match="stays as it is, so there is nothing to refresh"):
+    with pytest.raises(ValueError, match="does not change, so there is nothing to refresh"):
         problem._new_alternation()
 
 

@@ -18,7 +18,7 @@ FOREIGN_ROW = "A row of this pool does not belong to this loss. Train on `loss.t
 def compiled_derivatives(n_margins: int, reference: bool) -> Callable[..., Any]:
     """Compiled derivatives of minus the loss of one row, equations (4) and (5) of `losses`.
 
-    They come back as tuples: CatBoost reads numbers out of a tuple several times faster than out
+    They are returned as tuples: CatBoost reads numbers out of a tuple several times faster than out
     of an array. It reads the upper triangle of the Hessian only, so the lower one is not written.
     """
     njit = import_engine("numba", extra="catboost").njit

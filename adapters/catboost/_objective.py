@@ -2,14 +2,14 @@
 
 Host conventions met here, and only here: CatBoost maximises, so it gets the derivatives of minus
 the loss, row by row, with the full Hessian (or, for a single margin, in ranges, with the diagonal);
-a wrong length crashes it, so all arrays are of our own making. It shows a loss neither row numbers
+a wrong length crashes it, so all arrays are created here. It shows a loss neither row numbers
 nor new weights nor, with several margins, where they start, so the target column holds the row
 number, by which the loss looks these up with the label. CatBoost copies its parameters for every
 training; a copy of the loss shares everything but the weights of its training, so that several
-trainings may run at a time. Callbacks see no model and cannot predict,
-but a metric sees the margins of all training rows: those at which the feedback loop needs the event
-model are in the training pool as rows of weight 0. CatBoost's split scores count rows by the
-weights of the pool, which stay the initial ones; leaf values follow the refreshed ones.
+trainings may run at a time. Callbacks see no model and cannot predict, but a metric sees the
+margins of all training rows: those at which the feedback loop needs the event model are in the
+training pool as rows of weight 0. CatBoost's split scores count rows by the weights of the pool,
+which stay the initial ones; leaf values follow the refreshed ones.
 ``catboost.cv`` does not tell a loss which fold it trains, so all folds share the weights from the
 censoring of all people, and it has no callbacks, so there is no refresh.
 """
@@ -51,10 +51,10 @@ __all__ = ["IPCWLoss", "Predictor"]
 _MAX_NUMBERED_ROWS = 2**24
 # Labels of states and classes are below; CatBoost logs a line about targets above the other.
 _MAX_USER_LABEL, _QUIET_NUMBERS = 100, 900_000
-# Several threads may share a loss, whose pool is made when it is first asked for.
+# Several threads may share a loss, whose pool is made at the first access.
 _MAKING = threading.RLock()
 # CatBoost encodes categories by statistics of the target, which here is a row number: only
-# encodings that do not look at it make sense.
+# encodings that do not use it make sense.
 _CATEGORY_PARAMS = {"one_hot_max_size": 255, "simple_ctr": "Counter", "combinations_ctr": "Counter"}
 
 
@@ -278,7 +278,7 @@ class IPCWLoss(TrainingProblem):
         return _Refresh(self, params)
 
     def _own_rows(self, numbers: npt.NDArray[Any], weight: Float32Array | None) -> IntArray:
-        """Rows by their numbers; refuses a pool that is not ours by these or by its weights."""
+        """Rows by their numbers; refuses a pool of another loss by its numbers or weights."""
         rows = numbers.astype(np.int64) - self._first_number
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self._targets)):
             msg = (
@@ -365,7 +365,7 @@ class _SeveralMarginsLoss(IPCWLoss, catboost.MultiTargetCustomObjective):  # typ
 
 
 class IPCWLogLoss:
-    """The IPCW log-loss as CatBoost asks for a metric; CatBoost prints the name of this class."""
+    """The IPCW log-loss as a metric of CatBoost, which prints the name of this class."""
 
     no_jit = True
 

@@ -23,7 +23,7 @@ xgb = import_engine("xgboost", extra="dask")
 
 logger = logging.getLogger("survival_objectives")
 
-# Seconds between two looks at the workers.
+# Seconds between two checks of the workers.
 _POLL = 1.0
 # Seconds in which the failures that follow from one another arrive, the cause among them.
 _FAILURES = 3.0

@@ -211,8 +211,8 @@ class DaskSurvivalBoost(SurvivalBoost):
     ) -> Any:
         """Probability of each state at each time, lazily for a Dask collection.
 
-        Parameters are those of `SurvivalBoost.predict_cumulative_incidence`. A dask Array of shape
-        (n_samples, K + 1, n_times) with the chunks of ``X`` comes back, or with ``as_frame`` a dask
+        Parameters are those of `SurvivalBoost.predict_cumulative_incidence`. Returns a dask Array
+        of shape (n_samples, K + 1, n_times) with the chunks of ``X``, or with ``as_frame`` a dask
         DataFrame. For other inputs the curves are computed immediately.
         """
         options = {"conditional_after": conditional_after, "as_frame": as_frame}

@@ -33,7 +33,7 @@ class PartPredictions:
     model: SurvivalBoost
 
     def lazy(self, method: str, X: Any, *arguments: Any, **options: Any) -> Any:
-        """A dask Array or DataFrame of what ``method`` returns; at once unless ``X`` is of Dask."""
+        """What ``method`` returns, as a lazy Array or DataFrame if ``X`` is a Dask collection."""
         if not is_collection(X):
             return getattr(self.model, method)(X, *arguments, **options)
         # What one made-up person gets shows mistakes in the arguments now, and the shape.

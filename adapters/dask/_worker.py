@@ -205,7 +205,7 @@ class TrainingCancelled(RuntimeError):  # noqa: N818  It is not an error.
 def train(
     rank: int, parts: list[Cohort], held_out: list[Cohort] | None, plan: Plan
 ) -> FittedModel | None:
-    """Train on this worker's people; the first worker returns what was learnt."""
+    """Train on this worker's people; the first worker returns the model."""
     worker = distributed.get_worker()
     with _registered(plan.training), _communicator(rank, plan):
         model = _fit(parts, held_out, plan, worker)

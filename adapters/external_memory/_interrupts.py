@@ -51,7 +51,7 @@ class HeldInterrupts:
 def interrupts_held() -> Iterator[HeldInterrupts]:
     """Hold Ctrl-C back until the end of this context, where its usual handler is called."""
     handler = signal.getsignal(signal.SIGINT)
-    # Signals arrive in the main thread only, and only it may say what they do there.
+    # Signals arrive in the main thread only, and only it may set their handlers.
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield HeldInterrupts(None)
         return

@@ -61,7 +61,7 @@ class ParquetBatches:
     sample_weight : str, optional
         Column of the weights of people.
     features : sequence of str, optional
-        Columns to learn from. Default: all others.
+        Feature columns. Default: all others.
     batch_size : int, default=100_000
         People at a time.
 
@@ -351,7 +351,7 @@ class _Disk:
 
 
 class _Reader(xgb.DataIter):  # type: ignore[misc, name-defined]
-    """Batches of stacked rows as XGBoost asks for them.
+    """Batches of stacked rows as XGBoost requests them.
 
     If there are no rows, for instance of censored people in a turn without any, XGBoost gets one
     row of missing values, because it makes no empty matrix. The margin of that row is not used.

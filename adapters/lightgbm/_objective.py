@@ -30,7 +30,7 @@ from survival_objectives.validation import Features
 
 lgb = import_engine("lightgbm")
 
-# Several threads may share an objective, whose Dataset is made when it is first asked for.
+# Several threads may share an objective, whose Dataset is made at the first access.
 _MAKING = threading.RLock()
 # Settings of the event model that its censoring model must not inherit.
 _NOT_INHERITED = ("objective", "metric", "num_class", "monotone_constraints")
@@ -135,7 +135,7 @@ class IPCWObjective(TrainingProblem):
 
     # ------------------------------------------------------------------------------- the objective
     def __call__(self, margin: npt.NDArray[Any], dataset: Any) -> tuple[Float32Array, Float32Array]:
-        """Gradient and Hessian of every row, as ``lgb.train`` asks for them."""
+        """Gradient and Hessian of every row, as ``lgb.train`` expects them."""
         rows = self._own_rows(dataset)
         if rows is not None:
             self._data.folds.trains_on(dataset)
@@ -256,7 +256,7 @@ def _dataset(
 
 
 class _KeptRows:
-    """Margins of a live booster on rows that are asked about again and again.
+    """Margins of a live booster on rows that are evaluated repeatedly.
 
     Each call evaluates only the trees since the last one, but for DART, which rescales older trees.
     """
@@ -383,7 +383,7 @@ class CensoringTrainer(alternation.CensoringTrainer):
 
 
 class _LiveModel:
-    """The booster of a training, with its own parameters, and rows at which it is asked."""
+    """The booster of a training, with its own parameters, and rows at which it is evaluated."""
 
     def __init__(
         self,

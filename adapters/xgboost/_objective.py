@@ -31,7 +31,7 @@ xgb = import_engine("xgboost")
 
 # float32 counts exactly up to here, and XGBoost stores row numbers as float32.
 _MAX_NUMBERED_ROWS = 2**24
-# Several threads may share an objective, whose matrix is made when it is first asked for.
+# Several threads may share an objective, whose matrix is made at the first access.
 _MAKING = threading.RLock()
 # Settings of the event model's trees that its censoring model must not inherit.
 _NOT_INHERITED = ("monotone_constraints", "interaction_constraints")
@@ -91,7 +91,7 @@ class IPCWObjective(TrainingProblem):
         """`xgboost.DMatrix` of the same rows, for ``xgb.cv``, which refuses a QuantileDMatrix.
 
         Use it with ``folds=objective.folds(n_splits)``, which keeps the rows of a person together.
-        Each fold weighs its rows by the censoring of its own training people; the marginal curve
+        Rows of a fold are weighted by the censoring of its own training people; the marginal curve
         from which boosting starts is that of all people, and so is completion.
         """
         return self._training_matrix(xgb.DMatrix)
@@ -130,7 +130,7 @@ class IPCWObjective(TrainingProblem):
         matrix.set_info(label=self._events.target, weight=self.initial_weight)
         if self._events.n_rows <= _MAX_NUMBERED_ROWS:
             # XGBoost keeps these bounds when it slices a matrix: they number the rows of a fold,
-            # and carry the mark by which we know our own.
+            # and carry a mark that identifies our own matrices.
             numbers = np.arange(self._events.n_rows, dtype=np.float32)
             mark = np.full_like(numbers, self._mark())
             matrix.set_info(label_lower_bound=numbers, label_upper_bound=mark)
@@ -148,7 +148,7 @@ class IPCWObjective(TrainingProblem):
 
     # ------------------------------------------------------------------------------- the objective
     def __call__(self, margin: npt.NDArray[Any], dtrain: Any) -> tuple[Float32Array, Float32Array]:
-        """Gradient and Hessian of every row, as ``xgb.train`` asks for them."""
+        """Gradient and Hessian of every row, as ``xgb.train`` expects them."""
         if dtrain is getattr(self, "_dtrain", None):
             return self._derivatives(margin, None, order="C")
         rows = self._own_rows(dtrain)

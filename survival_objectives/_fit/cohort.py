@@ -110,7 +110,7 @@ class Cohort:
     weight : float64 array of shape (n_samples,), or None
         Sample weights, all positive: people of weight 0 are left out.
     given : GivenPeople, optional
-        The same people as the user passed them, where they were asked for.
+        The same people as the user passed them, if `keep_given`.
     duration_resolution : Resolution, optional
         What rounding left of the durations, where it was counted.
     """
@@ -153,7 +153,7 @@ class Cohort:
         like : Features, optional
             Columns of training.
         event_ids : array, optional
-            Labels of training. Default: those of the people who count.
+            Labels of training. Default: those of the people with a positive weight.
         resolution : {"check", "count", "ignore"}, default="check"
             Whether times and columns are refused that float32 cannot hold, or what is left of them
             is only counted, for people who come in parts.

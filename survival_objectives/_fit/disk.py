@@ -70,7 +70,7 @@ class DiskBatches:
 
     @property
     def given(self) -> None:
-        """People from files are not kept as they came."""
+        """None: people from files are not kept as they were passed."""
         return None
 
     @cached_property
@@ -97,7 +97,7 @@ class DiskBatches:
 
 
 def _people(batches: Iterable[Any], like: Features | None) -> Iterator[Cohort]:
-    """Checked people of every batch who count."""
+    """Checked people with a positive weight, batch by batch."""
     for number, batch in enumerate(batches):
         try:
             X, y, *rest = batch

@@ -180,7 +180,7 @@ class BoostingLoop:
         elif self._n_turns > n_chunks:
             msg = (
                 f"People take {self._n_turns} turns, but there are {n_chunks} refreshes, so that "
-                f"{1 - n_chunks / self._n_turns:.0%} are not learnt from. Raise `people_per_turn` "
+                f"{1 - n_chunks / self._n_turns:.0%} are not used. Raise `people_per_turn` "
                 "or `n_estimators`, or lower `refresh_every`."
             )
             warnings.warn(msg, UserWarning, stacklevel=6)
@@ -239,7 +239,7 @@ class BoostingLoop:
         self.scheme.add_draw(self.people, draw)
 
     def _add_probes(self) -> None:
-        """Register people at further times, where the scheme asks about them."""
+        """Register people at the further times at which the scheme evaluates the event model."""
         draw, _ = self._draws[0]
         self._probes = -1
         if self.scheme.uses_probes:

@@ -1,7 +1,7 @@
 """Outcomes of the whole population, also where each process holds only a part of the people.
 
-Where one process has all people, their outcomes are the population. Where it has some, it learns
-about the others through a `Reduction`: sums over all parts, and a `Population` of outcome counts on
+If one process has all people, their outcomes are the population. If it has some, it gets counts
+of the others through a `Reduction`: sums over all parts, and a `Population` of outcome counts on
 a grid of times. The grid has every observed duration, if there are few; otherwise it has
 `MAX_TIMES` steps with equally many people each, and a duration is rounded up to the end of its
 step. Shares of people that are computed from it (quantiles, a Kaplan-Meier curve) are then off by
@@ -109,8 +109,8 @@ class Reduction(Protocol):
     def is_shared(self) -> bool:
         """Whether there are other processes.
 
-        They make matrices of their engine together, so that none may ask its engine to predict for
-        people of its own.
+        They create the engine's matrices together, so a single process must not let its engine
+        predict for its own people.
         """
 
     def sum(self, values: npt.ArrayLike) -> FloatArray:

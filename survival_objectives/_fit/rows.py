@@ -53,7 +53,7 @@ class BatchRows:
 
 @dataclass(frozen=True)
 class Probes:
-    """People at times at which a model is asked, besides at its rows.
+    """People at times at which a model is evaluated, besides at its rows.
 
     Attributes
     ----------

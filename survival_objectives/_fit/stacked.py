@@ -66,11 +66,11 @@ from survival_objectives.stacking import HorizonSampler, TimeStacker
 N_DRAWS = 3
 # Horizons per held-out person.
 _HELD_OUT_HORIZONS = 8
-# Rounds, times the learning rate, after which the model fills in for censored people: by then all
+# Rounds, times the learning rate, after which imputed states come from the model: by then all
 # but exp(-5) of the distance to the optimum is covered.
 _MARGINAL_ROUNDS = 5.0
-# Times per person at which doubly robust targets look at both models, and shares of the people at
-# whose quantiles of the durations they are dense.
+# Times per person at which doubly robust targets evaluate both models, and quantiles of the
+# durations along which they are spread.
 _N_NODES, _SHARES = 12, np.linspace(0, 1, 65)
 
 
@@ -362,7 +362,7 @@ class StackedTraining:
         return rows
 
     def _result(self, loop: BoostingLoop, batches: Batches, prepared: _Prepared) -> StackedModel:
-        """The trained models, after a check that they predict what they learnt."""
+        """The trained models, after a check that predictions reproduce the margins of training."""
         settings, scheme, trees = self.settings, loop.scheme, prepared.trees
         native = loop.events.model(
             loop.events.n_rounds if loop.best_round is None else loop.best_round

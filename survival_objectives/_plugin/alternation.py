@@ -46,7 +46,7 @@ class CensoringTrainer(BatchJoiner, ABC):
     """A binary booster of an engine that is trained beside the user's model.
 
     It is a `survival_objectives._fit.schemes.CensoringBooster`. Rows that are registered first are
-    those that it is trained on; at others it is only asked.
+    those that it is trained on; on others it only predicts.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class LiveModel(Protocol):
         """Margins at `ProblemRows.event_probes`, (n_probes, n_margins)."""
 
     def new_trainer(self) -> CensoringTrainer:
-        """An empty model of censoring; asked for at the first refresh."""
+        """A new censoring model without trees, for the first refresh."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def log_floor(floor: float, n_floored: int, n_rows: int) -> None:
 
 
 class Alternation:
-    """The feedback loop of one training: event model and censoring model weigh each other.
+    """The feedback loop of one training: event and censoring model weight each other.
 
     Parameters
     ----------

@@ -35,11 +35,11 @@ class FoldWeights:
         self._trained_on: WeakSet[Any] = WeakSet()
 
     def trains_on(self, fold: Any) -> None:
-        """Remember that the objective was asked about a fold, which is thus not held out."""
+        """Remember that the objective was evaluated on a fold, which is thus not held out."""
         self._trained_on.add(fold)
 
     def is_held_out(self, fold: Any) -> bool:
-        """Whether only the metric was ever asked about a fold; the objective is asked first."""
+        """Whether only the metric was evaluated on a fold; the objective is evaluated first."""
         return fold not in self._trained_on
 
     def of(self, rows: IntArray, *, held_out: bool) -> Float32Array:

@@ -44,7 +44,7 @@ PARAMETERS = """Parameters
         Whether survival curves never rise in time, by a constraint on every tree. Needs the
         reference link. Default: True where link and engine allow it.
     min_censoring_survival : float, default=0.05
-        Floor of G in the weights, so that no row weighs more than its inverse. A lower floor has
+        Floor of G in the weights, so that no weight exceeds its inverse. A lower floor has
         less bias and more variance. ``n_floored_`` counts the rows it touches.
     min_event_survival : float, default=0.05
         The same for the event-free probability in the weights of the censoring model.

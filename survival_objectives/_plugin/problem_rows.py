@@ -66,11 +66,11 @@ from survival_objectives.validation import (
 )
 
 _GIVEN = (
-    "The censoring model was given and stays as it is, so there is nothing to refresh. "
+    "The censoring model was given and does not change, so there is nothing to refresh. "
     "Leave out the callback, or `censoring=`."
 )
 _COMPLETED = (
-    "People who were censored are completed by a model that stays as it is, so nothing is left "
+    "People who were censored are completed by a model that does not change, so nothing is left "
     "to refresh. Leave out the callback, or `completion=`."
 )
 
@@ -106,7 +106,7 @@ class CensoringSettings:
     floor, event_floor : float
         Smallest G and S in denominators.
     n_nodes : int
-        Times per person at which doubly robust targets look at both models.
+        Times per person at which doubly robust targets evaluate both models.
     """
 
     censoring: Any
@@ -340,7 +340,7 @@ class ProblemRows:
 
     @property
     def event_probes(self) -> Probes:
-        """Where a refresh has to know the event model, besides at its rows."""
+        """Where a refresh evaluates the event model, besides at its rows."""
         return self.refreshing_scheme(None).event_probes(self.rows)
 
     def refreshing_scheme(self, booster: CensoringBooster | None) -> AlternatingScheme:

@@ -210,7 +210,7 @@ class CalibratedCurves:
         times = check_times(times)
         shape = self.shape
         knots = shape.trained_knots
-        # Each knot up to the last time that is asked about.
+        # Each knot up to the last requested time.
         n_knots = int(np.searchsorted(knots, times.max())) + 1
         known = self.at_knots(raw_margin, features, n_knots)
         cells = np.empty((self.n_causes, len(knots), features.n_samples))

@@ -71,7 +71,7 @@ class TrainingThread:
         self._thread: int | None = None
 
     def check(self) -> None:
-        """Raise an error in any other thread than the first that asked."""
+        """Raise an error in any other thread than the first that called this."""
         current = threading.get_ident()
         if self._thread is None:
             self._thread = current

@@ -116,7 +116,7 @@ def test_each_turn_replaces_the_rows():
 def test_turns_that_never_come_are_a_warning():
     whole = people()
     loop = new_loop(alternating(whole), whole, turns=Turns(3, 8))
-    with pytest.warns(UserWarning, match=r"take 8 turns.* 4 refreshes.* 50% are not learnt from"):
+    with pytest.warns(UserWarning, match=r"take 8 turns.* 4 refreshes.* 50% are not used"):
         loop.run()
 
 

@@ -66,7 +66,7 @@ class AlternatingScheme(KaplanMeierScheme):
         self.n_floored_censoring = 0
 
     def censoring_probes(self, rows: BatchRows) -> Probes:
-        """Where the censoring model is asked besides at its rows: just before people's events."""
+        """Where the censoring model is evaluated besides at its rows: just before events."""
         target = rows.target
         people = rows.events.leaver
         if not self._settings.one_draw:
@@ -98,7 +98,7 @@ class AlternatingScheme(KaplanMeierScheme):
         return target, self.inverse
 
     def _can_advance(self, chunk: Chunk) -> bool:
-        """Whether there is something that the censoring model can learn."""
+        """Whether there are censored rows to train the censoring model on."""
         # If no one is censored before these horizons, the censoring model has nothing to learn.
         has_rows = chunk.events.n_rounds > 0 and chunk.draw.has_censored
         return self._booster is not None and has_rows

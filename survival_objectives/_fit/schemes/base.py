@@ -1,4 +1,4 @@
-"""What all schemes share: their protocol, their settings, and what they ask of models."""
+"""What all schemes share: their protocol, their settings, and the models they need."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _no_margins() -> npt.ArrayLike:
 
 @dataclass(frozen=True)
 class EventMargins:
-    """The event model, as a scheme may ask it between two chunks of rounds.
+    """The event model, as a scheme sees it between two chunks of rounds.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class EventMargins:
 
 
 class CensoringBooster(Protocol):
-    """What a scheme asks of the model of censoring that it trains.
+    """What a scheme needs of the model of censoring that it trains.
 
     The boosters of the estimator (`survival_objectives._fit.engine.Booster`) have these members,
     and so have those that the plugin trains beside the user's model.

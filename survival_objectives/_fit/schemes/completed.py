@@ -50,7 +50,7 @@ class AllRowsScheme(CensoringScheme):
 
 
 class CompletedScheme(AllRowsScheme):
-    """Distributions (46) of a completion model as targets; it is asked once per draw.
+    """Distributions (46) of a completion model as targets; it is evaluated once per draw.
 
     Parameters
     ----------

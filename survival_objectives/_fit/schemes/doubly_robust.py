@@ -32,9 +32,9 @@ class DoublyRobustScheme(AlternatingScheme):
     """Rows of all people with targets (47) from the second refresh on.
 
     Before that, rows have labels and weights as in `AlternatingScheme`, with weight 0 where the
-    person was censored: an untrained event model would complete all people alike, and
-    be trained on that. The censoring model is given a head start, because the targets are right
-    whatever the event model says where G is right.
+    person was censored: an untrained event model would complete all people alike, and be trained
+    on that. The censoring model gets a head start, because targets are right for any event model
+    where G is right.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class DoublyRobustScheme(AlternatingScheme):
     last : float
         The latest horizon.
     n_nodes : int
-        Times per person at which both models are asked.
+        Times per person at which both models are evaluated.
     exits : array, optional
         Durations of the population, or quantiles of them, which these times follow. Default: those
         of the people of a batch.
@@ -76,7 +76,7 @@ class DoublyRobustScheme(AlternatingScheme):
         return self._probes_at(self._nodes(rows), left=True)
 
     def _nodes(self, rows: BatchRows) -> PersonNodes:
-        # Each refresh asks several times about the people of a batch, often of the only one.
+        # Each refresh evaluates the people of a batch, often the only one, several times.
         if self._known is None or self._known[0] is not rows.target:
             axis = self._settings.axis
             nodes = person_nodes(rows.target, axis, self._last, self._n_nodes, self._exits)
@@ -94,7 +94,7 @@ class DoublyRobustScheme(AlternatingScheme):
         """Labels with weights (10) at first, then targets (47) with those of the people."""
         events = chunk.events
         if self._can_advance(chunk):
-            # Both models need the margins: they are asked for once.
+            # Both models need the margins, which are computed once.
             known = np.asarray(events.at_horizons()), np.asarray(events.at_probes())
             events = replace(events, at_horizons=lambda: known[0], at_probes=lambda: known[1])
             is_first = self._n_refreshes == 0
