@@ -1,19 +1,19 @@
 r"""Completion of censored people: the distribution of their state at a later horizon.
 
-A person who was censored at c was event-free then. A model of the
-incidences F(t | x) says how likely each state is at a horizon z > c:
+A person who was censored at c was event-free then. A model of the incidences F(t | x) gives the
+probability of each state at a horizon z > c:
 
     psi_k = (F_k(z|x) - F_k(c|x)) / S(c|x),    k = 1..K,    psi_0 = S(z|x) / S(c|x).           (46)
 
 With these distributions as targets (equation (19) of `survival_objectives.losses`) every row counts
-1: there are no censoring weights and nothing to refresh. Negative increments of a model
-count as 0, as in equation (15) of `survival_objectives.stacking`.
+1: there are no censoring weights and nothing to refresh. Negative increments of a model count as 0,
+as in equation (15) of `survival_objectives.stacking`.
 
 The model that completes a person must not have been fitted to that person: a model that overfits
 its training people would repeat its own errors. So models come from other people, or are
 cross-fitted (`cross_fitted`): each person is completed by a model that was fitted without them.
 
-Any object with the method of `CompletionModel` will do, such as a fitted
+Any object with the method of `CompletionModel` can be used, such as a fitted
 `survival_objectives.SurvivalBoost`, or a model of a single cause behind `SurvivalCompletion`.
 """
 
@@ -60,7 +60,7 @@ _TOLERANCE = 1e-4
 
 @runtime_checkable
 class CompletionModel(Protocol):
-    """What completes people who were censored: a fitted model of the incidences."""
+    """A fitted model of the incidences, which completes people who were censored."""
 
     def predict_cumulative_incidence(self, X: Any, times: Any) -> FloatArray:
         """Probability of each state at each time.
@@ -116,7 +116,7 @@ def completed_targets(
     Parameters
     ----------
     target : SurvivalTarget
-        Outcomes at their places on the time axis.
+        Outcomes aligned to the time axis.
     rows : TrainingRows
         All rows of these people, from `survival_objectives.stacking.all_rows`.
     at_horizon, at_exit : arrays of shape (n_lost, K + 1)

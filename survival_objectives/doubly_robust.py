@@ -1,4 +1,4 @@
-r"""Doubly robust targets: distributions that weights and completion make together.
+r"""Doubly robust targets: distributions that combine censoring weights and completion.
 
 Inverse weights need the true G, completion needs the true F. The augmented inverse probability
 weighted target needs one of the two. For a row of a person (t, d) at the horizon z, with
@@ -8,7 +8,7 @@ m_0 = 1 - m_1 - ... - m_K, and Lambda_C the cumulative hazard of censoring,
     psi_k = [in state k at z, known] / G(min(t-, z)) + [censored by z] m_k(t) / G(t)
             - int_0^min(t,z) m_k(u) dLambda_C(u) / G(u).                                       (47)
 
-Why it is right: d(1/G) = dLambda_C / G, so 1/G(a) - int_0^a dLambda_C/G = 1. Sums over k of the
+Derivation: d(1/G) = dLambda_C / G, so 1/G(a) - int_0^a dLambda_C/G = 1. Sums over k of the
 terms of (47) are those of this identity, so psi sums to 1 over the states, and every row counts 1.
 With the truth Y, psi_k - [Y = k] = -int ([Y = k] - m_k(u)) dM_C(u) / G(u) for the true G, where M_C
 is the martingale of censoring: its mean is 0 for any m. With the true m, the integrand has mean 0
@@ -24,7 +24,7 @@ exactly:
 
 A_J and B_kJ are running sums, the same for all horizons of a person. From the last node before a
 horizon to the horizon, where m_k = 0, there is one more term of the same kind. Where time has whole
-units, people are censored at their end, so the left value takes the place of the mean of both.
+units, people are censored at their end, so the left value replaces the mean of both.
 
 Where G is small, psi is far outside [0, 1], and in a leaf whose mean psi is not a probability the
 loss has no minimum. So psi is moved towards the completion psi^0 of equation (46), which is a
@@ -98,7 +98,7 @@ def person_nodes(
     Parameters
     ----------
     target : SurvivalTarget
-        Outcomes at their places on the time axis.
+        Outcomes aligned to the time axis.
     axis : TimeAxis
     last : float
         The latest horizon.
@@ -126,7 +126,7 @@ class DoublyRobustTargets:
     Attributes
     ----------
     target : SurvivalTarget
-        Outcomes at their places on the time axis.
+        Outcomes aligned to the time axis.
     rows : TrainingRows
         All rows, from `survival_objectives.stacking.all_rows`.
     nodes : PersonNodes

@@ -377,7 +377,7 @@ class TrainingProblem(ABC):
 
     @property
     def _target(self) -> SurvivalTarget:
-        """Outcomes at their places on the time axis."""
+        """Outcomes aligned to the time axis."""
         return self._data.target
 
     @property

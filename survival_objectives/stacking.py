@@ -305,7 +305,7 @@ def latest_weighted_horizon(
     Parameters
     ----------
     target, censoring
-        Outcomes at their places on the time axis, and Kaplan-Meier of their censoring.
+        Outcomes aligned to the time axis, and Kaplan-Meier of their censoring.
     axis : TimeAxis
     floor : float
         Smallest censoring survival.

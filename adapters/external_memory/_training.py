@@ -18,10 +18,7 @@ import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.boosters import finished_boosters
-from survival_objectives._fit.cohort import (
-    Cohort,
-    checked_eval_set,
-)
+from survival_objectives._fit.cohort import Cohort, checked_eval_set
 from survival_objectives._fit.disk import DiskBatches, read_batches
 from survival_objectives._fit.engine import Engine, StackedBatches
 from survival_objectives._fit.population import LocalReduction, grid_population
@@ -142,15 +139,14 @@ def fit_external(
     eval_set : pair (X, y), optional
         Held-out people, in memory. Early stopping needs them here.
     people_per_turn : int, optional
-        The rounds between two refreshes are boosted on about so many people, drawn from all
-        batches, and the next rounds on others, until it is the first ones' turn again. This bounds
-        memory and time whatever the number of people. Trees then err like those of so few people,
-        of which only the average is better: make it 100 000 or more. Default: all people in every
-        round.
+        Train the rounds between two refreshes on about this many people, drawn from all batches,
+        and the next rounds on others, in turn. Memory and time are then bounded for any number of
+        people. Each tree is as noisy as one fitted to this many people, and only the average of
+        trees is better: use 100 000 or more. Default: all people in every round.
     cache_folder : path, optional
         Where XGBoost keeps the binned rows while it trains; a local disk is best. Default: the
-        system's folder for temporary files. Emptied when training ends, however it ends. Too little
-        space is an error before anything is written to it.
+        system's folder for temporary files. It is emptied when training ends, also after an error.
+        Too little space is an error before anything is written to it.
 
     Returns
     -------
@@ -233,7 +229,7 @@ def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
         )
         raise ValueError(msg)
     if model.warm_start:
-        msg = "`warm_start` does not go with external memory: its bins are made for one training."
+        msg = "`warm_start` needs people in memory: bins of external memory are for one training."
         raise ValueError(msg)
     if model.early_stopping_rounds is not None and eval_set is None:
         msg = "`early_stopping_rounds` needs `eval_set` here: batches are not split."

@@ -64,13 +64,10 @@ class Outcomes:
         target = self.target
         if isinstance(rows, slice) and rows == slice(0, target.n_samples):
             return self
-        return Outcomes(
-            target.take(rows),
-            None if self.weight is None else self.weight[rows],
-        )
+        return Outcomes(target.take(rows), None if self.weight is None else self.weight[rows])
 
     def aligned(self, axis: TimeAxis) -> Outcomes:
-        """The same people with durations at their places on the time axis."""
+        """The same people with durations aligned to the time axis."""
         return replace(self, target=axis.aligned(self.target))
 
     def with_relative_weights(self, reduction: Reduction) -> Outcomes:
@@ -231,7 +228,7 @@ class Cohort:
         return replace(self, target=outcomes.target, weight=outcomes.weight)
 
     def aligned(self, axis: TimeAxis) -> Cohort:
-        """The same people with durations at their places on the time axis."""
+        """The same people with durations aligned to the time axis."""
         return self.with_outcomes(self.outcomes.aligned(axis))
 
     def with_relative_weights(self, reduction: Reduction) -> Cohort:

@@ -88,7 +88,7 @@ class BoostingLoop:
     Parameters
     ----------
     batches : Batches
-        People with outcomes at their places on the time axis.
+        People with outcomes aligned to the time axis.
     stacker : TimeStacker
         Draws the horizons.
     events : Booster

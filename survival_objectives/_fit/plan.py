@@ -16,11 +16,7 @@ from survival_objectives._model.fitted import ModelFrame, snapshot
 from survival_objectives._model.rounding import rounded_horizon, two_digits
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.marginal import StepFunction
-from survival_objectives.stacking import (
-    TimeStacker,
-    check_causes_seen,
-    latest_weighted_horizon,
-)
+from survival_objectives.stacking import TimeStacker, check_causes_seen, latest_weighted_horizon
 from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
 from survival_objectives.validation import Features, SurvivalTarget
 

@@ -48,7 +48,7 @@ class Population:
         return self.target.n_samples if self.count is None else int(self.count.sum())
 
     def aligned(self, axis: TimeAxis) -> Population:
-        """The same people with durations at their places on the time axis."""
+        """The same people with durations aligned to the time axis."""
         return replace(self, target=axis.aligned(self.target))
 
     @property

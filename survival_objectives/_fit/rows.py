@@ -117,7 +117,7 @@ class StackedPeople:
     Parameters
     ----------
     batches : Batches
-        People with outcomes at their places on the time axis.
+        People with outcomes aligned to the time axis.
     stacker : TimeStacker
         Draws the horizons.
     event_rows : callable

@@ -16,13 +16,7 @@ from survival_objectives._fit.calibration import calibrated_curves
 from survival_objectives._fit.checkpoint import Checkpoints
 from survival_objectives._fit.cohort import Batches, Cohort
 from survival_objectives._fit.engine import Booster, Engine, TreeSettings
-from survival_objectives._fit.loop import (
-    BoostingLoop,
-    HeldOut,
-    LoopSettings,
-    Turns,
-    held_out_rows,
-)
+from survival_objectives._fit.loop import BoostingLoop, HeldOut, LoopSettings, Turns, held_out_rows
 from survival_objectives._fit.plan import (
     BULK_QUANTILE,
     RandomStreams,
@@ -111,7 +105,7 @@ class StackedSettings:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """What is known before any model is trained; outcomes are at their places on the time axis."""
+    """What is known before any model is trained; outcomes are aligned to the time axis."""
 
     population: Population
     streams: RandomStreams
@@ -147,10 +141,7 @@ class StackedTraining:
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
     def fit(
-        self,
-        batches: Batches,
-        population: Population,
-        held_out: Cohort | None = None,
+        self, batches: Batches, population: Population, held_out: Cohort | None = None
     ) -> StackedModel:
         """Train.
 

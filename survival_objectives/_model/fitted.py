@@ -18,11 +18,7 @@ import numpy as np
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._model.curves import CurveShape
 from survival_objectives._model.forest import EngineTrees, Forest, crossed_rows, monotone_incidence
-from survival_objectives.censoring import (
-    BoostedCensoring,
-    CensoringModel,
-    KaplanMeierCensoring,
-)
+from survival_objectives.censoring import BoostedCensoring, CensoringModel, KaplanMeierCensoring
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
 from survival_objectives.outcomes import EVENT_FREE

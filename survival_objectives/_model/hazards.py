@@ -19,13 +19,7 @@ from survival_objectives._model.fitted import (
     parts_of,
 )
 from survival_objectives._model.forest import Forest
-from survival_objectives._model.mixture import (
-    FILE_NAMES,
-    HazardModel,
-    HazardTrees,
-    Member,
-    Mixture,
-)
+from survival_objectives._model.mixture import FILE_NAMES, HazardModel, HazardTrees, Member, Mixture
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.hazards_linear import MISSING, LinearDesign
 from survival_objectives.validation import Features

@@ -34,7 +34,7 @@ class CurveCalibration:
     Attributes
     ----------
     features, target, weight
-        Training people, with outcomes at their places on the time axis.
+        Training people, with outcomes aligned to the time axis.
     reader : CurveReader
         How margins become curves.
     monotone : bool

@@ -45,8 +45,8 @@ class FoldWeights:
     def of(self, rows: IntArray, *, held_out: bool) -> Float32Array:
         """Weights of a fold's rows.
 
-        Training people are all without a row among the held-out ones: people who were censored
-        before each of their horizons have no row at all, and must not be missed in the censoring.
+        Training people are all those without a held-out row. People who were censored before each
+        of their horizons have no row at all, but count in the censoring.
         """
         # With two folds, the training rows of one are the held-out rows of the other.
         key = hashlib.sha256(rows.tobytes() + bytes([held_out])).digest()

@@ -97,7 +97,7 @@ class HorizonSettings:
 
 @dataclass(frozen=True)
 class CensoringSettings:
-    """How people who were censored count, as the user said.
+    """The user's choice of how censored people count.
 
     Attributes
     ----------
@@ -146,11 +146,11 @@ class ProblemRows:
     Attributes
     ----------
     people : int64 array
-        Positions of the people of positive weight, who alone count.
+        Positions of the people with a positive weight; the others are left out.
     features, weight
         Of these people.
     rounded, target : SurvivalTarget
-        Outcomes in float32 time, and at their places on the time axis.
+        Outcomes in float32 time, and aligned to the time axis.
     axis : TimeAxis
     population : StepFunction
         Aalen-Johansen curves.
@@ -169,11 +169,11 @@ class ProblemRows:
     floor : float
         Smallest G.
     fixed : str
-        Why there is nothing to refresh; empty where there is.
+        Why there is nothing to refresh; empty if there is.
     initial : RowTargets
         Targets and weights of the event rows before any refresh.
     row_weight : float32 array of shape (n_rows,)
-        What rows count where an engine keeps one set of weights through a training.
+        Weights of rows for engines that keep one set of weights throughout a training.
     n_floored : int
         Rows whose weight the floor limits before any refresh.
     """
@@ -191,7 +191,7 @@ class ProblemRows:
     ) -> None:
         settings.check()
         X, given = self._take_people(X, y, sample_weight)
-        # Time is float32 to the trees, so it is to everything else (see `stacking`).
+        # Trees see time as float32, so everything else uses the same values (see `stacking`).
         self.rounded = replace(given, duration=time_feature(given.duration).astype(np.float64))
         self.axis = TimeAxis(event_unit(self.rounded))
         self.target = self.axis.aligned(self.rounded)
@@ -307,7 +307,7 @@ class ProblemRows:
     def _first_scheme(self, X: Any, given: SurvivalTarget) -> CensoringScheme:
         """The scheme of a training without refresh.
 
-        It is not kept: it may hold people as the user gave them.
+        It is not kept, because it may hold the user's own objects.
         """
         if self.completion is not None:
             incidence = completing_incidence(self.completion, X, in_training=True)

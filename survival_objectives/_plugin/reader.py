@@ -24,7 +24,7 @@ from survival_objectives.validation import Features, SurvivalTarget, check_featu
 #: Sum of the trees, (n_rows, n_margins), for float32 rows of features and time.
 RawMargin = Callable[[Float32Array], npt.ArrayLike]
 
-# Survival that rises by more than rounding shows trees without the constraint of `monotone`.
+# A larger rise of survival is no rounding error: the trees lack the constraint of `monotone`.
 _RISE = 1e-4
 # Rows evaluated at a time when curves are predicted: 2^18 rows x 100 features take 100 MB.
 _PREDICTION_ROWS = 2**18
@@ -46,7 +46,7 @@ class MarginalTail:
     begin: float
 
     def continued(self, curves: FloatArray, last: FloatArray, times: FloatArray) -> FloatArray:
-        """``curves`` with what comes after ``begin``, where their values are ``last``."""
+        """``curves`` continued after ``begin``, where their values are ``last``."""
         late = times > self.begin
         if late.any():
             at_begin, later = self.population(self.begin), self.population(times[late]).T
@@ -57,7 +57,7 @@ class MarginalTail:
 
 @dataclass(frozen=True)
 class CurveReader:
-    """Turns margins of a trained model into curves; knows the columns and offsets of training.
+    """Conversion of margins to curves, with the columns and offsets of training.
 
     Attributes
     ----------
@@ -93,8 +93,8 @@ class CurveReader:
         times = check_times(times)
         if self.tail is None:
             return self._curves(raw_margin, features, times)
-        asked = np.append(np.minimum(times, self.tail.begin), self.tail.begin)
-        curves = self._curves(raw_margin, features, asked)
+        until_tail = np.append(np.minimum(times, self.tail.begin), self.tail.begin)
+        curves = self._curves(raw_margin, features, until_tail)
         return self.tail.continued(
             curves[:, :, :-1], curves[:, :, -1:], self.axis.prediction_time(times)
         )

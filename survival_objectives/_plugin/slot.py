@@ -11,7 +11,7 @@ from survival_objectives.losses import Target
 
 @dataclass(frozen=True, eq=False)
 class RowTargets:
-    """What rows are trained on.
+    """Targets and weights of rows.
 
     Attributes
     ----------
@@ -25,9 +25,9 @@ class RowTargets:
 
 
 class WeightSlot(threading.local):
-    """Targets and weights that a refresh callback hands to the objective for one round.
+    """Targets and weights that a refresh callback passes to the objective for one round.
 
-    The engines call both from the thread that trains, and each thread has a slot of its own, so
+    The engines call both from the thread that trains, and each thread has its own slot, so
     that several trainings may share one objective. A copy of a slot is empty.
     """
 
@@ -40,12 +40,12 @@ class WeightSlot(threading.local):
         self._offered = targets
 
     def take(self) -> RowTargets | None:
-        """What was offered for this round, which leaves the slot, or None."""
+        """Remove and return what was offered for this round, or None."""
         self._taken, self._offered = self._offered, None
         return self._taken
 
     def clear(self) -> None:
-        """Forget what an earlier training, perhaps an interrupted one, has left."""
+        """Remove what an earlier training left, for instance after an interrupt."""
         self._offered = self._taken = None
 
     def check_taken(self, targets: RowTargets) -> None:

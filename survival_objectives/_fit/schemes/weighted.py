@@ -65,14 +65,14 @@ class KaplanMeierScheme(CensoringScheme):
 
 
 class GivenScheme(KaplanMeierScheme):
-    """Weights from a censoring model of the user's own, which is asked once per draw.
+    """Weights from a censoring model of the user's own, which is evaluated once per draw.
 
     Parameters
     ----------
     settings : WeightSettings
     model : CensoringModel
     given : GivenPeople, optional
-        The training people as the user passed them. Held-out people bring their own.
+        The training people as the user passed them; not used for held-out people.
     """
 
     def __init__(
@@ -89,11 +89,7 @@ class GivenScheme(KaplanMeierScheme):
                 self._known[number] = self._start_survival(rows.outcomes, rows.events)
             yield rows, self._known[number]
 
-    def _start_survival(
-        self,
-        outcomes: Outcomes,  # noqa: ARG002
-        rows: TrainingRows,
-    ) -> Survival:
+    def _start_survival(self, outcomes: Outcomes, rows: TrainingRows) -> Survival:  # noqa: ARG002
         return self._given_survival(self._given, rows)
 
     def _held_out_survival(self, cohort: Cohort, rows: TrainingRows) -> Survival:
