@@ -1,1 +1,1 @@
-"""One folder per engine; each is imported only by those who have the engine installed."""
+"""One folder per engine; each is imported only where the engine is installed."""

@@ -9,9 +9,6 @@ from types import ModuleType
 from survival_objectives._threads import passive_wait
 from survival_objectives.validation import Features
 
-__all__ = ["column_names", "import_engine", "install_command", "rising_in_time"]
-
-
 # What to install, where it is more than the package of that name.
 _PACKAGES = {
     "catboost": "catboost numba",
@@ -42,7 +39,7 @@ def install_command(extra: str) -> str:
 
 
 def column_names(schema: Features) -> list[str]:
-    r"""Names of the stacked columns, the time last, that all engines accept and tell apart.
+    r"""Distinct names of the stacked columns, the time last, that all engines accept.
 
     >>> import numpy as np
     >>> names = ("age [years]", "horizon", "a b", "a_b", "x\ty", "")

@@ -3,8 +3,6 @@
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BoolArray", "Float32Array", "FloatArray", "IntArray"]
-
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["DisplayMixin"]
-
 
 class DisplayMixin:
     """What a fitted model is, added to the display of a scikit-learn estimator."""

@@ -17,8 +17,6 @@ from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.metrics._reach import predicted_curves
 from survival_objectives.validation import SurvivalTarget, take_rows
 
-__all__ = ["Fold", "FoldFits", "outcomes_of"]
-
 ProgressHook = Callable[[int, int, str], None]
 
 

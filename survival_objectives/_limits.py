@@ -23,8 +23,6 @@ from survival_objectives.censoring import CensoringModel
 from survival_objectives.stacking import TimeStacker
 from survival_objectives.validation import check_choice, check_fraction, check_positive_int
 
-__all__ = ["check_no_own_models", "check_parameters", "check_warm_start"]
-
 # Smallest and largest values: engines hold weights and times in float32.
 _LIMITS: dict[str, tuple[float, float]] = {
     "n_estimators": (1, 10**6),

@@ -23,8 +23,6 @@ from survival_objectives.hazards_linear import FARTHEST, MISSING, LinearDesign
 from survival_objectives.time_axis import ANSWER_SHARE, UNIT_ROUNDING
 from survival_objectives.validation import Features
 
-__all__ = ["CurveGraph", "column_name", "level_text"]
-
 _DOC = (
     "Probabilities of all states (people, states, times); state 0 is event-free, the others are "
     "cumulative incidences. The metadata name the columns, the levels of categories and the states."

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._model.curves import KnotCurves, StepCurves
 from survival_objectives._model.fitted import FittedModel, StackedModel
 from survival_objectives._model.forest import Forest
@@ -23,8 +23,6 @@ from survival_objectives._model.hazards import HazardMixture
 from survival_objectives._onnx_curves import CurveGraph, column_name, level_text
 from survival_objectives.hazards_linear import NUMBER
 from survival_objectives.validation import Features, check_choice, check_times
-
-__all__ = ["write_onnx"]
 
 #: Maximum difference between the probabilities of the file and of the model.
 TOLERANCE = 1e-5
@@ -159,7 +157,7 @@ def _inputs(people: Features, *, as_text: bool) -> dict[str, npt.NDArray[Any]]:
     return given
 
 
-def _random_people(fitted: FittedModel) -> npt.NDArray[np.float32]:
+def _random_people(fitted: FittedModel) -> Float32Array:
     """Rows of thresholds and their float32 neighbours, where model and file could differ."""
     schema, generator = fitted.schema, np.random.default_rng(0)
     values = generator.normal(size=(_N_CHECKED, schema.n_features)).astype(np.float32)

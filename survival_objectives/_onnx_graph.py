@@ -20,8 +20,6 @@ import numpy.typing as npt
 from survival_objectives._arrays import FloatArray
 from survival_objectives._model.forest import Forest, Tree
 
-__all__ = ["Graph", "forest_margins"]
-
 # Widely supported: onnxruntime since 1.13.
 _OPSET, _ML_OPSET, _IR_VERSION = 17, 3, 8
 _ML_DOMAIN = "ai.onnx.ml"

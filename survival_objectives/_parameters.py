@@ -6,17 +6,6 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = [
-    "COMPLETED",
-    "DOUBLY_ROBUST",
-    "GIVEN",
-    "HAZARDS",
-    "METHODS",
-    "by_method",
-    "chosen_method",
-    "own_models",
-]
-
 HAZARDS = "hazards"
 #: Weights from a censoring model that the user passed.
 GIVEN = "given"

@@ -10,18 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.marginal import aalen_johansen
 from survival_objectives.validation import check_survival_target, check_times
-
-__all__ = [
-    "GroupIncidence",
-    "as_curve",
-    "as_curves",
-    "as_pair",
-    "check_names",
-    "group_incidence",
-]
 
 
 @dataclass(frozen=True)
@@ -41,7 +32,7 @@ class GroupIncidence:
     """
 
     names: tuple[str, ...]
-    sizes: npt.NDArray[np.int64]
+    sizes: IntArray
     predicted: FloatArray
     observed: FloatArray
 

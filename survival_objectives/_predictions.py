@@ -28,8 +28,6 @@ from survival_objectives.validation import (
     check_times,
 )
 
-__all__ = ["FittedPredictions", "brier_score_until"]
-
 # Number of times at which the Brier score is integrated.
 _N_TIMES = 101
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["Progress", "progress_hook", "progress_to", "report_progress"]
-
 Listener = Callable[[float], None]
 
 _listener: ContextVar[Listener | None] = ContextVar("progress_listener", default=None)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ENOUGH", "LOST_SHARE", "Resolution"]
+from survival_objectives._arrays import Float32Array
 
 #: The share of distinct values that may be lost.
 LOST_SHARE = 0.01
@@ -46,7 +46,7 @@ class Resolution:
 
     n_given: int
     n_lost: int
-    kept: npt.NDArray[np.float32]
+    kept: Float32Array
 
     @classmethod
     def of(cls, values: npt.NDArray[Any]) -> Resolution:

@@ -21,8 +21,6 @@ from contextlib import contextmanager
 
 import joblib
 
-__all__ = ["available_threads", "default_threads", "passive_wait"]
-
 # A thread adds about one cell of the binned matrix to a histogram per nanosecond. This many keep it
 # busy for a tenth of a millisecond between two waits, much longer than waking it up takes.
 _CELLS_PER_THREAD = 2**17

@@ -15,7 +15,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics import integrated_brier_score
@@ -42,7 +42,7 @@ _LEAST_PENALTY, _LARGEST_PENALTY = 1e-4, 1.0
 class _Baseline(BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of both baselines: input checks, and predictions derived from the curves."""
 
-    event_ids_: npt.NDArray[np.int64]
+    event_ids_: IntArray
     times_: FloatArray
     n_features_in_: int
     censoring_: KaplanMeierCensoring

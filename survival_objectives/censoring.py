@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives.marginal import StepFunction, kaplan_meier_censoring
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import (
@@ -40,7 +40,7 @@ _CONTINUOUS = TimeAxis(0.0)
 
 @runtime_checkable
 class CensoringModel(Protocol):
-    """What the weights need to know about censoring."""
+    """The model of censoring that weights need."""
 
     def survival(self, times: npt.ArrayLike, X: Any = None, *, left: bool = False) -> FloatArray:
         """Probability of being uncensored at ``times``, given ``X``.
@@ -59,7 +59,6 @@ class CensoringModel(Protocol):
         -------
         array of the shape of ``times``
         """
-        ...
 
 
 class KaplanMeierCensoring:
@@ -116,9 +115,8 @@ class KaplanMeierCensoring:
 class MarginModel(Protocol):
     """A trained binary booster, as an adapter hands it to `BoostedCensoring`."""
 
-    def margin(self, matrix: npt.NDArray[np.float32], start: FloatArray) -> FloatArray:
+    def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
         """Log-odds of being censored, for float32 rows (features, time) and their offsets."""
-        ...
 
 
 class BoostedCensoring:
@@ -177,14 +175,14 @@ class BoostedCensoring:
             uncensored[columns <= 0] = 1.0  # No one is censored before the start.
         return uncensored.reshape(times.shape)
 
-    def _feature(self, times: FloatArray, *, left: bool) -> npt.NDArray[np.float32]:
-        """Where the model is asked: censorings of a unit count from the next unit on (16)."""
+    def _feature(self, times: FloatArray, *, left: bool) -> Float32Array:
+        """Where the model is evaluated: censorings of a unit count from the next unit on (16)."""
         if not self.axis.unit:
             return time_feature(times, left=left)
-        return time_feature(self.axis.answering(times if left else times + self.axis.unit))
+        return time_feature(self.axis.prediction_time(times if left else times + self.axis.unit))
 
 
-def time_feature(times: FloatArray, *, left: bool = False) -> npt.NDArray[np.float32]:
+def time_feature(times: FloatArray, *, left: bool = False) -> Float32Array:
     """Times as the float32 feature that trees split on; with ``left``, the value just before."""
     feature = np.asarray(times, dtype=np.float32)
     return np.nextafter(feature, np.float32(-np.inf)) if left else feature

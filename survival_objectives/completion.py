@@ -1,19 +1,19 @@
 r"""Completion of censored people: the distribution of their state at a later horizon.
 
-Of somebody who was censored at c it is known that they were event-free then. A model of the
-incidences F(t | x) says how likely each state is at a horizon z > c:
+A person who was censored at c was event-free then. A model of the incidences F(t | x) gives the
+probability of each state at a horizon z > c:
 
     psi_k = (F_k(z|x) - F_k(c|x)) / S(c|x),    k = 1..K,    psi_0 = S(z|x) / S(c|x).           (46)
 
 With these distributions as targets (equation (19) of `survival_objectives.losses`) every row counts
-1, whoever was censored: no censoring weights, nothing to refresh. Increments that a model lets be
-negative count as 0, as in equation (15) of `survival_objectives.stacking`.
+1: there are no censoring weights and nothing to refresh. Negative increments of a model count as 0,
+as in equation (15) of `survival_objectives.stacking`.
 
-A person's own outcome must not have taught the model that completes it: a model that fits its
-training people too well would repeat its own errors. So models come from other people, or are
+The model that completes a person must not have been fitted to that person: a model that overfits
+its training people would repeat its own errors. So models come from other people, or are
 cross-fitted (`cross_fitted`): each person is completed by a model that was fitted without them.
 
-Any object with the method of `CompletionModel` will do, such as a fitted
+Any object with the method of `CompletionModel` can be used, such as a fitted
 `survival_objectives.SurvivalBoost`, or a model of a single cause behind `SurvivalCompletion`.
 """
 
@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import StratifiedKFold
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives.stacking import TrainingRows, conditional_incidence, lost_rows
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import SurvivalTarget, take_rows
@@ -46,14 +47,12 @@ __all__ = [
     "one_state",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 #: Incidences (n_people, K + 1, n_times) of some people, by their positions, at sorted times.
 Incidence = Callable[[IntArray, FloatArray], npt.ArrayLike]
 
-# Times at which a model is asked; between them its curves are taken as linear.
+# Times at which a model is evaluated; its curves are interpolated linearly between them.
 _N_TIMES = 192
-# People asked about at a time: 4096 x 4 states x 192 times take 25 MB.
+# People who are evaluated at a time: 4096 x 4 states x 192 times take 25 MB.
 _N_PEOPLE = 4096
 # Rounding of probabilities that a model may have, and of curves that should be monotone.
 _TOLERANCE = 1e-4
@@ -61,7 +60,7 @@ _TOLERANCE = 1e-4
 
 @runtime_checkable
 class CompletionModel(Protocol):
-    """What completes people who were censored: a fitted model of the incidences."""
+    """A fitted model of the incidences, which completes people who were censored."""
 
     def predict_cumulative_incidence(self, X: Any, times: Any) -> FloatArray:
         """Probability of each state at each time.
@@ -79,7 +78,6 @@ class CompletionModel(Protocol):
             Index 0 is the probability of being event-free, index k the incidence of cause k, in
             the order of ``event_ids_`` of the objective. They sum to 1.
         """
-        ...
 
 
 class SurvivalCompletion:
@@ -112,13 +110,13 @@ class SurvivalCompletion:
 # ---------------------------------------------------------------------------------------- targets
 def completed_targets(
     target: SurvivalTarget, rows: TrainingRows, at_horizon: FloatArray, at_exit: FloatArray
-) -> npt.NDArray[np.float32]:
+) -> Float32Array:
     """Distributions of the states of all rows: equation (46) where censored, else one state.
 
     Parameters
     ----------
     target : SurvivalTarget
-        Outcomes at their places on the time axis.
+        Outcomes aligned to the time axis.
     rows : TrainingRows
         All rows of these people, from `survival_objectives.stacking.all_rows`.
     at_horizon, at_exit : arrays of shape (n_lost, K + 1)
@@ -139,7 +137,7 @@ def completed_targets(
     return psi
 
 
-def one_state(labels: npt.NDArray[Any], n_states: int) -> npt.NDArray[np.float32]:
+def one_state(labels: npt.NDArray[Any], n_states: int) -> Float32Array:
     """Distributions with all probability at the label, in Fortran order as the loss likes them.
 
     >>> one_state(np.array([0, 2], np.int32), 3)
@@ -166,7 +164,7 @@ def lost_states(
     target, rows
         As in `completed_targets`.
     axis : TimeAxis
-        Units of time: a unit is asked about when it has begun.
+        Units of time: within a unit, the model is evaluated after its beginning.
 
     Returns
     -------
@@ -274,7 +272,7 @@ def check_completion_model(model: Any, event_ids: IntArray) -> None:
 
 def labelled_rows(
     psi: npt.NDArray[Any],
-) -> tuple[IntArray, npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+) -> tuple[IntArray, npt.NDArray[np.int32], Float32Array]:
     """Distributions as rows with one label each: number of the row, label, and weight.
 
     They have the same loss, for metrics that know labels only.
@@ -348,7 +346,7 @@ def cross_fitted(
     n_folds: int = 2,
     seed: int = 0,
 ) -> CrossFittedCompletion:
-    """Models for the completion of people who none of them was fitted to.
+    """Cross-fitted completion models: each person is completed by a model fitted to the others.
 
     Parameters
     ----------
@@ -362,7 +360,7 @@ def cross_fitted(
         Which people are in which part.
     """
     n_samples = target.n_samples
-    # A cause of fewer people than there are parts is not in all of them, which is no mistake here.
+    # A cause with fewer people than parts cannot be in every part, which is accepted here.
     frequent = np.bincount(target.event)[target.event] >= n_folds
     parts = StratifiedKFold(n_folds, shuffle=True, random_state=seed % 2**32)
     fold = np.empty(n_samples, np.int64)

@@ -1,14 +1,14 @@
-r"""Doubly robust targets: distributions that weights and completion make together.
+r"""Doubly robust targets: distributions that combine censoring weights and completion.
 
 Inverse weights need the true G, completion needs the true F. The augmented inverse probability
 weighted target needs one of the two. For a row of a person (t, d) at the horizon z, with
-m_k(u) = (F_k(z|x) - F_k(u|x)) / S(u|x) the probability of cause k by z of somebody event-free at u,
+m_k(u) = (F_k(z|x) - F_k(u|x)) / S(u|x) the probability of cause k by z if event-free at u,
 m_0 = 1 - m_1 - ... - m_K, and Lambda_C the cumulative hazard of censoring,
 
     psi_k = [in state k at z, known] / G(min(t-, z)) + [censored by z] m_k(t) / G(t)
             - int_0^min(t,z) m_k(u) dLambda_C(u) / G(u).                                       (47)
 
-Why it is right: d(1/G) = dLambda_C / G, so 1/G(a) - int_0^a dLambda_C/G = 1. Sums over k of the
+Derivation: d(1/G) = dLambda_C / G, so 1/G(a) - int_0^a dLambda_C/G = 1. Sums over k of the
 terms of (47) are those of this identity, so psi sums to 1 over the states, and every row counts 1.
 With the truth Y, psi_k - [Y = k] = -int ([Y = k] - m_k(u)) dM_C(u) / G(u) for the true G, where M_C
 is the martingale of censoring: its mean is 0 for any m. With the true m, the integrand has mean 0
@@ -22,9 +22,9 @@ exactly:
     A_J = sum_{j <= J} delta_j (a_{j-1} + a_j) / 2,    a_j = 1 / S(u_j),                        (48)
     B_kJ the same with F_k(u_j) a_j for a_j.
 
-A_J and B_kJ are running sums that serve all horizons of a person. From the last node before a
+A_J and B_kJ are running sums, the same for all horizons of a person. From the last node before a
 horizon to the horizon, where m_k = 0, there is one more term of the same kind. Where time has whole
-units, people are censored at their end, so the left value takes the place of the mean of both.
+units, people are censored at their end, so the left value replaces the mean of both.
 
 Where G is small, psi is far outside [0, 1], and in a leaf whose mean psi is not a probability the
 loss has no minimum. So psi is moved towards the completion psi^0 of equation (46), which is a
@@ -39,8 +39,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives.completion import completed_targets
 from survival_objectives.stacking import TrainingRows, lost_rows
 from survival_objectives.time_axis import TimeAxis
@@ -48,8 +48,6 @@ from survival_objectives.validation import SurvivalTarget
 
 __all__ = ["DoublyRobustTargets", "PersonNodes", "person_nodes"]
 
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 # How far targets may be outside [0, 1].
 _ROOM = 1.0
@@ -70,12 +68,12 @@ class PersonNodes:
     axis: TimeAxis
 
     @property
-    def person(self) -> npt.NDArray[np.int64]:
+    def person(self) -> IntArray:
         """Person of each node, in the order of ``times.ravel()``."""
         n_samples, n_nodes = self.times.shape
         return np.repeat(np.arange(n_samples), n_nodes)
 
-    def n_before(self, person: npt.NDArray[np.int64], horizon: FloatArray) -> npt.NDArray[np.int64]:
+    def n_before(self, person: IntArray, horizon: FloatArray) -> IntArray:
         """Number of a person's nodes before a horizon (in whole units, in an earlier unit)."""
         last = self.axis.number(horizon)
         count = np.zeros(len(person), np.int64)
@@ -100,7 +98,7 @@ def person_nodes(
     Parameters
     ----------
     target : SurvivalTarget
-        Outcomes at their places on the time axis.
+        Outcomes aligned to the time axis.
     axis : TimeAxis
     last : float
         The latest horizon.
@@ -128,7 +126,7 @@ class DoublyRobustTargets:
     Attributes
     ----------
     target : SurvivalTarget
-        Outcomes at their places on the time axis.
+        Outcomes aligned to the time axis.
     rows : TrainingRows
         All rows, from `survival_objectives.stacking.all_rows`.
     nodes : PersonNodes
@@ -149,7 +147,7 @@ class DoublyRobustTargets:
         uncensored_at_stayed: FloatArray,
         uncensored_at_nodes: FloatArray,
     ) -> tuple[Float32Array, FloatArray]:
-        """Targets psi, and 1/G of each row where it was last seen.
+        """Targets psi, and 1/G of each row at the horizon or, if earlier, at the exit.
 
         Parameters
         ----------
@@ -184,7 +182,7 @@ class DoublyRobustTargets:
             at_nodes = _with_start(states_at_nodes[:, :, cause], 0.0)
             at_horizon = states_at_rows[:, cause]
             running_b = self._running(delta, at_nodes / survival)
-            # m_k at the last node: at the exit of those who left.
+            # m_k at the last node, which is the exit of people who left before the horizon.
             still = (at_horizon - at_nodes[person, last]) / survival[person, last]
             value = running_b[person, last] - at_horizon * running_a[person, last]
             value -= end * self._left_share * still
@@ -198,8 +196,8 @@ class DoublyRobustTargets:
         return _limited(psi, completed), inverse
 
     @cached_property
-    def _last_node(self) -> npt.NDArray[np.int64]:
-        """Number of the last node before the horizon or, of those who left, of the exit."""
+    def _last_node(self) -> IntArray:
+        """Number of the last node before the horizon or, after an earlier exit, of the exit."""
         rows = self.rows
         last = np.full(rows.n_rows, self.nodes.times.shape[1])
         horizon = rows.horizon[rows.stayed].astype(np.float64)

@@ -78,9 +78,9 @@ class SurvivalBoost(FittedPredictions):
         - "kaplan-meier": the same, with the marginal Kaplan-Meier curve of censoring;
         - "imputed": the state of people censored before a horizon is drawn at every refresh, first
           from the marginal Aalen-Johansen curve, then from the model itself;
-        - "doubly-robust": targets of everybody combine the weights of "boosted" with what the model
-          of the events says about people after they were censored (equation (47)). They are right
-          if either model is, for instance where features tell who is censored. Not on CatBoost;
+        - "doubly-robust": targets of all people combine the weights of "boosted" with predictions
+          of the event model for the time after censoring (equation (47)). They are right if either
+          model is, for instance where censoring depends on the features. Not on CatBoost;
         - a `survival_objectives.censoring.CensoringModel`, such as the known censoring of a
           designed study: it gives the weights, and is never refreshed. It is evaluated on features
           and event times as they were passed to ``fit``. It is not saved with the model;

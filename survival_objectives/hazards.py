@@ -59,6 +59,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives._fit.population import LocalReduction, Reduction
 
 __all__ = [
@@ -74,8 +75,6 @@ __all__ = [
     "time_corrections",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 #: The reduction of a single process that holds all people.
 LOCAL = LocalReduction()
@@ -110,7 +109,7 @@ class RiskRows:
         """Number of rows."""
         return len(self.person)
 
-    def take(self, chosen: npt.NDArray[np.bool_] | IntArray | slice) -> RiskRows:
+    def take(self, chosen: BoolArray | IntArray | slice) -> RiskRows:
         """A subset of the rows."""
         return RiskRows(
             self.person[chosen], self.interval[chosen], self.target[chosen], self.weight[chosen]

@@ -21,17 +21,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._fit.population import Reduction
 from survival_objectives.hazards import LOCAL, RiskRows
 from survival_objectives.validation import Features
 
 __all__ = ["LinearDesign", "ridge_hazards"]
 
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 #: Column kinds besides the levels 0, 1, ... of a category.
 NUMBER, MISSING = -1, -2
@@ -195,7 +193,7 @@ class _CauseFit:
         self._reduction = reduction
         happened = rows.target == cause
         seen = np.bincount(rows.person[happened], rows.weight[happened], minlength=len(design))
-        self._columns: slice | npt.NDArray[np.int64] = slice(None)
+        self._columns: slice | IntArray = slice(None)
         if design.shape[1] > _MOST_COLUMNS:
             per_person, _ = self._expected(np.zeros(design.shape[1]))
             score = np.abs(reduction.sum(design.T @ (seen - per_person)))

@@ -11,11 +11,10 @@ import numbers
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.metrics import brier_score
 from survival_objectives.metrics._inputs import check_cause
 from survival_objectives.metrics._reach import predicted_curves, survival_model
@@ -146,7 +145,7 @@ class HorizonClassifier(ClassifierMixin, _HorizonView):  # type: ignore[misc]
         return super().fit(X, y, **fit_params)
 
     @property
-    def classes_(self) -> npt.NDArray[np.int64]:
+    def classes_(self) -> IntArray:
         """0 and 1: 1 for "the cause has happened"."""
         check_is_fitted(self, "estimator_")
         return np.array([0, 1])
@@ -156,7 +155,7 @@ class HorizonClassifier(ClassifierMixin, _HorizonView):  # type: ignore[misc]
         incidence = self.incidence(X)
         return np.column_stack([1 - incidence, incidence])
 
-    def predict(self, X: Any) -> npt.NDArray[np.int64]:
+    def predict(self, X: Any) -> IntArray:
         """1 if the incidence is above one half, else 0."""
         return (self.incidence(X) > 0.5).astype(np.int64)
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives.validation import SurvivalTarget
 
 __all__ = ["StepFunction", "aalen_johansen", "kaplan_meier", "kaplan_meier_censoring"]
@@ -39,11 +40,11 @@ class StepFunction:
         Value before the first jump.
     """
 
-    times: npt.NDArray[np.float64]
-    values: npt.NDArray[np.float64]
-    initial: npt.NDArray[np.float64]
+    times: FloatArray
+    values: FloatArray
+    initial: FloatArray
 
-    def __call__(self, times: npt.ArrayLike, *, left: bool = False) -> npt.NDArray[np.float64]:
+    def __call__(self, times: npt.ArrayLike, *, left: bool = False) -> FloatArray:
         """Values at ``times``, or with ``left`` the limits from the left, f(t-)."""
         position = np.searchsorted(self.times, times, side="left" if left else "right")
         padded = np.concatenate([self.initial[None], self.values])
@@ -65,12 +66,12 @@ class StepFunction:
 
 @dataclass(frozen=True)
 class _RiskTable:
-    times: npt.NDArray[np.float64]
-    at_risk: npt.NDArray[np.float64]  # (n_times,)
-    leaving: npt.NDArray[np.float64]  # (n_times, K + 1), column 0 counts the censored
+    times: FloatArray
+    at_risk: FloatArray  # (n_times,)
+    leaving: FloatArray  # (n_times, K + 1), column 0 counts the censored
 
 
-def _risk_table(target: SurvivalTarget, weight: npt.NDArray[np.float64] | None) -> _RiskTable:
+def _risk_table(target: SurvivalTarget, weight: FloatArray | None) -> _RiskTable:
     times, position = np.unique(target.duration, return_inverse=True)
     width = target.n_causes + 1
     cells = np.bincount(
@@ -81,19 +82,15 @@ def _risk_table(target: SurvivalTarget, weight: npt.NDArray[np.float64] | None) 
     return _RiskTable(times, at_risk, leaving)
 
 
-def _product_limit(
-    leaving: npt.NDArray[np.float64], at_risk: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+def _product_limit(leaving: FloatArray, at_risk: FloatArray) -> FloatArray:
     # With an empty risk set, 0/0 is a factor of 1. Weighted counts may exceed the risk set by
     # rounding, and a probability must not fall below 0.
     hazard = np.divide(leaving, at_risk, out=np.zeros_like(leaving), where=leaving > 0)
-    survival: npt.NDArray[np.float64] = np.cumprod(1 - np.minimum(hazard, 1))
+    survival: FloatArray = np.cumprod(1 - np.minimum(hazard, 1))
     return survival
 
 
-def kaplan_meier(
-    target: SurvivalTarget, weight: npt.NDArray[np.float64] | None = None
-) -> StepFunction:
+def kaplan_meier(target: SurvivalTarget, weight: FloatArray | None = None) -> StepFunction:
     """Probability of being event-free after each time, equation (6)."""
     table = _risk_table(target, weight)
     events = table.leaving[:, 1:].sum(axis=1)
@@ -101,7 +98,7 @@ def kaplan_meier(
 
 
 def kaplan_meier_censoring(
-    target: SurvivalTarget, weight: npt.NDArray[np.float64] | None = None
+    target: SurvivalTarget, weight: FloatArray | None = None
 ) -> StepFunction:
     """Probability of being uncensored after each time, equation (8)."""
     table = _risk_table(target, weight)
@@ -112,9 +109,7 @@ def kaplan_meier_censoring(
     return StepFunction(table.times, _product_limit(censored, at_risk), np.array(1.0))
 
 
-def aalen_johansen(
-    target: SurvivalTarget, weight: npt.NDArray[np.float64] | None = None
-) -> StepFunction:
+def aalen_johansen(target: SurvivalTarget, weight: FloatArray | None = None) -> StepFunction:
     """Event-free probability and incidence of every cause, equations (6) and (7), as K + 1 curves.
 
     Index 0 is the event-free probability; the curves sum to 1.

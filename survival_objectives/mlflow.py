@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._version import __version__
 from survival_objectives.estimator import SurvivalBoost
 
@@ -98,13 +98,11 @@ class _Curves:
         """The estimator."""
         return self._estimator
 
-    def predict(
-        self, model_input: Any, params: Mapping[str, Any] | None = None
-    ) -> npt.NDArray[np.float64]:
+    def predict(self, model_input: Any, params: Mapping[str, Any] | None = None) -> FloatArray:
         """Probabilities of all states, (n_samples, K + 1, n_times)."""
         if isinstance(model_input, pd.DataFrame):
             model_input = self._with_types(model_input)
-        curves: npt.NDArray[np.float64] = self._estimator.predict_cumulative_incidence(
+        curves: FloatArray = self._estimator.predict_cumulative_incidence(
             model_input, (params or {}).get("times")
         )
         return curves

@@ -10,7 +10,7 @@ for a few rounds (`CensoringTrainer`), and evaluate a trained model on rows.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import GroupKFold
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._plugin.alternation import (
     Alternation,
     RefreshRecord,
@@ -52,10 +53,6 @@ from survival_objectives.validation import (
 
 __all__ = ["TrainingProblem"]
 
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
-
 
 class TrainingProblem(ABC):
     """Stacked rows, weights and starting margins of one training problem.
@@ -71,7 +68,7 @@ class TrainingProblem(ABC):
     _engine_name: ClassVar[str] = ""
     #: What predicts without the training people.
     _predictor_type: ClassVar[type[IncidencePredictor]]
-    #: Times per person at which the doubly robust targets look at both models.
+    #: Times per person at which doubly robust targets evaluate both models.
     _n_nodes: ClassVar[int] = 24
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -156,7 +153,7 @@ class TrainingProblem(ABC):
 
     # ------------------------------------------------------------------------------- public facts
     @property
-    def event_ids_(self) -> npt.NDArray[np.int64]:
+    def event_ids_(self) -> IntArray:
         """Labels of the curves: 0 for event-free, then the causes as the user named them."""
         return self._data.target.event_ids
 
@@ -166,7 +163,7 @@ class TrainingProblem(ABC):
         return self._target.n_causes + (not self._reference)
 
     @property
-    def person(self) -> npt.NDArray[np.int64]:
+    def person(self) -> IntArray:
         """Person of each training row, by position in ``X``; rows of one are not independent."""
         return self._data.people[self._events.person]
 
@@ -196,7 +193,7 @@ class TrainingProblem(ABC):
 
     def folds(
         self, n_splits: int = 5, *, random_state: int | None = None
-    ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    ) -> list[tuple[IntArray, IntArray]]:
         """Training and test rows of a cross-validation over people, for the engine's ``cv``.
 
         Rows of one person always stay on one side.
@@ -212,7 +209,7 @@ class TrainingProblem(ABC):
         y_pred: npt.NDArray[Any],
         sample_weight: npt.NDArray[Any] | None = None,
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Gradient and Hessian as the engine's scikit-learn classifier asks for them.
+        """Gradient and Hessian in the form that the engine's scikit-learn classifier expects.
 
         Pass it as the classifier's ``objective`` and fit on ``(stacked_features, target,
         sample_weight=initial_weight)``. The wrappers start at 0, so construct with
@@ -264,8 +261,8 @@ class TrainingProblem(ABC):
             Times >= 0, in any order.
         calibrated : bool, default=True
             Whether curves are calibrated in time (equations (17) and (18)): on the training people,
-            expected and observed numbers of events agree. They then never fall, and the training
-            people are asked once per model. With False, probabilities are those of the model's
+            expected and observed numbers of events agree. They then never fall, and each model is
+            evaluated once on the training people. With False, probabilities are those of its
             margins.
 
         Returns
@@ -301,7 +298,7 @@ class TrainingProblem(ABC):
         return self.predict_cumulative_incidence(model, X, times, calibrated=calibrated)[:, 0]
 
     def predictor(self, model: Any) -> Any:
-        """What predicts with a trained model and holds no training data.
+        """A predictor with a trained model that holds no training data.
 
         Parameters
         ----------
@@ -326,7 +323,7 @@ class TrainingProblem(ABC):
 
     @cached_property
     def _fingerprint(self) -> str:
-        """Eight digits that stand for all that turns margins into curves."""
+        """Fingerprint, eight hex digits, of everything that turns margins into curves."""
         return self._reader.fingerprint(self.event_ids_)
 
     def _marked(self, columns: Sequence[str]) -> list[str]:
@@ -342,8 +339,8 @@ class TrainingProblem(ABC):
         Parameters
         ----------
         columns : sequence of str, or None
-            Names of the model's columns; None where training knew of none, as in the scikit-learn
-            wrappers, of whose models only the shape can be checked.
+            Names of the model's columns; None if training had no names, as in the scikit-learn
+            wrappers; then only the shape of the model can be checked.
         n_margins : int
             Margins of the model.
         """
@@ -380,7 +377,7 @@ class TrainingProblem(ABC):
 
     @property
     def _target(self) -> SurvivalTarget:
-        """Outcomes at their places on the time axis."""
+        """Outcomes aligned to the time axis."""
         return self._data.target
 
     @property
@@ -393,8 +390,30 @@ class TrainingProblem(ABC):
         """Whether targets are distributions over the states, not labels."""
         return self.target.ndim == 2
 
-    def _check_refresh(self, doubly_robust: bool | None) -> None:
-        """Refuse a `refresh` that the rows are not for; None is what they are for."""
+    def refresh(
+        self, params: Mapping[str, Any] | None = None, *, doubly_robust: bool | None = None
+    ) -> Any:
+        """Callback that refreshes the censoring weights every ``refresh_every`` rounds.
+
+        It advances a censoring model by as many rounds and replaces the weights by those of the
+        new model: Algorithms 1 and 3 of the paper, inside the engine's training call.
+
+        Parameters
+        ----------
+        params : mapping, optional
+            The engine's parameters of the censoring model. Default: those of the event model's
+            trees; CatBoost does not show them to a callback, so pass its ``depth``,
+            ``learning_rate`` and so on.
+        doubly_robust : bool, optional
+            True: doubly robust targets, equation (47), are computed from both models at each
+            refresh. Needs ``doubly_robust=True`` in the constructor, so that the rows include
+            people who were censored. Default: as constructed.
+
+        Returns
+        -------
+        callback of the engine
+            For one training; ask for a new one for the next.
+        """
         is_doubly_robust = self._data.is_doubly_robust
         if doubly_robust is not None and bool(doubly_robust) != is_doubly_robust:
             msg = (
@@ -404,6 +423,11 @@ class TrainingProblem(ABC):
                 "the horizon."
             )
             raise ValueError(msg)
+        return self._refresh_callback(params)
+
+    @abstractmethod
+    def _refresh_callback(self, params: Mapping[str, Any] | None) -> Any:
+        """What the engine calls between rounds, which only translates to `Alternation`."""
 
     def _new_alternation(self) -> Alternation:
         """The feedback loop of one training, which starts from the initial weights."""
@@ -415,7 +439,7 @@ class TrainingProblem(ABC):
     def _note_refresh(
         self, censoring: CensoringModel, n_floored: int, records: list[RefreshRecord]
     ) -> None:
-        # Another thread may train with the same problem: the latest refresh is what it shows.
+        # If several threads train with the same problem, these show the latest refresh of any.
         self.censoring_, self.n_floored_, self.refreshes_ = censoring, n_floored, records
 
     @property
@@ -465,7 +489,7 @@ class TrainingProblem(ABC):
         return self._reader.start(horizon)
 
     def _probe_rows(self) -> tuple[Float32Array, FloatArray]:
-        """Further rows at which a refresh asks the event model, and their starting margins."""
+        """Further rows at which a refresh evaluates the event model, and their starting margins."""
         probes = self._data.event_probes
         return probes.matrix(self._features), self._start_margin(probes.feature)
 

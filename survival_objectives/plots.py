@@ -48,7 +48,7 @@ __all__ = [
     "plot_weights",
 ]
 
-# Okabe and Ito's colours, those that stand out best on white first, and without yellow, which does
+# Okabe and Ito's colours, the most visible on white first, and without yellow, which does
 # not. Grey is kept for the background: the event-free state, baselines, diagonals.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _GREY = "#6E6E6E"
@@ -148,7 +148,7 @@ def plot_group_incidence(
             linewidth=1.2,
             drawstyle="steps-post",
         )
-    # Empty lines in grey explain the styles once instead of once a group.
+    # Empty lines in grey explain the styles once instead of once per group.
     ax.plot([], [], color=_GREY, label="predicted")
     ax.plot([], [], color=_GREY, linestyle=(0, (4, 2)), linewidth=1.2, label="Aalen-Johansen")
     ax.set_xlim(times[0], times[-1])
@@ -246,7 +246,7 @@ def plot_calibration(
             lower, upper = (limit[order] for limit in limits[name])
             ax.vlines(predicted, lower, upper, color=style["color"], linewidth=1.0, alpha=0.7)
             largest = max(largest, float(np.nanmax(upper)))
-    # Rare events live near 0: show their corner, and the diagonal only as far as it is needed.
+    # Probabilities of rare events are near 0: limit the axes to the values.
     end = min(1.0, 1.05 * largest)
     ax.plot([0, end], [0, end], color=_GREY, linewidth=1.0, zorder=0)
     ax.set_xlim(0, end)
@@ -290,7 +290,7 @@ def plot_weights(
     bins = np.geomspace(drawn.min(), highest * (1 + 1e-9), n_bins + 1)
     ax.hist(drawn, bins=list(bins), color=PALETTE[0], edgecolor="white", linewidth=0.4)
     ax.set_xscale("log")
-    # Counts fall by orders of magnitude towards the heavy rows, which are the ones to worry about.
+    # Counts fall by orders of magnitude towards the largest weights, which matter most.
     ax.set_yscale("log")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(_plain_numbers())
@@ -300,7 +300,7 @@ def plot_weights(
         label = f"1 / floor = {ceiling:g}, reached by {at_floor:.1%} of rows"
         ax.axvline(ceiling, color=PALETTE[1], linestyle="--", label=label)
     zeros = len(values) - len(drawn)
-    # Effective rows tell in one number how uneven the weights are.
+    # The effective number of rows sums up how uneven the weights are.
     effective = drawn.sum() ** 2 / (drawn**2).sum()
     ax.plot([], [], " ", label=f"{len(drawn):,} rows count like {effective:,.0f} equal ones")
     if zeros:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._model.curves import KnotCurves
 from survival_objectives._plugin.reader import CalibratedCurves
 from survival_objectives._version import __version__
@@ -60,9 +60,7 @@ class IncidencePredictor(ABC):
     _engine_name: ClassVar[str]
     _file_name: ClassVar[str]
 
-    def __init__(
-        self, model: Any, curves: CalibratedCurves, event_ids: npt.NDArray[np.int64]
-    ) -> None:
+    def __init__(self, model: Any, curves: CalibratedCurves, event_ids: IntArray) -> None:
         self.model = model
         self.event_ids_ = event_ids
         self._curves = curves
@@ -71,10 +69,6 @@ class IncidencePredictor(ABC):
     @abstractmethod
     def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
         """Sum of the trees on rows of features and time, (n_rows, n_margins)."""
-
-    @abstractmethod
-    def _write_model(self, file: str) -> None:
-        """Write the engine's model to a file."""
 
     @staticmethod
     @abstractmethod
@@ -115,7 +109,7 @@ class IncidencePredictor(ABC):
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
             draft = Path(folder) / "predictor"
             draft.mkdir()
-            self._write_model(str(draft / self._file_name))
+            self.model.save_model(str(draft / self._file_name))
             content = {
                 "format": _FORMAT,
                 "version": __version__,

@@ -1,7 +1,7 @@
 r"""Time stacking: people at horizons, with their targets and weights (Algorithms 1-3).
 
-A stacked row is a person i seen at a horizon z, with z as the last feature. Let (t_i, d_i) be the
-observed duration and event. Two models learn from the same rows, and each weighs them by the other:
+A stacked row is a person i at a horizon z, with z as the last feature. Let (t_i, d_i) be the
+observed duration and event. Two models are trained on these rows; each gives the other's weights:
 
 events      y = d_i [t_i <= z]             w = 1/G(z|x_i)     if t_i > z
                                            w = 1/G(t_i-|x_i)  if t_i <= z and d_i != 0          (10)
@@ -15,15 +15,15 @@ Ties: an event at t comes before a censoring at t. An event at t_i is therefore 
 which has probability G(t_i-), and a censoring at t_i is seen when the event time exceeds t_i, which
 has probability S(t_i).
 
-Instead of weighing the others up, censored people can also be given an outcome (`all_rows`).
+Instead of weighting the others, outcomes of censored people can be imputed (`all_rows`).
 A person who left at c, event-free, is in state k at a horizon z > c with probability
 
     q_k = (1 - S(z|x) / S(c|x)) (F_k(z|x) - F_k(c|x))+ / sum_l (F_l(z|x) - F_l(c|x))+           (15)
 
-where F are the incidences of whoever fills in. A state is drawn from it, and all weights are 1.
+where F are the incidences of the imputing model. A state is drawn from q, and all weights are 1.
 
-Rows of weight 0 teach nothing whatever the weights become, and the engines spend almost as much
-time on them as on others, so each model gets only its own rows (`TrainingRows`).
+Rows whose weight is always 0 carry no information, but cost the engines almost as much time as
+others, so each model gets only its own rows (`TrainingRows`).
 
 Time is float32 here as it is in the engines: durations and horizons are rounded alike, so that
 ``t_i <= z`` means the same to the targets, to the weights and to the trees.
@@ -40,6 +40,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import BoolArray, Float32Array, FloatArray, IntArray
 from survival_objectives.censoring import time_feature
 from survival_objectives.marginal import StepFunction
 from survival_objectives.time_axis import TimeAxis
@@ -87,7 +88,7 @@ _FORMER_NAMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """What a former name stands for, with a FutureWarning."""
+    """The object with a former name, with a FutureWarning."""
     if name not in _FORMER_NAMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
@@ -99,18 +100,18 @@ def __getattr__(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Stack:
-    """Which person is seen at which horizon.
+    """Which person is observed at which horizon.
 
     Attributes
     ----------
     person : int64 array of shape (n_rows,)
         Row of the person in the features and outcomes.
     horizon : float32 array of shape (n_rows,)
-        Time at which the person is looked at.
+        Time at which the person is observed.
     """
 
-    person: npt.NDArray[np.int64]
-    horizon: npt.NDArray[np.float32]
+    person: IntArray
+    horizon: Float32Array
 
     @property
     def n_rows(self) -> int:
@@ -124,17 +125,17 @@ class TimeStacker:
     Parameters
     ----------
     n_horizons : int, default=4
-        Horizons a person.
+        Horizons per person.
     sampler : {"uniform", "stratified", "events", "mixture"} or callable, default="mixture"
         Where horizons fall.
 
         - "uniform": independent draws from U(0, t_max), as in the paper;
         - "stratified": one draw in each of ``n_horizons`` equal slices of (0, t_max), so that every
-          person is seen early and late;
+          person is observed early and late;
         - "events": one draw in each of ``n_horizons`` slices of equally many observed events, so
           that horizons are dense where something happens; they fall between the event times, so
-          that no horizon tells when somebody had the event (where several people share a time, some
-          fall on it);
+          that no horizon reveals the time of an event (where several people share a time, some fall
+          on it);
         - "mixture": "events" for half of the horizons of a person (the larger half), "stratified"
           for the others;
         - a function ``(generator, n_samples, n_horizons, target)`` that returns an
@@ -142,7 +143,7 @@ class TimeStacker:
     horizon_max : float, optional
         t_max. Default: the longest duration.
     hard_zero_fraction : float, default=0.0
-        Share of rows whose horizon is set to exactly 0, where everybody without an event at 0 is
+        Share of rows whose horizon is set to exactly 0, where all people without an event at 0 are
         event-free.
     random_state : int, Generator, RandomState or None
         Seed. The same integer gives the same horizons.
@@ -176,7 +177,7 @@ class TimeStacker:
         horizon_max: float | None = None,
         hard_zero_fraction: float = 0.0,
         random_state: Any = None,
-        event_times: npt.NDArray[np.float64] | None = None,
+        event_times: FloatArray | None = None,
         time_unit: float = 0.0,
         bulk_end: float | None = None,
     ) -> None:
@@ -197,20 +198,20 @@ class TimeStacker:
         self.generator = check_random_state(random_state)
 
     def draw(self, target: SurvivalTarget) -> Stack:
-        """Draw new horizons for everybody.
+        """Draw new horizons for all people.
 
         Rows come horizon by horizon: first all people at their first horizon, and so on. Every
-        cause with an event by t_max appears as a target at least once, however rare: where the draw
-        missed it, the first person who had it is looked at when it had just happened.
+        cause with an event by t_max appears as a target at least once, however rare: if the draw
+        missed it, the last horizon of the first person who had it is set to the event time.
         """
         n_samples, n_horizons = target.n_samples, self.n_horizons
         t_max = float(target.duration.max()) if self.horizon_max is None else self.horizon_max
         if not t_max > 0:
-            msg = "All durations are 0, so there is no horizon to look at."
+            msg = "All durations are 0, so there is no horizon to draw."
             raise ValueError(msg)
         if self.axis.unit:
             # The last unit counts whole. Draws from event times fall on the beginning of a unit;
-            # horizons of the user's own are taken as they are.
+            # the user's own horizons are not changed.
             end = (float(self.axis.number(t_max)) + 1) * self.axis.unit
             horizon = self._sample(target, end)
             if not callable(self.sampler):
@@ -225,7 +226,7 @@ class TimeStacker:
         person = np.tile(np.arange(n_samples), n_horizons)
         return Stack(person, np.ascontiguousarray(rounded.T).ravel())
 
-    def _sample(self, target: SurvivalTarget, t_max: float) -> npt.NDArray[np.float64]:
+    def _sample(self, target: SurvivalTarget, t_max: float) -> FloatArray:
         shape = (target.n_samples, self.n_horizons)
         if callable(self.sampler):
             drawn = np.array(self.sampler(self.generator, *shape, target), dtype=np.float64)
@@ -257,7 +258,7 @@ class TimeStacker:
         by_event = np.interp(position, np.arange(len(times) + 1), np.concatenate([[0.0], times]))
         return np.column_stack([by_time, by_event])
 
-    def _slices(self, n_samples: int, n_slices: int) -> npt.NDArray[np.float64]:
+    def _slices(self, n_samples: int, n_slices: int) -> FloatArray:
         """One uniform draw in each of ``n_slices`` equal slices of (0, 1), for every person."""
         if n_slices == 0:
             return np.empty((n_samples, 0))
@@ -270,12 +271,10 @@ def _is_positive(time: Any) -> bool:
     return is_number and bool(0 < time < np.inf)
 
 
-def _show_every_cause(
-    horizon: npt.NDArray[np.float32], target: SurvivalTarget, t_max: float
-) -> None:
+def _show_every_cause(horizon: Float32Array, target: SurvivalTarget, t_max: float) -> None:
     duration = time_feature(target.duration)
     shown = target.event * (duration <= horizon.max(axis=1))
-    # Held-out people may lack a cause of training by then; that one cannot be shown.
+    # Held-out people may lack a cause of training by then; there is no row for it.
     visible = target.event * (duration <= np.float32(t_max))
     for cause in np.setdiff1d(visible[visible > 0], shown):
         people = np.flatnonzero(target.event == cause)
@@ -300,13 +299,13 @@ def latest_weighted_horizon(
 ) -> float:
     """The last time at which enough people are uncensored to be weighted by 1/G.
 
-    One in ten, or the ``floor`` of G if that is higher. A rare and late cause must still be seen to
-    happen.
+    One in ten, or the ``floor`` of G if that is higher. Events of a rare and late cause must be
+    observed by then.
 
     Parameters
     ----------
     target, censoring
-        Outcomes at their places on the time axis, and Kaplan-Meier of their censoring.
+        Outcomes aligned to the time axis, and Kaplan-Meier of their censoring.
     axis : TimeAxis
     floor : float
         Smallest censoring survival.
@@ -327,9 +326,9 @@ def latest_weighted_horizon(
 class TrainingRows:
     """The stacked rows that one of the two models is trained on, and what their weights need.
 
-    A row's person has either stayed beyond the horizon or left at their own time before it. The
-    weight of the first needs the other model at the horizon; that of the second needs it at the
-    leaver's own time, which is the same for all rows of that person and is asked for only once.
+    In a row, the person either stays under observation beyond the horizon (t > z) or has left by
+    then. Weights of the former need the other model's survival at the horizon. Weights of the
+    latter need it at the time of leaving, once per person for all such rows.
 
     Attributes
     ----------
@@ -344,30 +343,30 @@ class TrainingRows:
         Position in ``leaver`` of each such row.
     """
 
-    person: npt.NDArray[np.int64]
-    horizon: npt.NDArray[np.float32]
+    person: IntArray
+    horizon: Float32Array
     target: npt.NDArray[np.int32]
-    stayed: npt.NDArray[np.bool_]
-    leaver: npt.NDArray[np.int64]
-    leaver_of_row: npt.NDArray[np.int64]
+    stayed: BoolArray
+    leaver: IntArray
+    leaver_of_row: IntArray
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.person)
 
-    def matrix(self, features: Features) -> npt.NDArray[np.float32]:
+    def matrix(self, features: Features) -> Float32Array:
         """Features of the rows with the horizon last, as one new float32 array."""
         return stacked_matrix(features, self.person, self.horizon)
 
     def weights(
         self,
-        at_horizon: npt.NDArray[np.float64],
-        at_exit: npt.NDArray[np.float64],
+        at_horizon: FloatArray,
+        at_exit: FloatArray,
         *,
         floor: float,
-        sample_weight: npt.NDArray[np.float64] | None = None,
-    ) -> tuple[npt.NDArray[np.float64], int]:
+        sample_weight: FloatArray | None = None,
+    ) -> tuple[FloatArray, int]:
         """Weights (10) or (11), and how many rows the floor touched.
 
         Parameters
@@ -375,7 +374,7 @@ class TrainingRows:
         at_horizon : array of shape (number of rows stayed,)
             The other model's survival at the horizons of the rows that stayed.
         at_exit : array of shape (n_leavers,)
-            The other model's survival at the times at which the leavers left.
+            The other model's survival at the exit times of ``leaver``.
         floor : float
             Smaller survival probabilities count as this one.
         sample_weight : array of shape (n_samples,), optional
@@ -392,51 +391,47 @@ class TrainingRows:
 
 
 def event_rows(target: SurvivalTarget, stack: Stack) -> TrainingRows:
-    """Rows, targets and leavers of the event model, equation (10)."""
+    """Rows of the event model, equation (10)."""
     return _training_rows(stack, target, left_by=target.event > 0, code=target.event)
 
 
 def censoring_rows(target: SurvivalTarget, stack: Stack) -> TrainingRows:
-    """Rows, targets and leavers of the censoring model, equation (11)."""
+    """Rows of the censoring model, equation (11)."""
     censored = target.event == 0
     return _training_rows(stack, target, left_by=censored, code=censored.astype(np.int32))
 
 
 def all_rows(target: SurvivalTarget, stack: Stack) -> TrainingRows:
-    """All rows, for models that are given outcomes of censored people.
+    """All rows, for schemes that impute the outcomes of censored people.
 
-    Where somebody was censored by the horizon (`lost_rows`), the target 0 holds the place of the
-    state to be filled in.
+    Where the person was censored by the horizon (`lost_rows`), the target 0 is a placeholder for
+    the imputed state.
     """
     return _training_rows(stack, target, left_by=np.ones(target.n_samples, bool), code=target.event)
 
 
-def lost_rows(target: SurvivalTarget, rows: TrainingRows) -> npt.NDArray[np.int64]:
+def lost_rows(target: SurvivalTarget, rows: TrainingRows) -> IntArray:
     """Rows, of all rows (`all_rows`), at whose horizon the person had been censored."""
     return np.flatnonzero(~rows.stayed & (target.event[rows.person] == 0))
 
 
-def exit_feature(
-    times: npt.NDArray[np.float64], axis: TimeAxis, *, left: bool = False
-) -> npt.NDArray[np.float32]:
-    """Time feature at which a model is asked about the time that people left at, or just before.
+def exit_feature(times: FloatArray, axis: TimeAxis, *, left: bool = False) -> Float32Array:
+    """Time feature at which a model is evaluated for people's exit times, or just before them.
 
-    Where time has units, the same place of the unit answers for both: an event at the beginning of
-    a unit, and a censoring after its horizons, see one another's survival there (equation (16)).
+    Where time has units, both are the same place within the unit: for an event at the beginning of
+    a unit and for a censoring after its horizons (equation (16)).
 
     >>> exit_feature(np.array([0.0, 2.75]), TimeAxis(1.0))
     array([0.375, 2.375], dtype=float32)
     """
-    return time_feature(axis.answering(times), left=left and not axis.unit)
+    return time_feature(axis.prediction_time(times), left=left and not axis.unit)
 
 
-def conditional_incidence(
-    at_horizon: npt.NDArray[np.float64], at_exit: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    r"""Probability of each cause by the horizon of somebody event-free at exit, equation (15).
+def conditional_incidence(at_horizon: FloatArray, at_exit: FloatArray) -> FloatArray:
+    r"""Probability of each cause by the horizon for people event-free at exit, equation (15).
 
-    Increments of a cause that would be negative count as 0, as those of a model may be that is
-    monotone in its event-free curve only.
+    Negative increments count as 0: models whose event-free curve is monotone may have falling
+    incidences of single causes.
 
     Parameters
     ----------
@@ -454,22 +449,20 @@ def conditional_incidence(
     """
     increment = np.maximum(at_horizon[:, 1:] - at_exit[:, 1:], 0)
     total = increment.sum(axis=1)
-    # Somebody who could not be event-free any more was; nothing is known of what comes next.
+    # The model excludes that the person was event-free at exit, so it says nothing about later.
     still = np.divide(
         at_horizon[:, 0], at_exit[:, 0], out=np.ones(len(total)), where=at_exit[:, 0] > 0
     )
     by_then = np.clip(1 - still, 0, 1)
     scale = np.divide(by_then, total, out=np.zeros(len(total)), where=total > 0)
-    incidence: npt.NDArray[np.float64] = increment * scale[:, None]
+    incidence: FloatArray = increment * scale[:, None]
     return incidence
 
 
-def drawn_states(
-    incidence: npt.NDArray[np.float64], generator: np.random.Generator
-) -> npt.NDArray[np.int32]:
-    """A state a row: cause k with the probability in column k - 1, else 0."""
+def drawn_states(incidence: FloatArray, generator: np.random.Generator) -> npt.NDArray[np.int32]:
+    """One state per row: cause k with the probability in column k - 1, else 0."""
     reached = np.cumsum(incidence, axis=1)
-    # Those who are beyond all causes stay event-free, which is state 0.
+    # A draw beyond the last cause is the event-free state, 0.
     place = (generator.random(len(incidence))[:, None] >= reached).sum(axis=1) + 1
     return np.where(place > incidence.shape[1], 0, place).astype(np.int32)
 
@@ -477,7 +470,7 @@ def drawn_states(
 def _training_rows(
     stack: Stack,
     target: SurvivalTarget,
-    left_by: npt.NDArray[np.bool_],
+    left_by: BoolArray,
     code: npt.NDArray[np.int32],
 ) -> TrainingRows:
     stayed = time_feature(target.duration)[stack.person] > stack.horizon
@@ -494,9 +487,7 @@ def _training_rows(
     )
 
 
-def stacked_matrix(
-    features: Features, person: npt.NDArray[np.int64], times: npt.NDArray[np.float32]
-) -> npt.NDArray[np.float32]:
+def stacked_matrix(features: Features, person: IntArray, times: Float32Array) -> Float32Array:
     """Features of the people with a time as the last column, built in one allocation."""
     matrix = np.empty((len(person), features.n_features + 1), np.float32)
     # In blocks, because `np.take` into a part of `matrix` would copy all of that part.

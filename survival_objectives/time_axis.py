@@ -80,10 +80,10 @@ class TimeAxis:
         """Start times of all units up to the one that contains ``last``."""
         return np.arange(float(self.number(last)) + 1) * self.unit
 
-    def answering(self, times: npt.ArrayLike) -> FloatArray:
+    def prediction_time(self, times: npt.ArrayLike) -> FloatArray:
         """The time at which the model is evaluated to predict for each time.
 
-        >>> TimeAxis(1.0).answering([0.0, 2.0])
+        >>> TimeAxis(1.0).prediction_time([0.0, 2.0])
         array([0.375, 2.375])
         """
         times = np.asarray(times, dtype=np.float64)

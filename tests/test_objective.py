@@ -36,9 +36,6 @@ class FunctionPredictor(IncidencePredictor):
     def _raw_margin(self, matrix):
         return self.model(matrix)
 
-    def _write_model(self, file):
-        raise NotImplementedError
-
     @staticmethod
     def _read_model(file):
         raise NotImplementedError
@@ -59,6 +56,9 @@ class Problem(TrainingProblem):
     def _raw_margin(self, model, matrix):
         return model(matrix)
 
+    def _refresh_callback(self, params):
+        raise NotImplementedError
+
     def predict_cumulative_incidence(self, model, X, times, *, calibrated=False):
         """By default what the margins say: this module is about margins, rows and weights."""
         return super().predict_cumulative_incidence(model, X, times, calibrated=calibrated)
@@ -72,7 +72,7 @@ def no_trees(n_margins):
 
 
 def same_horizons(*horizons):
-    """A sampler that gives all people the same horizons."""
+    """A sampler with the same horizons for all people."""
     return lambda generator, n_samples, n_horizons, target: np.tile(horizons, (n_samples, 1))
 
 
@@ -753,7 +753,7 @@ def test_a_second_training_starts_afresh(people):
 
 def test_a_given_censoring_model_is_not_refreshed(people):
     problem = Problem(people.X, people.y, censoring=people.censoring, random_state=0)
-    with pytest.raises(ValueError, match="stays as it is, so there is nothing to refresh"):
+    with pytest.raises(ValueError, match="does not change, so there is nothing to refresh"):
         problem._new_alternation()
 
 
@@ -883,7 +883,7 @@ def test_lengths_that_differ_are_refused(people):
 
 
 def test_a_single_class_is_refused():
-    with pytest.raises(ValueError, match="Nobody is event-free at any horizon"):
+    with pytest.raises(ValueError, match="No one is event-free at any horizon"):
         Problem(
             np.zeros((3, 1)),
             ([1, 1, 1], [1.0, 2.0, 3.0]),

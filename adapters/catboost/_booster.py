@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.engine import (
     BatchJoiner,
     Engine,
@@ -31,9 +32,6 @@ from survival_objectives.stacking import drawn_states
 from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
-
-__all__ = ["ENGINE", "SETTINGS", "Booster"]
-
 
 _MAX_DEPTH = 16
 
@@ -125,9 +123,6 @@ SETTINGS = EngineSettings(
 _BINNING = ("border_count", "feature_border_type", "nan_mode")
 # Bootstrap type that each sampling setting belongs to.
 _SAMPLING = {"subsample": "Bernoulli", "bagging_temperature": "Bayesian", "mvs_reg": "MVS"}
-
-Float32Array = npt.NDArray[np.float32]
-FloatArray = npt.NDArray[np.float64]
 
 
 class Booster(BatchJoiner):
@@ -313,7 +308,6 @@ class Booster(BatchJoiner):
         return Forest(trees, self._n_margins, schema.n_features, at_most=True, breaks=breaks)
 
     def shap_values(self, values: Float32Array) -> npt.ArrayLike:
-        """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
         pool = catboost.Pool(
             thread_count=self._settings.threads(len(values)), **self._columns(values)
         )
@@ -349,7 +343,7 @@ class _SplitColumns:
             entry["hash"]: int(entry["value"]) for entry in info.get("cat_features_hash", [])
         }
 
-    def borders(self, column: int) -> npt.NDArray[np.float32]:
+    def borders(self, column: int) -> Float32Array:
         """Borders of a numeric column."""
         info = next(info for info in self._floats if info["flat_feature_index"] == column)
         return np.asarray(info["borders"] or [], dtype=np.float32)
@@ -403,10 +397,6 @@ def _tree(oblivious: dict[str, Any], columns: _SplitColumns, n_margins: int) -> 
     )
 
 
-def _save(model: Any, path: str) -> None:
-    model.save_model(path)
-
-
 def _load(path: str) -> Any:
     return catboost.CatBoost().load_model(path)
 
@@ -419,7 +409,7 @@ ENGINE = Engine(
     file_name="{name}.cbm",
     # Every refresh begins a new model.
     refresh_every=20,
-    save=_save,
+    save=catboost.CatBoost.save_model,
     load=_load,
     # Each call keeps about 200 bytes per row until the process ends.
     rounds_per_call=30,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._plugin import alternation
 from survival_objectives.adapters._engine import import_engine, rising_in_time
 from survival_objectives.adapters.catboost._pool import pool_columns
@@ -16,11 +17,6 @@ from survival_objectives.censoring import MarginModel
 from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
-
-__all__ = ["CensoringTrainer"]
-
-Float32Array = npt.NDArray[np.float32]
-FloatArray = npt.NDArray[np.float64]
 
 
 class _SumOfChunks:

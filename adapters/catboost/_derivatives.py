@@ -10,17 +10,15 @@ import numpy as np
 
 from survival_objectives.adapters._engine import import_engine
 
-__all__ = ["FOREIGN_ROW", "compiled_derivatives"]
-
 #: Compiled code can raise only a fixed message.
-FOREIGN_ROW = "A row of this pool is none of this loss. Train on `loss.train_pool`."
+FOREIGN_ROW = "A row of this pool does not belong to this loss. Train on `loss.train_pool`."
 
 
 @functools.cache
 def compiled_derivatives(n_margins: int, reference: bool) -> Callable[..., Any]:
     """Compiled derivatives of minus the loss of one row, equations (4) and (5) of `losses`.
 
-    They come back as tuples: CatBoost reads numbers out of a tuple several times faster than out
+    They are returned as tuples: CatBoost reads numbers out of a tuple several times faster than out
     of an array. It reads the upper triangle of the Hessian only, so the lower one is not written.
     """
     njit = import_engine("numba", extra="catboost").njit

@@ -2,16 +2,16 @@
 
 Host conventions met here, and only here: CatBoost maximises, so it gets the derivatives of minus
 the loss, row by row, with the full Hessian (or, for a single margin, in ranges, with the diagonal);
-a wrong length crashes it, so all arrays are of our own making. It shows a loss neither row numbers
+a wrong length crashes it, so all arrays are created here. It shows a loss neither row numbers
 nor new weights nor, with several margins, where they start, so the target column holds the row
 number, by which the loss looks these up with the label. CatBoost copies its parameters for every
 training; a copy of the loss shares everything but the weights of its training, so that several
-trainings may run at a time. Callbacks see no model and cannot predict,
-but a metric sees the margins of all training rows: those at which the feedback loop needs the event
-model ride along in the training pool as rows of weight 0. CatBoost's split scores count rows by the
-weights of the pool, which stay the initial ones; leaf values follow the refreshed ones.
-``catboost.cv`` tells a loss not which fold it trains, so there all folds share the weights that the
-censoring of everybody gives, and it has no callbacks, so there is no refresh.
+trainings may run at a time. Callbacks see no model and cannot predict, but a metric sees the
+margins of all training rows: those at which the feedback loop needs the event model are in the
+training pool as rows of weight 0. CatBoost's split scores count rows by the weights of the pool,
+which stay the initial ones; leaf values follow the refreshed ones.
+``catboost.cv`` does not tell a loss which fold it trains, so all folds share the weights from the
+censoring of all people, and it has no callbacks, so there is no refresh.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._fit.rows import Probes
 from survival_objectives._plugin.problem_rows import counted_target
 from survival_objectives._plugin.slot import RowTargets, TrainingThread
@@ -45,17 +46,15 @@ catboost = import_engine("catboost")
 
 __all__ = ["IPCWLoss", "Predictor"]
 
-Float32Array = npt.NDArray[np.float32]
-FloatArray = npt.NDArray[np.float64]
 
 # CatBoost stores targets, and so our row numbers, as float32, which counts exactly up to here.
 _MAX_NUMBERED_ROWS = 2**24
 # Labels of states and classes are below; CatBoost logs a line about targets above the other.
 _MAX_USER_LABEL, _QUIET_NUMBERS = 100, 900_000
-# Several threads may share a loss, whose pool is made when it is first asked for.
+# Several threads may share a loss, whose pool is made at the first access.
 _MAKING = threading.RLock()
 # CatBoost encodes categories by statistics of the target, which here is a row number: only
-# encodings that do not look at it make sense.
+# encodings that do not use it make sense.
 _CATEGORY_PARAMS = {"one_hot_max_size": 255, "simple_ctr": "Counter", "combinations_ctr": "Counter"}
 
 
@@ -112,7 +111,7 @@ class IPCWLoss(TrainingProblem):
         sample_weight: Any = None,
         **_: Any,
     ) -> Any:
-        """Make a loss for one margin or for several: CatBoost tells them apart by class."""
+        """Make a loss for one margin or for several, which are two classes for CatBoost."""
         if cls is IPCWLoss and y is not None:
             one = margins == "reference" and counted_target(y, sample_weight).n_causes == 1
             cls = _OneMarginLoss if one else _SeveralMarginsLoss
@@ -275,36 +274,11 @@ class IPCWLoss(TrainingProblem):
         """The IPCW log-loss as a CatBoost metric, for ``eval_metric`` and early stopping."""
         return (IPCWLogLoss if self.n_margins == 1 else _IPCWLogLossMulti)(self)
 
-    def refresh(
-        self, params: Mapping[str, Any] | None = None, *, doubly_robust: bool | None = None
-    ) -> Any:
-        """Callback that refreshes the censoring weights every ``refresh_every`` rounds.
-
-        It advances a censoring model by as many rounds and replaces the weights by those of the
-        new model: Algorithms 1 and 3 of the paper, inside ``CatBoost.fit``.
-
-        Parameters
-        ----------
-        params : mapping, optional
-            CatBoost parameters of the censoring model, such as ``depth`` and ``learning_rate``.
-            CatBoost does not show a callback those of the event model.
-        doubly_robust : bool, optional
-            True: targets are the doubly robust ones of equation (47), made of both models at each
-            refresh. Needs a loss that was constructed with ``doubly_robust=True``, whose rows
-            include people who were censored. Default: as the loss was constructed.
-
-        Returns
-        -------
-        object with ``after_iteration``
-            For one training; ask for a new one for the next.
-        """
-        self._check_refresh(doubly_robust)
+    def _refresh_callback(self, params: Mapping[str, Any] | None) -> Any:
         return _Refresh(self, params)
 
-    def _own_rows(
-        self, numbers: npt.NDArray[Any], weight: Float32Array | None
-    ) -> npt.NDArray[np.int64]:
-        """Rows by their numbers; refuses a pool that is not ours by these or by its weights."""
+    def _own_rows(self, numbers: npt.NDArray[Any], weight: Float32Array | None) -> IntArray:
+        """Rows by their numbers; refuses a pool of another loss by its numbers or weights."""
         rows = numbers.astype(np.int64) - self._first_number
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self._targets)):
             msg = (
@@ -320,9 +294,7 @@ class IPCWLoss(TrainingProblem):
             raise ValueError(msg)
         return rows
 
-    def _metric_weight(
-        self, rows: npt.NDArray[np.int64], weight: Float32Array | None
-    ) -> Float32Array | None:
+    def _metric_weight(self, rows: IntArray, weight: Float32Array | None) -> Float32Array | None:
         """Weights of rows in the metric: of training rows the first ones, else those of the pool.
 
         They differ for doubly robust targets, where rows without a label count from the second
@@ -348,8 +320,8 @@ class IPCWLoss(TrainingProblem):
         scale, bias = model.get_scale_and_bias()
         if scale != 1 or np.any(bias):
             msg = (
-                f"This model scales its trees by {scale:g} and adds {bias}, but the start of this "
-                "loss stands for that. Leave out `boost_from_average` and `set_scale_and_bias`."
+                f"This model scales its trees by {scale:g} and adds {bias}, but this loss starts "
+                "from margins of its own. Leave out `boost_from_average` and `set_scale_and_bias`."
             )
             raise ValueError(msg)
         self._check_trained(model.feature_names_, np.size(bias))
@@ -393,7 +365,7 @@ class _SeveralMarginsLoss(IPCWLoss, catboost.MultiTargetCustomObjective):  # typ
 
 
 class IPCWLogLoss:
-    """The IPCW log-loss as CatBoost asks for a metric; CatBoost prints the name of this class."""
+    """The IPCW log-loss as a metric of CatBoost, which prints the name of this class."""
 
     no_jit = True
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from survival_objectives._arrays import Float32Array
 from survival_objectives.adapters._engine import column_names
 from survival_objectives.validation import Features
 
-__all__ = ["pool_columns"]
-
 
 def pool_columns(
-    matrix: npt.NDArray[np.float32], schema: Features, names: list[str] | None = None
+    matrix: Float32Array, schema: Features, names: list[str] | None = None
 ) -> dict[str, Any]:
     """Rows as arguments of a Pool: categories must be integers there, so they go in a frame."""
     names = names or column_names(schema)

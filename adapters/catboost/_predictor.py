@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.catboost._pool import pool_columns
 from survival_objectives.predictor import IncidencePredictor
 from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
-
-__all__ = ["Predictor", "raw_margin"]
-
-Float32Array = npt.NDArray[np.float32]
 
 
 def raw_margin(
@@ -40,9 +36,6 @@ class Predictor(IncidencePredictor):
 
     def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
         return raw_margin(self.model, matrix, self._curves.schema, self.model.feature_names_)
-
-    def _write_model(self, file: str) -> None:
-        self.model.save_model(file)
 
     @staticmethod
     def _read_model(file: str) -> Any:

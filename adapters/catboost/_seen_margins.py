@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-__all__ = ["SeenMargins"]
-
-FloatArray = npt.NDArray[np.float64]
+from survival_objectives._arrays import FloatArray, IntArray
 
 
 class SeenMargins:
@@ -27,7 +24,7 @@ class SeenMargins:
         """Keep the margins of the next round."""
         self._seen = np.full(self._shape, np.nan)
 
-    def record(self, rows: npt.NDArray[np.int64], margin: FloatArray) -> None:
+    def record(self, rows: IntArray, margin: FloatArray) -> None:
         """Keep margins of these rows, if they are watched; rows after the last are held out."""
         if self._seen is not None:
             training = rows < len(self._seen)

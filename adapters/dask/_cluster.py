@@ -21,18 +21,9 @@ from survival_objectives.adapters.dask._worker import (
 distributed = import_engine("distributed", extra="dask")
 xgb = import_engine("xgboost", extra="dask")
 
-__all__ = [
-    "WorkerGroup",
-    "WorkerLostError",
-    "cancel_on_exit",
-    "gather",
-    "one_at_a_time",
-    "wait_all",
-]
-
 logger = logging.getLogger("survival_objectives")
 
-# Seconds between two looks at the workers.
+# Seconds between two checks of the workers.
 _POLL = 1.0
 # Seconds in which the failures that follow from one another arrive, the cause among them.
 _FAILURES = 3.0
@@ -66,7 +57,7 @@ def one_at_a_time(client: Any) -> Iterator[None]:
 
 @contextmanager
 def cancel_on_exit(client: Any, futures: Sequence[Any]) -> Iterator[None]:
-    """Cancel tasks at the end, whoever still refers to their futures.
+    """Cancel tasks at the end, even if their futures are still referenced elsewhere.
 
     With a task go those that it was computed from. They are bound to the same worker, and have
     the same keys whenever the same collection is used: if a traceback kept them alive, the next
@@ -75,7 +66,7 @@ def cancel_on_exit(client: Any, futures: Sequence[Any]) -> Iterator[None]:
     try:
         yield
     finally:
-        # None stands for a task that an interrupt came before.
+        # None marks a task that was interrupted before it was submitted.
         client.cancel([future for future in futures if future is not None], force=True)
 
 
@@ -88,7 +79,7 @@ def gather(client: Any, futures: Sequence[Any], workers: Sequence[str]) -> list[
                 lambda: client.gather(list(futures), asynchronous=True), callback_timeout=_RESULTS
             )
         except TimeoutError:
-            # Of a worker that was lost just now, Dask would wait for the results for ever.
+            # Dask would wait for ever for the results of a worker that was lost just now.
             wait_all(client, futures, workers)
             raise
     return results
@@ -194,7 +185,7 @@ class WorkerGroup:
         ]:
             if time.monotonic() > deadline:
                 logger.warning("Restarting workers that do not stop training: %s.", busy)
-                with suppress(Exception):  # Without a nanny there is nobody to restart them.
+                with suppress(Exception):  # Without a nanny, workers cannot be restarted.
                     self._client.restart_workers(busy, timeout=_RESTART, raise_for_error=False)
                 return
             time.sleep(_POLL / 5)

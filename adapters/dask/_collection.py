@@ -21,16 +21,6 @@ distributed = import_engine("distributed", extra="dask")
 da = import_engine("dask.array", extra="dask")
 dd = import_engine("dask.dataframe", extra="dask")
 
-__all__ = [
-    "Collection",
-    "by_rows",
-    "held_out_collection",
-    "is_collection",
-    "partition_blocks",
-    "pieces_of",
-    "schema_of",
-]
-
 
 @dataclass(frozen=True)
 class Collection:
@@ -120,7 +110,7 @@ def _without_outcome(X: Any, names: tuple[str, ...]) -> Any:
 
 
 def schema_of(X: Any, like: Features | None) -> Features:
-    """Names and categories of the columns, before any person is looked at."""
+    """Names and categories of the columns, without reading any rows."""
     if isinstance(X, da.Array):
         if X.ndim != 2 or np.isnan(X.shape[1]):
             msg = f"`X` must have two dimensions, the second of known size; got shape {X.shape}."

@@ -200,7 +200,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         """The model that `save` of this class or of SurvivalBoost wrote to a folder."""
         return cls.from_local(SurvivalBoost.load(path, isolated=isolated))
 
-    # Of a collection, all causes come at once, and frames are made of curves only.
+    # For a collection, all causes are returned, and only curves can be frames.
     def predict_cumulative_incidence(  # type: ignore[override]
         self,
         X: Any,
@@ -211,17 +211,12 @@ class DaskSurvivalBoost(SurvivalBoost):
     ) -> Any:
         """Probability of each state at each time, lazily for a Dask collection.
 
-        Parameters are those of `SurvivalBoost.predict_cumulative_incidence`. A dask Array of shape
-        (n_samples, K + 1, n_times) with the chunks of ``X`` comes back, or with ``as_frame`` a dask
-        DataFrame. People who are not in a Dask collection get their curves at once.
+        Parameters are those of `SurvivalBoost.predict_cumulative_incidence`. Returns a dask Array
+        of shape (n_samples, K + 1, n_times) with the chunks of ``X``, or with ``as_frame`` a dask
+        DataFrame. For other inputs the curves are computed immediately.
         """
-        return self._lazy(
-            "predict_cumulative_incidence",
-            X,
-            times,
-            conditional_after=conditional_after,
-            as_frame=as_frame,
-        )
+        options = {"conditional_after": conditional_after, "as_frame": as_frame}
+        return self._lazy("predict_cumulative_incidence", X, times, **options)
 
     def predict_survival_function(
         self,
@@ -232,13 +227,8 @@ class DaskSurvivalBoost(SurvivalBoost):
         as_frame: bool = False,
     ) -> Any:
         """Probability of being event-free, (n_samples, n_times), lazily for a Dask collection."""
-        return self._lazy(
-            "predict_survival_function",
-            X,
-            times,
-            conditional_after=conditional_after,
-            as_frame=as_frame,
-        )
+        options = {"conditional_after": conditional_after, "as_frame": as_frame}
+        return self._lazy("predict_survival_function", X, times, **options)
 
     def predict_proba(  # type: ignore[override]
         self, X: Any, time_horizon: float | None = None

@@ -25,8 +25,6 @@ dask = import_engine("dask")
 da = import_engine("dask.array", extra="dask")
 dd = import_engine("dask.dataframe", extra="dask")
 
-__all__ = ["PartPredictions"]
-
 
 @dataclass(frozen=True)
 class PartPredictions:
@@ -35,7 +33,7 @@ class PartPredictions:
     model: SurvivalBoost
 
     def lazy(self, method: str, X: Any, *arguments: Any, **options: Any) -> Any:
-        """A dask Array or DataFrame of what ``method`` returns; at once unless ``X`` is of Dask."""
+        """What ``method`` returns, as a lazy Array or DataFrame if ``X`` is a Dask collection."""
         if not is_collection(X):
             return getattr(self.model, method)(X, *arguments, **options)
         # What one made-up person gets shows mistakes in the arguments now, and the shape.
@@ -88,7 +86,7 @@ def _part_prediction(
     arguments: tuple[Any, ...],
     options: dict[str, Any],
 ) -> Any:
-    """Predictions for a partition; ``none`` are those for nobody."""
+    """Predictions for a partition; ``none`` is the prediction for an empty partition."""
     return none if len(X) == 0 else getattr(model, method)(X, *arguments, **options)
 
 

@@ -35,8 +35,6 @@ from survival_objectives.validation import (
     warn_about_labels,
 )
 
-__all__ = ["ClusterTraining"]
-
 # Seconds in which lost workers may come back before a training is resumed.
 _RESTART = 60
 # Parameters that do not change the model, so that a training may be resumed with others.
@@ -275,7 +273,7 @@ def _regrouped(checkpoint: Checkpoint, n_partitions: int, client: Any) -> dict[s
 def _event_ids(labels: Sequence[Sequence[int]], n_samples: int, known: IntArray | None) -> IntArray:
     """The label set of all partitions."""
     if n_samples == 0:
-        msg = "`y` is empty: there is nobody to learn from."
+        msg = "`y` is empty: there are no people to train on."
         raise ValueError(msg)
     seen = sorted({label for part in labels for label in part})
     if known is None and seen == [0]:

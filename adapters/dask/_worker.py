@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._fit.boosters import finished_boosters
 from survival_objectives._fit.checkpoint import (
     Checkpoint,
@@ -186,7 +186,7 @@ class Plan:
 
     parameters: dict[str, Any]
     schema: Features
-    event_ids: npt.NDArray[np.int64]
+    event_ids: IntArray
     seed: int
     timeout: int
     previous: FittedModel | None
@@ -205,7 +205,7 @@ class TrainingCancelled(RuntimeError):  # noqa: N818  It is not an error.
 def train(
     rank: int, parts: list[Cohort], held_out: list[Cohort] | None, plan: Plan
 ) -> FittedModel | None:
-    """Train on this worker's people; the first worker returns what was learnt."""
+    """Train on this worker's people; the first worker returns the model."""
     worker = distributed.get_worker()
     with _registered(plan.training), _communicator(rank, plan):
         model = _fit(parts, held_out, plan, worker)

@@ -1,7 +1,7 @@
 """Ctrl-C while an engine calls back: held until no exception has to cross foreign code.
 
-An exception that leaves a function called from C is printed and lost, and the engine goes on with
-whatever it was to be given: XGBoost then reports an error of its own, or crashes.
+An exception that leaves a function called from C is printed and lost, and the engine continues
+without its result: XGBoost then reports an error of its own, or crashes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
-
-__all__ = ["HeldInterrupts", "interrupts_held"]
 
 _Handler = Callable[[int, FrameType | None], Any]
 
@@ -33,7 +31,7 @@ class HeldInterrupts:
             self.deliver()
 
     def deliver(self) -> None:
-        """Call the handler of whoever waited for it; Python's own raises KeyboardInterrupt."""
+        """Call the handler that was installed before; Python's own raises KeyboardInterrupt."""
         waiting, self._waiting = self._waiting, None
         if waiting is not None and self._handler is not None:
             self._handler(*waiting)
@@ -51,9 +49,9 @@ class HeldInterrupts:
 
 @contextmanager
 def interrupts_held() -> Iterator[HeldInterrupts]:
-    """Hold Ctrl-C back to the end of this context, where it acts as ever."""
+    """Hold Ctrl-C back until the end of this context, where its usual handler is called."""
     handler = signal.getsignal(signal.SIGINT)
-    # Signals arrive in the main thread only, and only it may say what they do there.
+    # Signals arrive in the main thread only, and only it may set their handlers.
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield HeldInterrupts(None)
         return

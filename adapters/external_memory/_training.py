@@ -18,10 +18,7 @@ import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.boosters import finished_boosters
-from survival_objectives._fit.cohort import (
-    Cohort,
-    checked_eval_set,
-)
+from survival_objectives._fit.cohort import Cohort, checked_eval_set
 from survival_objectives._fit.disk import DiskBatches, read_batches
 from survival_objectives._fit.engine import Engine, StackedBatches
 from survival_objectives._fit.population import LocalReduction, grid_population
@@ -42,8 +39,6 @@ if TYPE_CHECKING:
 
 xgb = import_engine("xgboost")
 
-__all__ = ["ParquetBatches", "fit_external"]
-
 # Bytes that XGBoost's files take for a row and, by kind, for each of its values: dense ones with up
 # to 256 bins, and all others. Measured on xgboost 3.2 as at most 8, 2.5 and 5.6.
 _ROW_BYTES, _DENSE_BYTES, _VALUE_BYTES, _BIN_BYTES = 8, 2.5, 6.0, 16
@@ -63,7 +58,7 @@ class ParquetBatches:
     sample_weight : str, optional
         Column of the weights of people.
     features : sequence of str, optional
-        Columns to learn from. Default: all others.
+        Feature columns. Default: all others.
     batch_size : int, default=100_000
         People at a time.
 
@@ -144,15 +139,14 @@ def fit_external(
     eval_set : pair (X, y), optional
         Held-out people, in memory. Early stopping needs them here.
     people_per_turn : int, optional
-        The rounds between two refreshes are boosted on about so many people, drawn from all
-        batches, and the next rounds on others, until it is the first ones' turn again. This bounds
-        memory and time whatever the number of people. Trees then err like those of so few people,
-        of which only the average is better: make it 100 000 or more. Default: all people in every
-        round.
+        Train the rounds between two refreshes on about this many people, drawn from all batches,
+        and the next rounds on others, in turn. Memory and time are then bounded for any number of
+        people. Each tree is as noisy as one fitted to this many people, and only the average of
+        trees is better: use 100 000 or more. Default: all people in every round.
     cache_folder : path, optional
         Where XGBoost keeps the binned rows while it trains; a local disk is best. Default: the
-        system's folder for temporary files. Emptied when training ends, however it ends. Too little
-        space is an error before anything is written to it.
+        system's folder for temporary files. It is emptied when training ends, also after an error.
+        Too little space is an error before anything is written to it.
 
     Returns
     -------
@@ -235,7 +229,7 @@ def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
         )
         raise ValueError(msg)
     if model.warm_start:
-        msg = "`warm_start` does not go with external memory: its bins are made for one training."
+        msg = "`warm_start` needs people in memory: bins of external memory are for one training."
         raise ValueError(msg)
     if model.early_stopping_rounds is not None and eval_set is None:
         msg = "`early_stopping_rounds` needs `eval_set` here: batches are not split."
@@ -310,7 +304,7 @@ class _Booster(xgboost_booster.Booster):
         return self._files.add(self._with_time_drawn(matrix))
 
 
-class _Stopped(Exception):  # noqa: N818  It stands for what was raised.
+class _Stopped(Exception):  # noqa: N818  Not an error itself.
     """An interruption on its way through XGBoost, which lets only an Exception pass."""
 
     def __init__(self, reason: BaseException) -> None:
@@ -353,10 +347,10 @@ class _Disk:
 
 
 class _Reader(xgb.DataIter):  # type: ignore[misc, name-defined]
-    """Batches of stacked rows as XGBoost asks for them.
+    """Batches of stacked rows as XGBoost requests them.
 
-    Where there are no rows at all, as of people who were censored in a turn without any, XGBoost is
-    given a row without values: it makes no empty matrix. Nobody reads its margin.
+    If there are no rows, for instance of censored people in a turn without any, XGBoost gets one
+    row of missing values, because it makes no empty matrix. The margin of that row is not used.
     """
 
     def __init__(

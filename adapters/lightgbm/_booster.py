@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.engine import (
     BatchJoiner,
     Engine,
@@ -35,8 +36,6 @@ from survival_objectives.adapters._engine import column_names, import_engine, ri
 from survival_objectives.losses import gradient_hessian
 
 lgb = import_engine("lightgbm")
-
-__all__ = ["ENGINE", "SETTINGS", "Booster"]
 
 _MAX_DEPTH = 64
 # Limit of LightGBM.
@@ -123,9 +122,6 @@ SETTINGS = EngineSettings(
     _ALIASES,
     known=_ALIASES,
 )
-
-Float32Array = npt.NDArray[np.float32]
-FloatArray = npt.NDArray[np.float64]
 
 
 class Booster(BatchJoiner):
@@ -304,7 +300,6 @@ class Booster(BatchJoiner):
         return Forest(trees, self._n_margins, self._settings.schema.n_features, at_most=True)
 
     def shap_values(self, values: Float32Array) -> npt.ArrayLike:
-        """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
         contributions = self._chunks[0].predict(
             values, pred_contrib=True, num_threads=self._settings.threads(len(values))
         )
@@ -393,10 +388,6 @@ def _tree(root: dict[str, Any], margin: int) -> Tree:
     )
 
 
-def _save(model: Any, path: str) -> None:
-    model.save_model(path)
-
-
 def _load(path: str) -> Any:
     return lgb.Booster(model_file=path)
 
@@ -408,7 +399,7 @@ ENGINE = Engine(
     max_depth=_MAX_DEPTH,
     file_name="{name}.txt",
     refresh_every=10,
-    save=_save,
+    save=lgb.Booster.save_model,
     load=_load,
     takes_any_target=True,
     coarse_bins={"max_bin": 63},

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._plugin import alternation
 from survival_objectives._plugin.slot import TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
@@ -29,12 +30,7 @@ from survival_objectives.validation import Features
 
 lgb = import_engine("lightgbm")
 
-__all__ = ["IPCWObjective", "Predictor"]
-
-Float32Array = npt.NDArray[np.float32]
-FloatArray = npt.NDArray[np.float64]
-
-# Several threads may share an objective, whose Dataset is made when it is first asked for.
+# Several threads may share an objective, whose Dataset is made at the first access.
 _MAKING = threading.RLock()
 # Settings of the event model that its censoring model must not inherit.
 _NOT_INHERITED = ("objective", "metric", "num_class", "monotone_constraints")
@@ -52,9 +48,6 @@ class Predictor(IncidencePredictor):
 
     def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
         return _raw_margin(self.model, matrix)
-
-    def _write_model(self, file: str) -> None:
-        self.model.save_model(file)
 
     @staticmethod
     def _read_model(file: str) -> Any:
@@ -142,7 +135,7 @@ class IPCWObjective(TrainingProblem):
 
     # ------------------------------------------------------------------------------- the objective
     def __call__(self, margin: npt.NDArray[Any], dataset: Any) -> tuple[Float32Array, Float32Array]:
-        """Gradient and Hessian of every row, as ``lgb.train`` asks for them."""
+        """Gradient and Hessian of every row, as ``lgb.train`` expects them."""
         rows = self._own_rows(dataset)
         if rows is not None:
             self._data.folds.trains_on(dataset)
@@ -158,7 +151,7 @@ class IPCWObjective(TrainingProblem):
         return (gradient[:, 0], hessian[:, 0]) if self.n_margins == 1 else (gradient, hessian)
 
     def _check_start(self, dataset: Any) -> None:
-        """Refuse an ``init_score`` that is not ours; an array is looked at once."""
+        """Refuse an ``init_score`` of another objective; each array is checked once."""
         given = dataset.init_score
         if given is self._checked_start or dataset._predictor is not None:
             return
@@ -182,7 +175,7 @@ class IPCWObjective(TrainingProblem):
     def metric(self, margin: npt.NDArray[Any], dataset: Any) -> tuple[str, float, bool]:
         """Name and value of the IPCW log-loss (lower is better), for ``feval=objective.metric``."""
         label, weight = dataset.get_label(), dataset.get_weight()
-        rows: npt.NDArray[np.int64] | slice | None = None
+        rows: IntArray | slice | None = None
         if dataset is getattr(self, "_train_set", None):
             rows = slice(None)
         elif dataset.used_indices is not None:
@@ -194,32 +187,10 @@ class IPCWObjective(TrainingProblem):
         margin = margin.reshape(len(label), -1, order="F")
         return "ipcw_log_loss", self._metric(margin, label, weight, rows), False
 
-    def refresh(
-        self, params: Mapping[str, Any] | None = None, *, doubly_robust: bool | None = None
-    ) -> Any:
-        """Callback that refreshes the censoring weights every ``refresh_every`` rounds.
-
-        It advances a censoring model by as many rounds and replaces the weights by those of the
-        new model: Algorithms 1 and 3 of the paper, inside ``lgb.train``.
-
-        Parameters
-        ----------
-        params : mapping, optional
-            LightGBM parameters of the censoring model. Default: those of the event model.
-        doubly_robust : bool, optional
-            True: targets are the doubly robust ones of equation (47), made of both models at each
-            refresh. Needs an objective that was constructed with ``doubly_robust=True``, whose rows
-            include people who were censored. Default: as the objective was constructed.
-
-        Returns
-        -------
-        callable
-            A LightGBM callback, for one training; ask for a new one for the next.
-        """
-        self._check_refresh(doubly_robust)
+    def _refresh_callback(self, params: Mapping[str, Any] | None) -> Any:
         return _Refresh(self, params)
 
-    def _own_rows(self, dataset: Any) -> npt.NDArray[np.int64] | None:
+    def _own_rows(self, dataset: Any) -> IntArray | None:
         """Row numbers of a fold of our Dataset, or None for the whole of it."""
         own = getattr(self, "_train_set", None)
         if own is not None and dataset is own:
@@ -285,7 +256,7 @@ def _dataset(
 
 
 class _KeptRows:
-    """Margins of a live booster on rows that are asked about again and again.
+    """Margins of a live booster on rows that are evaluated repeatedly.
 
     Each call evaluates only the trees since the last one, but for DART, which rescales older trees.
     """
@@ -412,7 +383,7 @@ class CensoringTrainer(alternation.CensoringTrainer):
 
 
 class _LiveModel:
-    """The booster of a training, with its own parameters, and rows at which it is asked."""
+    """The booster of a training, with its own parameters, and rows at which it is evaluated."""
 
     def __init__(
         self,

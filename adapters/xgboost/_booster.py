@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.engine import BatchJoiner, Engine, TreeSettings
 from survival_objectives._fit.engine_settings import (
     OWNED,
@@ -26,9 +27,6 @@ from survival_objectives.adapters._engine import column_names, import_engine, ri
 from survival_objectives.losses import gradient_hessian
 
 xgb = import_engine("xgboost")
-
-__all__ = ["ENGINE", "SETTINGS", "Booster"]
-
 
 _MAX_DEPTH = 64
 
@@ -112,9 +110,6 @@ SETTINGS = EngineSettings(
     _ALIASES,
     known={*inspect.signature(xgb.XGBModel).parameters, "validate_parameters", "top_k"},
 )
-
-Float32Array = npt.NDArray[np.float32]
-FloatArray = npt.NDArray[np.float64]
 
 
 # Weight of a column in the draws of columns, where others have 1.
@@ -317,7 +312,6 @@ class Booster(BatchJoiner):
         )
 
     def shap_values(self, values: Float32Array) -> npt.ArrayLike:
-        """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
         contributions = self._booster.predict(self._matrix(xgb.DMatrix, values), pred_contribs=True)
         return contributions.reshape(len(values), self._n_margins, -1)  # type: ignore[no-any-return]
 
@@ -357,10 +351,6 @@ def _tree(tree: dict[str, Any], margin: int) -> Tree:
     )
 
 
-def _save(model: Any, path: str) -> None:
-    model.save_model(path)
-
-
 def _load(path: str) -> Any:
     return xgb.Booster(model_file=path)
 
@@ -372,7 +362,7 @@ ENGINE = Engine(
     max_depth=_MAX_DEPTH,
     file_name="{name}.ubj",
     refresh_every=10,
-    save=_save,
+    save=xgb.Booster.save_model,
     load=_load,
     takes_any_target=True,
     coarse_bins={"max_bin": 64},

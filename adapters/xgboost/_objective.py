@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._plugin import alternation
 from survival_objectives._plugin.slot import TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
@@ -28,14 +29,9 @@ from survival_objectives.validation import Features
 
 xgb = import_engine("xgboost")
 
-__all__ = ["IPCWObjective", "Predictor"]
-
-Float32Array = npt.NDArray[np.float32]
-FloatArray = npt.NDArray[np.float64]
-
 # float32 counts exactly up to here, and XGBoost stores row numbers as float32.
 _MAX_NUMBERED_ROWS = 2**24
-# Several threads may share an objective, whose matrix is made when it is first asked for.
+# Several threads may share an objective, whose matrix is made at the first access.
 _MAKING = threading.RLock()
 # Settings of the event model's trees that its censoring model must not inherit.
 _NOT_INHERITED = ("monotone_constraints", "interaction_constraints")
@@ -53,9 +49,6 @@ class Predictor(IncidencePredictor):
 
     def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
         return _raw_margin(self.model, matrix, self._curves.schema, self._curves.start.shape[1])
-
-    def _write_model(self, file: str) -> None:
-        self.model.save_model(file)
 
     @staticmethod
     def _read_model(file: str) -> Any:
@@ -98,7 +91,7 @@ class IPCWObjective(TrainingProblem):
         """`xgboost.DMatrix` of the same rows, for ``xgb.cv``, which refuses a QuantileDMatrix.
 
         Use it with ``folds=objective.folds(n_splits)``, which keeps the rows of a person together.
-        Each fold weighs its rows by the censoring of its own training people; the marginal curve
+        Rows of a fold are weighted by the censoring of its own training people; the marginal curve
         from which boosting starts is that of all people, and so is completion.
         """
         return self._training_matrix(xgb.DMatrix)
@@ -137,7 +130,7 @@ class IPCWObjective(TrainingProblem):
         matrix.set_info(label=self._events.target, weight=self.initial_weight)
         if self._events.n_rows <= _MAX_NUMBERED_ROWS:
             # XGBoost keeps these bounds when it slices a matrix: they number the rows of a fold,
-            # and carry the mark by which we know our own.
+            # and carry a mark that identifies our own matrices.
             numbers = np.arange(self._events.n_rows, dtype=np.float32)
             mark = np.full_like(numbers, self._mark())
             matrix.set_info(label_lower_bound=numbers, label_upper_bound=mark)
@@ -155,7 +148,7 @@ class IPCWObjective(TrainingProblem):
 
     # ------------------------------------------------------------------------------- the objective
     def __call__(self, margin: npt.NDArray[Any], dtrain: Any) -> tuple[Float32Array, Float32Array]:
-        """Gradient and Hessian of every row, as ``xgb.train`` asks for them."""
+        """Gradient and Hessian of every row, as ``xgb.train`` expects them."""
         if dtrain is getattr(self, "_dtrain", None):
             return self._derivatives(margin, None, order="C")
         rows = self._own_rows(dtrain)
@@ -175,7 +168,7 @@ class IPCWObjective(TrainingProblem):
     def metric(self, margin: npt.NDArray[Any], matrix: Any) -> tuple[str, float]:
         """Name and value of the IPCW log-loss, for ``custom_metric=objective.metric``."""
         label, weight = matrix.get_label(), matrix.get_weight()
-        rows: npt.NDArray[np.int64] | slice | None = None
+        rows: IntArray | slice | None = None
         if matrix is getattr(self, "_dtrain", None):
             rows = slice(None)
         elif matrix.get_float_info("label_lower_bound").size:
@@ -184,32 +177,10 @@ class IPCWObjective(TrainingProblem):
         margin = margin.reshape(len(label), -1)
         return "ipcw_log_loss", self._metric(margin, label, weight, rows)
 
-    def refresh(
-        self, params: Mapping[str, Any] | None = None, *, doubly_robust: bool | None = None
-    ) -> Any:
-        """Callback that refreshes the censoring weights every ``refresh_every`` rounds.
-
-        It advances a censoring model by as many rounds and replaces the weights by those of the
-        new model: Algorithms 1 and 3 of the paper, inside ``xgb.train``.
-
-        Parameters
-        ----------
-        params : mapping, optional
-            XGBoost parameters of the censoring model. Default: those of the event model's trees.
-        doubly_robust : bool, optional
-            True: targets are the doubly robust ones of equation (47), made of both models at each
-            refresh. Needs an objective that was constructed with ``doubly_robust=True``, whose rows
-            include people who were censored. Default: as the objective was constructed.
-
-        Returns
-        -------
-        xgboost.callback.TrainingCallback
-            For one training; ask for a new one for the next.
-        """
-        self._check_refresh(doubly_robust)
+    def _refresh_callback(self, params: Mapping[str, Any] | None) -> Any:
         return _Refresh(self, params)
 
-    def _own_rows(self, matrix: Any) -> npt.NDArray[np.int64]:
+    def _own_rows(self, matrix: Any) -> IntArray:
         numbers = matrix.get_float_info("label_lower_bound")
         mark = matrix.get_float_info("label_upper_bound")
         if len(numbers) != matrix.num_row() or not (mark == self._mark()).all():
@@ -219,7 +190,7 @@ class IPCWObjective(TrainingProblem):
                 "(`objective.cv_matrix()` in `xgb.cv`)."
             )
             raise ValueError(msg)
-        rows: npt.NDArray[np.int64] = numbers.astype(np.int64)
+        rows: IntArray = numbers.astype(np.int64)
         return rows
 
     # ----------------------------------------------------------------------------------- prediction

@@ -11,8 +11,6 @@ from survival_objectives._model.fitted import BoosterMaker, ModelFrame
 from survival_objectives._parameters import HAZARDS, by_method
 from survival_objectives.validation import Features
 
-__all__ = ["censoring_settings", "finished_boosters", "tree_settings"]
-
 
 def tree_settings(
     used: Engine,

@@ -10,8 +10,6 @@ from survival_objectives._model.curves import KnotCurves
 from survival_objectives._model.fitted import StackedModel
 from survival_objectives._model.knots import marginal_hazard, time_knots
 
-__all__ = ["calibrated_curves"]
-
 # Number of training people on whom the calibration is estimated.
 _CALIBRATION_PEOPLE = 20_000
 

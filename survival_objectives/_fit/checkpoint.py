@@ -13,24 +13,13 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from survival_objectives._fit.hazard_state import HazardState
-
-__all__ = [
-    "Checkpoint",
-    "Checkpoints",
-    "LoopState",
-    "RoundRecord",
-    "TrainingState",
-    "plain_parameters",
-    "read_checkpoint",
-    "write_checkpoint",
-]
 
 _METADATA = "checkpoint.json"
 _FILE_NAME = re.compile(r"[a-z0-9-]+")
@@ -67,7 +56,7 @@ class LoopState:
 
     @property
     def n_steps(self) -> int:
-        """Chunks that are done, which only grow."""
+        """Number of finished chunks, which never decreases."""
         return self.n_chunks
 
     def to_plain(self) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -101,7 +90,7 @@ _STATES: dict[str, type[LoopState] | type[HazardState]] = {
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where a training starts, and what becomes of its states.
+    """The state a training starts from, and how its states are saved.
 
     Attributes
     ----------
@@ -117,15 +106,8 @@ class Checkpoints:
     every: int | None = None
     write: Callable[[TrainingState], None] | None = None
 
-    def loop_state(self) -> LoopState | None:
-        """Where a training on stacked rows continues."""
-        return self._state_of(LoopState)
-
-    def hazard_state(self) -> HazardState | None:
-        """Where a training of hazards continues."""
-        return self._state_of(HazardState)
-
-    def _state_of(self, kind: type[_State]) -> _State | None:
+    def state_of(self, kind: type[_State]) -> _State | None:
+        """Where a training with states of this kind continues."""
         if self.state is None or isinstance(self.state, kind):
             return self.state
         msg = (
@@ -261,13 +243,7 @@ def read_checkpoint(folder: str) -> tuple[Checkpoint, TrainingState] | None:
             if hashlib.sha256(trees[name]).hexdigest() != digest:
                 msg = f"{name}.ubj is not the file that was written"
                 raise ValueError(msg)
-        checkpoint = Checkpoint(
-            content["parameters"],
-            content["seed"],
-            content["partitions"],
-            content["n_samples"],
-            content["digests"],
-        )
+        checkpoint = Checkpoint(**{one.name: content[one.name] for one in fields(Checkpoint)})
         return checkpoint, _STATES[content["method"]].from_plain(content, trees)
     except KeyError as error:
         msg = (

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import train_test_split
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._fit.population import Reduction
 from survival_objectives._resolution import Resolution
 from survival_objectives.censoring import time_feature
@@ -36,20 +36,7 @@ from survival_objectives.validation import (
     take_rows,
 )
 
-__all__ = [
-    "Batches",
-    "Cohort",
-    "GivenPeople",
-    "MemoryBatches",
-    "Outcomes",
-    "batch_slices",
-    "checked_eval_set",
-    "joined_outcomes",
-    "separated_outcomes",
-    "split_cohort",
-]
-
-Rows = slice | npt.NDArray[np.int64]
+Rows = slice | IntArray
 
 
 @dataclass(frozen=True)
@@ -77,13 +64,10 @@ class Outcomes:
         target = self.target
         if isinstance(rows, slice) and rows == slice(0, target.n_samples):
             return self
-        return Outcomes(
-            target.take(rows),
-            None if self.weight is None else self.weight[rows],
-        )
+        return Outcomes(target.take(rows), None if self.weight is None else self.weight[rows])
 
     def aligned(self, axis: TimeAxis) -> Outcomes:
-        """The same people with durations at their places on the time axis."""
+        """The same people with durations aligned to the time axis."""
         return replace(self, target=axis.aligned(self.target))
 
     def with_relative_weights(self, reduction: Reduction) -> Outcomes:
@@ -106,7 +90,7 @@ class GivenPeople:
     X: Any
     duration: FloatArray
 
-    def take(self, rows: npt.NDArray[np.int64]) -> GivenPeople:
+    def take(self, rows: IntArray) -> GivenPeople:
         """Some of the people."""
         return GivenPeople(take_rows(self.X, rows), self.duration[rows])
 
@@ -123,7 +107,7 @@ class Cohort:
     weight : float64 array of shape (n_samples,), or None
         Sample weights, all positive: people of weight 0 are left out.
     given : GivenPeople, optional
-        The same people as the user passed them, where they were asked for.
+        The same people as the user passed them, if `keep_given`.
     duration_resolution : Resolution, optional
         What rounding left of the durations, where it was counted.
     """
@@ -166,7 +150,7 @@ class Cohort:
         like : Features, optional
             Columns of training.
         event_ids : array, optional
-            Labels of training. Default: those of the people who count.
+            Labels of training. Default: those of the people with a positive weight.
         resolution : {"check", "count", "ignore"}, default="check"
             Whether times and columns are refused that float32 cannot hold, or what is left of them
             is only counted, for people who come in parts.
@@ -203,10 +187,9 @@ class Cohort:
     def checked_part(
         cls, X: Any, y: Any, sample_weight: Any, *, like: Features | None, resolution: str
     ) -> Cohort | None:
-        """One batch or partition of the people, or None where nobody in it counts.
+        """One batch or partition of the people, or None if no one in it has a positive weight.
 
-        It may be empty, have no events, or have weights of 0 only: what matters is that others do
-        not.
+        It may be empty, or have no events: other batches may have them.
         """
         n_people = len(X)
         check_same_people(n_people, _n_outcomes(y))
@@ -222,9 +205,7 @@ class Cohort:
         )
 
     @classmethod
-    def joined(
-        cls, parts: Sequence[Cohort], schema: Features, event_ids: npt.NDArray[np.int64]
-    ) -> Cohort:
+    def joined(cls, parts: Sequence[Cohort], schema: Features, event_ids: IntArray) -> Cohort:
         """The people of all parts with one schema and one label set; there may be none."""
         values = [part.features.values for part in parts]
         empty = np.empty((0, schema.n_features), np.float32)
@@ -232,7 +213,7 @@ class Cohort:
         features = replace(schema, values=np.concatenate(values or [empty]))
         return cls(features, outcomes.target, outcomes.weight)
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Cohort:
+    def take(self, rows: IntArray) -> Cohort:
         """Some of the people, who keep the label set of all."""
         outcomes = self.outcomes.take(rows)
         return Cohort(
@@ -247,7 +228,7 @@ class Cohort:
         return replace(self, target=outcomes.target, weight=outcomes.weight)
 
     def aligned(self, axis: TimeAxis) -> Cohort:
-        """The same people with durations at their places on the time axis."""
+        """The same people with durations aligned to the time axis."""
         return self.with_outcomes(self.outcomes.aligned(axis))
 
     def with_relative_weights(self, reduction: Reduction) -> Cohort:
@@ -321,7 +302,7 @@ def split_cohort(
     return cohort.take(kept), cohort.take(held)
 
 
-def joined_outcomes(parts: Sequence[Outcomes], event_ids: npt.NDArray[np.int64]) -> Outcomes:
+def joined_outcomes(parts: Sequence[Outcomes], event_ids: IntArray) -> Outcomes:
     """Outcomes of all parts under one label set."""
     weights = [part.weight for part in parts if part.weight is not None]
     event = [
@@ -345,59 +326,48 @@ class Batches(Protocol):
     @property
     def n_samples(self) -> int:
         """Number of people of this process."""
-        ...
 
     @property
     def schema(self) -> Features:
         """Columns, without any person."""
-        ...
 
     @property
     def resident(self) -> Features:
         """Features of people who are in memory all the time: of people on disk, none."""
-        ...
 
     @property
     def given(self) -> GivenPeople | None:
         """The people as the user passed them, where they were kept."""
-        ...
 
     @property
     def slices(self) -> Sequence[slice]:
         """Rows of each batch among all people of this process."""
-        ...
 
     def outcomes(self) -> Outcomes:
         """Outcomes and weights of all people of this process."""
-        ...
 
     def __iter__(self) -> Iterator[tuple[slice, Features]]:
         """Rows and features, batch by batch."""
-        ...
 
     def with_outcomes(self, outcomes: Outcomes) -> Batches:
         """The same people with other durations or weights."""
-        ...
 
     def sample(self, n_people: int, generator: np.random.Generator) -> Iterator[Cohort]:
         """About ``n_people`` people at random, or all if there are fewer, in parts."""
-        ...
 
 
 @dataclass(frozen=True)
 class MemoryBatches:
-    """People in memory: usually one batch."""
+    """`Batches` of people in memory: usually one batch."""
 
     cohorts: Sequence[Cohort]
 
     @property
     def n_samples(self) -> int:
-        """Number of people."""
         return sum(cohort.n_samples for cohort in self.cohorts)
 
     @property
     def schema(self) -> Features:
-        """Columns, without any person."""
         return self.cohorts[0].features.schema
 
     @property
@@ -412,7 +382,6 @@ class MemoryBatches:
 
     @cached_property
     def slices(self) -> Sequence[slice]:
-        """Rows of each batch."""
         return batch_slices(cohort.n_samples for cohort in self.cohorts)
 
     @cached_property
@@ -424,16 +393,13 @@ class MemoryBatches:
         )
 
     def outcomes(self) -> Outcomes:
-        """Outcomes and weights of all people."""
         return self._outcomes
 
     def __iter__(self) -> Iterator[tuple[slice, Features]]:
-        """Rows and features, batch by batch."""
         for rows, cohort in zip(self.slices, self.cohorts, strict=True):
             yield rows, cohort.features
 
     def with_outcomes(self, outcomes: Outcomes) -> MemoryBatches:
-        """The same people with other durations or weights."""
         return MemoryBatches(
             [
                 cohort.with_outcomes(outcomes.take(rows))
@@ -449,7 +415,6 @@ class MemoryBatches:
         return MemoryBatches([kept]), held
 
     def sample(self, n_people: int, generator: np.random.Generator) -> Iterator[Cohort]:
-        """``n_people`` people at random, or all if there are fewer."""
         for cohort in self.cohorts:
             if cohort.n_samples > n_people:
                 chosen = generator.choice(cohort.n_samples, n_people, replace=False)

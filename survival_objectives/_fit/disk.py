@@ -14,8 +14,6 @@ from survival_objectives._fit.cohort import Cohort, Outcomes, batch_slices, join
 from survival_objectives._fit.people_digest import cohort_digest
 from survival_objectives.validation import Features, KeptValues, check_survival_target
 
-__all__ = ["BatchSource", "DiskBatches", "read_batches"]
-
 
 @dataclass(frozen=True)
 class BatchSource:
@@ -51,14 +49,13 @@ class BatchSource:
 
 @dataclass(frozen=True)
 class DiskBatches:
-    """People whose outcomes are in memory, and whose features are read batch by batch."""
+    """`Batches` with outcomes in memory and features that are read batch by batch."""
 
     source: BatchSource
     people: Outcomes
 
     @property
     def n_samples(self) -> int:
-        """Number of people."""
         return self.people.n_samples
 
     @property
@@ -68,33 +65,28 @@ class DiskBatches:
 
     @property
     def resident(self) -> Features:
-        """Nobody's features are in memory all the time."""
+        """Columns without people: no features stay in memory."""
         return self.source.schema
 
     @property
     def given(self) -> None:
-        """People from files are not kept as they came."""
+        """None: people from files are not kept as they were passed."""
         return None
 
     @cached_property
     def slices(self) -> list[slice]:
-        """Rows of each batch."""
         return batch_slices(self.source.sizes)
 
     def outcomes(self) -> Outcomes:
-        """Outcomes and weights of all people."""
         return self.people
 
     def __iter__(self) -> Iterator[tuple[slice, Features]]:
-        """Rows and features, batch by batch."""
         return zip(self.slices, self.source, strict=True)
 
     def with_outcomes(self, outcomes: Outcomes) -> DiskBatches:
-        """The same people with other durations or weights."""
         return DiskBatches(self.source, outcomes)
 
     def sample(self, n_people: int, generator: np.random.Generator) -> Iterator[Cohort]:
-        """About ``n_people`` people at random, or all if there are fewer, batch by batch."""
         share = min(1.0, n_people / self.n_samples)
         for place, features in self:
             chosen = np.flatnonzero(generator.random(features.n_samples) < share)
@@ -105,7 +97,7 @@ class DiskBatches:
 
 
 def _people(batches: Iterable[Any], like: Features | None) -> Iterator[Cohort]:
-    """Checked people of every batch who count."""
+    """Checked people with a positive weight, batch by batch."""
     for number, batch in enumerate(batches):
         try:
             X, y, *rest = batch

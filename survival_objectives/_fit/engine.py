@@ -19,27 +19,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._arrays import BoolArray, Float32Array, FloatArray
 from survival_objectives._fit.engine_settings import EngineSettings
 from survival_objectives._model.forest import Forest
 from survival_objectives._threads import available_threads, default_threads
 from survival_objectives.validation import Features
-
-__all__ = [
-    "ENGINES",
-    "Adapter",
-    "BatchJoiner",
-    "Booster",
-    "Engine",
-    "StackedBatches",
-    "TreeSettings",
-    "engine",
-    "engine_to_use",
-    "installed_engine",
-    "is_installed",
-    "packed_state",
-    "unpacked_state",
-]
 
 logger = logging.getLogger("survival_objectives")
 
@@ -138,7 +122,7 @@ class TreeSettings:
         n_features = self.schema.n_features
         return max(int(self.max_features * n_features), min(n_features, _MIN_FEATURES))
 
-    def drawn_columns(self, round: int) -> npt.NDArray[np.bool_] | None:
+    def drawn_columns(self, round: int) -> BoolArray | None:
         """Which columns the trees of a round may split on, the time always; None for all.
 
         For engines that cannot draw columns while keeping one of them.
@@ -162,15 +146,12 @@ class Booster(Protocol):
     @property
     def n_rounds(self) -> int:
         """Rounds so far."""
-        ...
 
     def add(self, values: Float32Array, start: FloatArray) -> int:
         """Register rows (features, time) with their starting margins; returns their key."""
-        ...
 
     def add_batches(self, rows: StackedBatches) -> int:
         """Register rows that come in batches, as one matrix; returns its key."""
-        ...
 
     def boost(
         self, key: int, target: npt.NDArray[Any], weight: npt.NDArray[Any], n_rounds: int
@@ -180,53 +161,42 @@ class Booster(Protocol):
         ``target`` are states, int32 of shape (n_rows,), or distributions over the states, float32
         of shape (n_rows, K + 1), where the engine takes them.
         """
-        ...
 
     def margin(self, key: int) -> npt.ArrayLike:
         """Current margins of registered rows, (n_rows, n_margins), start included."""
-        ...
 
     def contribution(self, values: Float32Array, first: int, last: int) -> npt.ArrayLike:
         """Sum of the trees of rounds first..last-1 on any rows, (n_rows, n_margins)."""
-        ...
 
     def release(self) -> None:
         """Forget all registered rows; the trees stay."""
-        ...
 
     def state(self) -> bytes:
         """The trees so far, and what else training on the registered rows depends on.
 
         Empty before the first round.
         """
-        ...
 
     def restore(self, state: bytes) -> None:
         """Continue from a `state`, with the same rows registered in the same order."""
-        ...
 
     def model(self, n_rounds: int) -> Any:
         """The engine's own model, cut to its first rounds and free of training data."""
-        ...
 
     def forest(self) -> Forest:
         """The trees in plain numbers, of a booster that was made from one `model`."""
-        ...
 
     def shap_values(self, values: Float32Array) -> npt.ArrayLike:
         """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
-        ...
 
     def importances(self) -> FloatArray:
         """Importance of every column, the time last."""
-        ...
 
 
 class BatchJoiner:
     """``add_batches`` of engines that keep all registered rows in memory."""
 
     def add_batches(self: Any, rows: StackedBatches) -> int:
-        """Register rows that come in batches, as one matrix; returns its key."""
         batches = list(rows())
         if len(batches) == 1:
             values, start = batches.pop()

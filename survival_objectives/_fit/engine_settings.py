@@ -17,17 +17,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = [
-    "OWNED",
-    "Check",
-    "Choice",
-    "EngineSettings",
-    "Flag",
-    "Number",
-    "Whole",
-    "n_cuda_devices",
-]
-
 #: What to use instead of settings that the estimator makes on every engine.
 OWNED = {
     "rounds": "use `n_estimators` for the number of rounds",
@@ -52,7 +41,6 @@ class Check(Protocol):
 
     def __call__(self, value: Any) -> Any:
         """The value as the engine takes it; a TypeError or ValueError says what is wanted."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -127,7 +115,7 @@ class EngineSettings:
     aliases : mapping of str to str
         Other names of both.
     known : collection of str
-        All names that the engine knows, as far as it tells.
+        All names that the engine knows, as far as it lists them.
 
     Examples
     --------

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._fit.hazard_problem import HazardProblem, row_margins
 from survival_objectives._fit.hazard_state import HazardState
 from survival_objectives._model.fitted import ENGINE_ROWS
@@ -28,10 +28,6 @@ from survival_objectives.hazards import (
     time_corrections,
 )
 from survival_objectives.losses import pointwise_log_loss
-
-__all__ = ["Candidate", "HeldOutLoss", "TrainingLog"]
-
-FloatArray = npt.NDArray[np.float64]
 
 # Boosting stops when the last two evaluations gain less than this share of the total gain, or
 # less than this much log-likelihood.
@@ -76,9 +72,9 @@ class TrainingLog:
     n_unsaved: int = 0
     history: list[HeldOutLoss] = field(default_factory=list)
 
-    def record(self, kind: str, n_rounds: int, n_more: int, gained: float) -> None:
+    def record(self, kind: str, n_rounds: int, n_more: int, log_likelihood: float) -> None:
         """Record an evaluation on the held-out people."""
-        loss = -gained / max(self.held_weight, 1e-12)
+        loss = -log_likelihood / max(self.held_weight, 1e-12)
         self.history.append(HeldOutLoss(kind, n_rounds, loss))
         if n_more and self.progress is not None:
             self.progress(n_more, loss)
@@ -116,7 +112,7 @@ class Candidate:
 
     Attributes
     ----------
-    rounds, gained : lists
+    rounds, log_likelihood : lists
         Held-out evaluations: number of rounds, and log-likelihood.
     """
 
@@ -132,14 +128,14 @@ class Candidate:
         self._problem, self._people = problem, problem.people
         self._new_booster, self._log, self._previous = new_booster, log, previous
         self.rounds: list[int] = []
-        self.gained: list[float] = []
+        self.log_likelihood: list[float] = []
         self._boosters: list[Any] | None = None
         self._models: list[HazardModel] = []
 
     @property
     def n_rounds(self) -> int:
         """Number of rounds with the highest held-out log-likelihood."""
-        return self.rounds[int(np.argmax(self.gained))] if self.gained else 0
+        return self.rounds[int(np.argmax(self.log_likelihood))] if self.log_likelihood else 0
 
     def fit(self) -> None:
         """Fit the models of all folds."""
@@ -249,7 +245,10 @@ class Candidate:
             self._evaluate_held_out(self.rounds[-1] + n_more, n_more)
             if log.advance(n_more):
                 trees = tuple(booster.state() for booster in boosters)
-                evaluations = {"rounds": tuple(self.rounds), "gained": tuple(self.gained)}
+                evaluations = {
+                    "rounds": tuple(self.rounds),
+                    "log_likelihood": tuple(self.log_likelihood),
+                }
                 log.checkpoint(self.kind, trees=trees, **evaluations)
                 for booster, state in zip(boosters, trees, strict=True):
                     booster.restore(state)
@@ -269,16 +268,16 @@ class Candidate:
         if known.rounds:
             for booster, trees in zip(self._boosters, known.trees, strict=True):
                 booster.restore(trees)
-            self.rounds, self.gained = list(known.rounds), list(known.gained)
-            for n_rounds, gained in zip(self.rounds, self.gained, strict=True):
-                log.record(self.kind, n_rounds, 0, gained)
+            self.rounds, self.log_likelihood = list(known.rounds), list(known.log_likelihood)
+            for n_rounds, log_likelihood in zip(self.rounds, self.log_likelihood, strict=True):
+                log.record(self.kind, n_rounds, 0, log_likelihood)
         else:
             self._evaluate_held_out(self._boosters[0].n_rounds, 0)
 
     def _evaluate_held_out(self, n_rounds: int, n_more: int) -> None:
         self.rounds.append(n_rounds)
-        self.gained.append(self._held_out_log_likelihood())
-        self._log.record(self.kind, n_rounds, n_more, self.gained[-1])
+        self.log_likelihood.append(self._held_out_log_likelihood())
+        self._log.record(self.kind, n_rounds, n_more, self.log_likelihood[-1])
 
     def _held_out_log_likelihood(self) -> float:
         """Log-likelihood of the held-out rows of all folds."""
@@ -300,11 +299,11 @@ class Candidate:
         patience = problem.settings.patience
         if patience is not None:
             return self.rounds[-1] - self.n_rounds >= patience
-        if len(self.gained) < 3:
+        if len(self.log_likelihood) < 3:
             return False
         share = _LEAST_GAIN_SHARE if problem.n_folds else _LEAST_GAIN_SHARE_OF_MANY
-        least = max(_LEAST_GAIN, share * (max(self.gained) - self.gained[0]))
-        return self.gained[-1] - self.gained[-3] < least
+        least = max(_LEAST_GAIN, share * (max(self.log_likelihood) - self.log_likelihood[0]))
+        return self.log_likelihood[-1] - self.log_likelihood[-3] < least
 
     # ------------------------------------------------------------------------------------- models
     def _previous_hazard(self, number: int) -> HazardModel | None:

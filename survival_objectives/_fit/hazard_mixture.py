@@ -140,7 +140,7 @@ class HazardTraining:
         trees = [candidate for candidate in candidates if candidate.kind != LINEAR]
         for candidate in trees:
             candidate.boost(_RACE_ROUNDS)
-        best = max(trees, key=lambda candidate: candidate.gained[-1])
+        best = max(trees, key=lambda candidate: candidate.log_likelihood[-1])
         for candidate in trees:
             if candidate is not best:
                 candidate.release()

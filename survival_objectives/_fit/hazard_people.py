@@ -24,24 +24,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._fit.population import Reduction
 from survival_objectives.hazards import LOCAL
 from survival_objectives.validation import Features
-
-__all__ = [
-    "ALL_ROWS",
-    "CROSS_FITTED_PEOPLE",
-    "FeatureBatches",
-    "HazardPeople",
-    "InMemory",
-    "RowBudget",
-    "most_rounds",
-    "one_held_out_part",
-    "stratified_folds",
-]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 #: Rows for all intervals, regardless of the number of people.
 ALL_ROWS = "all"
@@ -59,7 +45,6 @@ class FeatureBatches(Protocol):
 
     def __iter__(self) -> Iterator[tuple[slice, Features]]:
         """Consecutive slices of people, with their features."""
-        ...
 
 
 @dataclass(frozen=True)

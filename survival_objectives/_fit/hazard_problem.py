@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._fit.hazard_people import (
     CROSS_FITTED_PEOPLE,
     HazardPeople,
@@ -28,11 +28,6 @@ from survival_objectives.hazards import RiskRows, interval_start, risk_rows
 from survival_objectives.hazards_linear import LinearDesign, ridge_hazards
 from survival_objectives.losses import pointwise_log_loss
 
-__all__ = ["HazardProblem", "HazardSettings", "row_margins"]
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
 Batch = tuple[Float32Array, FloatArray]
 
 _PENALTIES = (100.0, 10.0, 1.0)
@@ -88,15 +83,8 @@ class HazardProblem:
 
     Parameters
     ----------
-    people : HazardPeople
-        People of this process.
-    settings : HazardSettings
-    generator : numpy Generator
-        Draws folds and rows; the same in all processes.
-    reduction : Reduction
-        Sums over all processes.
-    judges : HazardPeople, optional
-        Held-out people, in place of folds.
+    people, settings, generator, reduction, judges
+        As in `survival_objectives._fit.hazard_mixture.HazardTraining`.
 
     Attributes
     ----------
@@ -231,7 +219,7 @@ class HazardProblem:
     ) -> tuple[list[FloatArray], float]:
         """Coefficients without each fold, and the penalty with the best held-out likelihood."""
         path: list[list[FloatArray]] = []
-        gained = np.zeros(len(_PENALTIES))
+        log_likelihood = np.zeros(len(_PENALTIES))
         for kept_rows, held_rows in zip(kept, held, strict=True):
             found: list[FloatArray] = []
             for number, penalty in enumerate(_PENALTIES):
@@ -242,11 +230,11 @@ class HazardProblem:
                 offset = found[-1] @ design.T
                 level = self.start(kept_rows, offset)
                 margin = row_margins(level, offset, held_rows)
-                gained[number] -= pointwise_log_loss(
+                log_likelihood[number] -= pointwise_log_loss(
                     margin.T, held_rows.target, held_rows.weight, reference=True
                 ).sum()
             path.append(found)
-        best = int(self.reduction.sum(gained).argmax())
+        best = int(self.reduction.sum(log_likelihood).argmax())
         return [found[best] for found in path], _PENALTIES[best]
 
     def start(self, rows: RiskRows, offset: FloatArray | None) -> FloatArray:

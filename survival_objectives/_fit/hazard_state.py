@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-__all__ = ["CandidateState", "HazardState"]
-
 
 @dataclass(frozen=True)
 class CandidateState:
@@ -17,7 +15,7 @@ class CandidateState:
     ----------
     rounds : tuple of int
         Rounds of the held-out evaluations.
-    gained : tuple of float
+    log_likelihood : tuple of float
         Held-out log-likelihood at these rounds.
     trees : tuple of bytes
         Trees fitted without each fold.
@@ -26,7 +24,7 @@ class CandidateState:
     """
 
     rounds: tuple[int, ...] = ()
-    gained: tuple[float, ...] = ()
+    log_likelihood: tuple[float, ...] = ()
     trees: tuple[bytes, ...] = ()
     refit: bytes = b""
 
@@ -70,7 +68,7 @@ class HazardState:
                 {
                     "kind": kind,
                     "rounds": list(one.rounds),
-                    "gained": list(one.gained),
+                    "gained": list(one.log_likelihood),
                     "n_trees": len(one.trees),
                 }
             )

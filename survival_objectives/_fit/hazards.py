@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.boosters import tree_settings
 from survival_objectives._fit.checkpoint import Checkpoints, RoundRecord
 from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, Outcomes
@@ -25,11 +25,6 @@ from survival_objectives._model.knots import marginal_hazard, time_knots
 from survival_objectives._parameters import HAZARDS, by_method
 from survival_objectives._progress import Progress, progress_hook
 from survival_objectives.validation import SurvivalTarget
-
-__all__ = ["BEYOND_FOLLOW_UP", "HazardsTraining"]
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 #: Share of the follow-up by which the hazards of the last interval are extended: other people may
 #: be followed, and have events, a little later than the training data.
@@ -50,15 +45,8 @@ class HazardsTraining:
         Columns, labels, time axis and the parameters of the estimator.
     reason : str
         Why hazards are trained, as a sentence.
-    engine : Engine
-        Makes the boosters.
-    generator : Generator
-        Random numbers, the same in all processes that train together.
-    reduction : Reduction
-        Sums over these processes.
-    previous : HazardMixture, optional
-        The model that a warm start continues.
-    checkpoints : Checkpoints
+    engine, generator, reduction, previous, checkpoints
+        As in `survival_objectives._fit.training.Training`.
     """
 
     frame: ModelFrame
@@ -117,7 +105,7 @@ class HazardsTraining:
                 if judges is None
                 else _on_axis(frame, MemoryBatches([judges]), judges.outcomes, curves.knots),
                 previous=None if previous is None else previous.mixture,
-                state=self.checkpoints.hazard_state(),
+                state=self.checkpoints.state_of(HazardState),
                 on_checkpoint=self._checkpoint_writer(),
                 checkpoint_every=self.checkpoints.every or 1,
                 progress=progress.advance if given["verbose"] else progress_hook(n_rounds),

@@ -1,8 +1,8 @@
 r"""The boosting loop of a training on stacked rows, over batches of people and any engine.
 
-A few draws of horizons are made once and boosted on in turn, a chunk of rounds each, so that each
-person is observed at several times as many horizons as a round has rows of them. Before each chunk,
-a `CensoringScheme` gives targets and weights.
+A few draws of horizons are made once and used alternately, for a chunk of rounds each, so that
+each person is observed at more horizons than a round has rows per person. Before each chunk, a
+`CensoringScheme` gives targets and weights.
 
 In memory, all people are one batch. From disk, rows are registered batch by batch. With turns, each
 chunk is boosted on the people of one turn, whose rows are made for it and released after it.
@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.checkpoint import Checkpoints, LoopState, RoundRecord
 from survival_objectives._fit.cohort import Batches, Cohort
 from survival_objectives._fit.engine import Booster, StackedBatches
@@ -28,11 +29,6 @@ from survival_objectives._fit.schemes import CensoringScheme, Chunk, EventMargin
 from survival_objectives.losses import pointwise_log_loss
 from survival_objectives.stacking import TimeStacker, event_rows
 from survival_objectives.validation import Features
-
-__all__ = ["BoostingLoop", "HeldOut", "LoopSettings", "Turns", "held_out_rows"]
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 # Stacked rows whose loss is computed at a time.
 _LOSS_ROWS = 2**20
@@ -62,7 +58,7 @@ class Turns:
     seed : int
         Of the horizons, which are drawn again whenever rows are read, and of the turns.
     n_turns : int, default=1
-        With 1, everybody is boosted on in each round.
+        With 1, all people are used in each round.
     """
 
     seed: int
@@ -83,7 +79,6 @@ class _TurningBooster(Booster, Protocol):
 
     def set_bins(self, rows: StackedBatches) -> None:
         """Use the bins of these rows for all rows to come."""
-        ...
 
 
 @dataclass
@@ -93,7 +88,7 @@ class BoostingLoop:
     Parameters
     ----------
     batches : Batches
-        People with outcomes at their places on the time axis.
+        People with outcomes aligned to the time axis.
     stacker : TimeStacker
         Draws the horizons.
     events : Booster
@@ -147,7 +142,7 @@ class BoostingLoop:
             if first_round:  # The model of a warm start may stay the best.
                 self._record(held_out, held_margin, first_round)
         first_chunk = 0
-        state = self.checkpoints.loop_state()
+        state = self.checkpoints.state_of(LoopState)
         if state is not None:
             first_chunk = self._restore(state)
             if held_out is not None and held_margin is not None:
@@ -185,7 +180,7 @@ class BoostingLoop:
         elif self._n_turns > n_chunks:
             msg = (
                 f"People take {self._n_turns} turns, but there are {n_chunks} refreshes, so that "
-                f"{1 - n_chunks / self._n_turns:.0%} are not learnt from. Raise `people_per_turn` "
+                f"{1 - n_chunks / self._n_turns:.0%} are not used. Raise `people_per_turn` "
                 "or `n_estimators`, or lower `refresh_every`."
             )
             warnings.warn(msg, UserWarning, stacklevel=6)
@@ -209,7 +204,7 @@ class BoostingLoop:
         return Chunk(number, n_rounds, self.people, draw, events), key
 
     def _begin_turn(self, turn: int) -> None:
-        """Replace all registered rows by those of the people whose turn it is."""
+        """Replace all registered rows by those of the current turn."""
         assert self.turns is not None
         boosters: list[Any] = [self.events, *([self.censoring] if self.censoring else [])]
         for booster in boosters:
@@ -237,14 +232,14 @@ class BoostingLoop:
         draw = self.people.draw(self.reduction)
         self._n_drawn += 1
         if not draw.has_stayed:
-            msg = "Nobody is event-free at any horizon, so there is one class only to learn."
+            msg = "No one is event-free at any horizon, so there is only one class to learn."
             raise ValueError(msg)
         rows = partial(self.people.event_matrices, draw.number, self._start_margin)
         self._draws.append((draw, self.events.add_batches(rows)))
         self.scheme.add_draw(self.people, draw)
 
     def _add_probes(self) -> None:
-        """Register people at further times, where the scheme asks about them."""
+        """Register people at the further times at which the scheme evaluates the event model."""
         draw, _ = self._draws[0]
         self._probes = -1
         if self.scheme.uses_probes:
@@ -322,7 +317,7 @@ class BoostingLoop:
         return float(sums[0] / sums[1])
 
     def _latest_loss(self, key: int, target: npt.NDArray[Any], weight: npt.NDArray[Any]) -> float:
-        """Held-out loss or, where nobody is held out, that of the rows just trained on."""
+        """Held-out loss or, without held-out people, the loss on the current training rows."""
         if self.history:
             return self.history[-1].loss
         return self._loss(self.events.margin(key), target, weight)

@@ -9,8 +9,6 @@ import pandas as pd
 
 from survival_objectives._fit.cohort import Cohort
 
-__all__ = ["cohort_digest"]
-
 # People whose features are used; outcomes are used of all.
 _SAMPLED = 1000
 

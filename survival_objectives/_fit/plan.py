@@ -16,22 +16,9 @@ from survival_objectives._model.fitted import ModelFrame, snapshot
 from survival_objectives._model.rounding import rounded_horizon, two_digits
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.marginal import StepFunction
-from survival_objectives.stacking import (
-    TimeStacker,
-    check_causes_seen,
-    latest_weighted_horizon,
-)
+from survival_objectives.stacking import TimeStacker, check_causes_seen, latest_weighted_horizon
 from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
 from survival_objectives.validation import Features, SurvivalTarget
-
-__all__ = [
-    "BULK_QUANTILE",
-    "RandomStreams",
-    "best_constant",
-    "coarse_censoring_curve",
-    "planned_frame",
-    "weighted_until",
-]
 
 #: Quantile of the durations at which the default prediction times end.
 BULK_QUANTILE = 0.99

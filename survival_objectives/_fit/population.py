@@ -1,7 +1,7 @@
 """Outcomes of the whole population, also where each process holds only a part of the people.
 
-Where one process has all people, their outcomes are the population. Where it has some, it learns
-about the others through a `Reduction`: sums over all parts, and a `Population` of outcome counts on
+If one process has all people, their outcomes are the population. If it has some, it gets counts
+of the others through a `Reduction`: sums over all parts, and a `Population` of outcome counts on
 a grid of times. The grid has every observed duration, if there are few; otherwise it has
 `MAX_TIMES` steps with equally many people each, and a duration is rounded up to the end of its
 step. Shares of people that are computed from it (quantiles, a Kaplan-Meier curve) are then off by
@@ -16,20 +16,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import SurvivalTarget
-
-__all__ = [
-    "MAX_TIMES",
-    "LocalReduction",
-    "Population",
-    "Reduction",
-    "grid_population",
-    "merged_times",
-    "outcome_counts",
-    "population_of_counts",
-]
 
 #: Steps of the grid on which outcomes are counted.
 MAX_TIMES = 2**14
@@ -59,12 +48,12 @@ class Population:
         return self.target.n_samples if self.count is None else int(self.count.sum())
 
     def aligned(self, axis: TimeAxis) -> Population:
-        """The same people with durations at their places on the time axis."""
+        """The same people with durations aligned to the time axis."""
         return replace(self, target=axis.aligned(self.target))
 
     @property
     def has_censored(self) -> bool:
-        """Whether anybody was censored."""
+        """Whether there are censored people."""
         return bool((self.target.event == 0).any())
 
     @property
@@ -120,39 +109,32 @@ class Reduction(Protocol):
     def is_shared(self) -> bool:
         """Whether there are other processes.
 
-        They make matrices of their engine together, so that none may ask its engine to predict for
-        people of its own.
+        They create the engine's matrices together, so a single process must not let its engine
+        predict for its own people.
         """
-        ...
 
     def sum(self, values: npt.ArrayLike) -> FloatArray:
         """The sum of each value over all parts."""
-        ...
 
     def population(self, target: SurvivalTarget, weight: FloatArray | None) -> Population:
         """Outcomes of the people of all parts."""
-        ...
 
     def stream(self, generator: np.random.Generator) -> np.random.Generator:
         """A random stream of this part's own, from one that is the same in all parts."""
-        ...
 
 
 class LocalReduction:
-    """The reduction of a process that holds all people."""
+    """The `Reduction` of a process that holds all people: sums and streams are its own."""
 
     is_shared = False
 
     def sum(self, values: npt.ArrayLike) -> FloatArray:
-        """The values themselves."""
         return np.asarray(values, dtype=np.float64)
 
     def population(self, target: SurvivalTarget, weight: FloatArray | None) -> Population:
-        """The outcomes themselves."""
         return Population(target, weight)
 
     def stream(self, generator: np.random.Generator) -> np.random.Generator:
-        """The stream itself."""
         return generator
 
 
@@ -179,7 +161,7 @@ def merged_times(
     return distinct[ends], _sums(step, total, len(ends))
 
 
-def _sums(cell: npt.NDArray[np.int64], values: FloatArray, n_cells: int) -> FloatArray:
+def _sums(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
     return np.bincount(cell, weights=values, minlength=n_cells).astype(np.float64, copy=False)
 
 
@@ -195,9 +177,7 @@ def outcome_counts(
     return np.stack([count, total]).reshape(2, len(grid), width)
 
 
-def population_of_counts(
-    counts: FloatArray, grid: FloatArray, event_ids: npt.NDArray[np.int64]
-) -> Population:
+def population_of_counts(counts: FloatArray, grid: FloatArray, event_ids: IntArray) -> Population:
     """The population with these `outcome_counts`, summed over all parts."""
     step, event = np.nonzero(counts[0])
     target = SurvivalTarget(event.astype(np.int32), grid[step], event_ids)

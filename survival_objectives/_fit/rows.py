@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, Outcomes
 from survival_objectives._fit.population import Reduction
 from survival_objectives.stacking import (
@@ -26,19 +27,6 @@ from survival_objectives.stacking import (
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features, SurvivalTarget
 
-__all__ = [
-    "BatchReader",
-    "BatchRows",
-    "Draw",
-    "Probes",
-    "StackedPeople",
-    "joined",
-    "people_of_turn",
-]
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
 Matrices = Iterator[tuple[Float32Array, FloatArray]]
 #: Starting margins, (n_rows, n_margins), by the time feature.
 StartMargin = Callable[[Float32Array], FloatArray]
@@ -65,7 +53,7 @@ class BatchRows:
 
 @dataclass(frozen=True)
 class Probes:
-    """People at times at which a model is asked, besides at its rows.
+    """People at times at which a model is evaluated, besides at its rows.
 
     Attributes
     ----------
@@ -129,7 +117,7 @@ class StackedPeople:
     Parameters
     ----------
     batches : Batches
-        People with outcomes at their places on the time axis.
+        People with outcomes aligned to the time axis.
     stacker : TimeStacker
         Draws the horizons.
     event_rows : callable
@@ -156,11 +144,11 @@ class StackedPeople:
 
     def outcomes(self) -> Iterator[Outcomes]:
         """Outcomes, batch by batch."""
-        everybody = self.batches.outcomes()
-        return (everybody.take(rows) for rows in self.batches.slices)
+        population = self.batches.outcomes()
+        return (population.take(rows) for rows in self.batches.slices)
 
     def draw(self, reduction: Reduction) -> Draw:
-        """Draw horizons for everybody."""
+        """Draw horizons for all people."""
         number = self._next
         self._next += 1
         if self._seed is None:
@@ -239,12 +227,12 @@ def people_of_turn(batches: Batches, turn: int, n_turns: int, seed: int) -> Memo
 
     They come from all batches: files are often sorted by something that matters.
     """
-    everybody, cohorts = batches.outcomes(), []
+    population, cohorts = batches.outcomes(), []
     for number, (place, features) in enumerate(batches):
         order = np.random.default_rng([seed, number]).permutation(features.n_samples)
-        # Shifted by the batch: one smaller than the number of turns has nobody for some.
+        # Shifted by the number of the batch, as a batch smaller than `n_turns` misses some turns.
         rows = np.flatnonzero((order + number) % n_turns == turn)
-        outcomes = everybody.take(place).take(rows)
+        outcomes = population.take(place).take(rows)
         chosen = replace(features, values=features.values[rows])
         cohorts.append(Cohort(chosen, outcomes.target, outcomes.weight))
     return MemoryBatches(cohorts)

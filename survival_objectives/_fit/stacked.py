@@ -9,20 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._fit.boosters import censoring_settings, tree_settings
 from survival_objectives._fit.calibration import calibrated_curves
 from survival_objectives._fit.checkpoint import Checkpoints
 from survival_objectives._fit.cohort import Batches, Cohort
 from survival_objectives._fit.engine import Booster, Engine, TreeSettings
-from survival_objectives._fit.loop import (
-    BoostingLoop,
-    HeldOut,
-    LoopSettings,
-    Turns,
-    held_out_rows,
-)
+from survival_objectives._fit.loop import BoostingLoop, HeldOut, LoopSettings, Turns, held_out_rows
 from survival_objectives._fit.plan import (
     BULK_QUANTILE,
     RandomStreams,
@@ -62,19 +56,15 @@ from survival_objectives.completion import (
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.stacking import HorizonSampler, TimeStacker
 
-__all__ = ["StackedSettings", "StackedTraining"]
-
-FloatArray = npt.NDArray[np.float64]
-
 #: Draws of horizons that are boosted on in turn.
 N_DRAWS = 3
 # Horizons per held-out person.
 _HELD_OUT_HORIZONS = 8
-# Rounds, times the learning rate, after which the model fills in for censored people: by then all
+# Rounds, times the learning rate, after which imputed states come from the model: by then all
 # but exp(-5) of the distance to the optimum is covered.
 _MARGINAL_ROUNDS = 5.0
-# Times per person at which doubly robust targets look at both models, and shares of the people at
-# whose quantiles of the durations they are dense.
+# Times per person at which doubly robust targets evaluate both models, and quantiles of the
+# durations along which they are spread.
 _N_NODES, _SHARES = 12, np.linspace(0, 1, 65)
 
 
@@ -115,7 +105,7 @@ class StackedSettings:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """What is known before any model is trained; outcomes are at their places on the time axis."""
+    """What is known before any model is trained; outcomes are aligned to the time axis."""
 
     population: Population
     streams: RandomStreams
@@ -136,18 +126,8 @@ class StackedTraining:
         Columns, labels, time axis and the parameters of the estimator.
     method, reason : str
         How censored people count, and why.
-    engine : Engine
-        Makes the boosters.
-    generator : Generator
-        Random numbers; the same in all processes that train together.
-    reduction : Reduction
-        Sums over these processes.
-    previous : StackedModel, optional
-        The model that a warm start continues.
-    n_turns : int, optional
-        Turns in which people of several batches are boosted on. Default: all people are one batch
-        in memory.
-    checkpoints : Checkpoints
+    engine, generator, reduction, previous, n_turns, checkpoints
+        As in `survival_objectives._fit.training.Training`.
     """
 
     frame: ModelFrame
@@ -161,10 +141,7 @@ class StackedTraining:
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
     def fit(
-        self,
-        batches: Batches,
-        population: Population,
-        held_out: Cohort | None = None,
+        self, batches: Batches, population: Population, held_out: Cohort | None = None
     ) -> StackedModel:
         """Train.
 
@@ -184,9 +161,17 @@ class StackedTraining:
         scheme = self._scheme(prepared, batches, censoring)
         model = None if previous is None else previous.booster
         events = self.engine.new_booster(prepared.trees, model)
-        start = (
-            self._start(batches, prepared, scheme, events) if previous is None else previous.start
-        )
+        if previous is None:
+            start = best_constant(
+                batches,
+                prepared.stacker,
+                scheme,
+                self.reduction,
+                n_samples=prepared.population.n_samples,
+                reference=events.reference,
+            )
+        else:
+            start = previous.start
         loop = self._loop(batches, prepared, events, start, scheme, censoring)
         stream = self.reduction.stream(prepared.streams.held_out)
         held_rows = None
@@ -311,18 +296,6 @@ class StackedTraining:
             return max(last, float(prepared.population.target.duration.max()))
         return (float(axis.number(last)) + 1) * axis.unit if axis.unit else last
 
-    def _start(
-        self, batches: Batches, prepared: _Prepared, scheme: CensoringScheme, events: Booster
-    ) -> FloatArray:
-        return best_constant(
-            batches,
-            prepared.stacker,
-            scheme,
-            self.reduction,
-            n_samples=prepared.population.n_samples,
-            reference=events.reference,
-        )
-
     def _loop(
         self,
         batches: Batches,
@@ -380,7 +353,7 @@ class StackedTraining:
         return rows
 
     def _result(self, loop: BoostingLoop, batches: Batches, prepared: _Prepared) -> StackedModel:
-        """The trained models, after a check that they predict what they learnt."""
+        """The trained models, after a check that predictions reproduce the margins of training."""
         settings, scheme, trees = self.settings, loop.scheme, prepared.trees
         native = loop.events.model(
             loop.events.n_rounds if loop.best_round is None else loop.best_round

@@ -20,8 +20,6 @@ from survival_objectives._model.hazards import HazardMixture
 from survival_objectives._model.rounding import check_same_time_unit
 from survival_objectives._parameters import HAZARDS, chosen_method
 
-__all__ = ["Split", "Training"]
-
 #: Returns a training part and a held-out part of the people.
 Split = Callable[[], tuple[Batches, Cohort]]
 

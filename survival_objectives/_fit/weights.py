@@ -1,7 +1,7 @@
 """Censoring survival that the weights (10) of stacked rows need, from each kind of model.
 
-Each function returns G at the horizons of the rows whose person stayed, and G just before the
-events of the leavers, as `TrainingRows.weights` takes them.
+Each function returns G at the horizons of rows with t > z, and G just before the events of the
+other people, as arguments of `TrainingRows.weights`.
 """
 
 from __future__ import annotations
@@ -10,21 +10,18 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._fit.cohort import GivenPeople
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.stacking import TrainingRows
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = ["given_survival", "marginal_survival", "survival_before_events"]
-
-FloatArray = npt.NDArray[np.float64]
-
 
 def marginal_survival(
     kaplan_meier: KaplanMeierCensoring, target: SurvivalTarget, rows: TrainingRows
 ) -> tuple[FloatArray, FloatArray]:
-    """Marginal G at the horizons of rows that stayed, and just before the leavers' events."""
+    """Marginal G at the horizons of rows with t > z, and just before the events of the others."""
     return (
         kaplan_meier.survival(rows.horizon[rows.stayed]),
         kaplan_meier.survival(target.duration[rows.leaver], left=True),
@@ -38,20 +35,20 @@ def survival_before_events(margin: npt.ArrayLike, duration: FloatArray) -> Float
     array([1. , 0.5])
     """
     before: FloatArray = expit(-np.asarray(margin, dtype=np.float64))
-    before[duration <= 0] = 1.0  # Nobody is censored before the start.
+    before[duration <= 0] = 1.0  # No one is censored before the start.
     return before
 
 
 def given_survival(
     model: CensoringModel, given: GivenPeople, rows: TrainingRows, axis: TimeAxis
 ) -> tuple[FloatArray, FloatArray]:
-    """G of the user's model at the horizons of rows that stayed, and before the leavers' events.
+    """G of the user's model at the horizons of rows with t > z, and before the others' events.
 
-    The model sees people and event times as the user gave them. A horizon within a unit of time
-    asks who is uncensored as the unit begins.
+    The model sees people and event times as the user gave them. For a horizon within a unit of
+    time, G is evaluated at the start of the unit.
     """
 
-    def survival(people: npt.NDArray[np.int64], times: FloatArray, left: bool) -> FloatArray:
+    def survival(people: IntArray, times: FloatArray, left: bool) -> FloatArray:
         known = model.survival(times, given.take(people).X, left=left)
         return _checked_survival(known, len(people))
 

@@ -20,8 +20,6 @@ from survival_objectives._model.forest import crossed_rows
 from survival_objectives._model.mixture import Mixture
 from survival_objectives.losses import probabilities
 
-__all__ = ["check_hazard_paths", "check_prediction_paths", "warn_about_model"]
-
 logger = logging.getLogger("survival_objectives")
 
 

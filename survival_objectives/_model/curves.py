@@ -37,8 +37,6 @@ from survival_objectives._model.knots import MarginalHazard, exposures
 from survival_objectives.time_axis import HORIZON_SHARE, TimeAxis
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = ["MARGINAL_SHARE", "CurveShape", "KnotCurves", "StepCurves"]
-
 #: Share of the marginal hazard in individual hazards, m in (18).
 MARGINAL_SHARE = 0.002
 # Minimum number of events of a cause in a block of (18), and their minimum share of all.
@@ -54,46 +52,38 @@ class CurveShape(Protocol):
 
     def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
         """Incidences at times, (K, n_times, n_samples), from (K, n_steps, n_samples) on steps."""
-        ...
 
     def edges(self, forest: Forest, horizon: float) -> FloatArray:
         """Times from 0 to a horizon between which curves have a simple form; see `inside`."""
-        ...
 
     def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:
         """Times and weights of a quadrature that integrates a curve up to a horizon."""
-        ...
 
     def inside(self, edges: FloatArray, first: IntArray, share: FloatArray) -> FloatArray:
         """Times at which a share of the rise up to the edges ``first`` is reached."""
-        ...
 
 
 @dataclass(frozen=True)
 class StepCurves:
-    """The steps of the trees themselves, constant within units of time."""
+    """The `CurveShape` of the steps of the trees themselves, constant within units of time."""
 
     axis: TimeAxis
 
     def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
-        """See `CurveShape`."""
-        return steps[:, forest.interval(self.axis.answering(times))]
+        return steps[:, forest.interval(self.axis.prediction_time(times))]
 
     def edges(self, forest: Forest, horizon: float) -> FloatArray:
-        """See `CurveShape`."""
         unit = self.axis.unit
         times = self.axis.units(horizon) if unit else forest.representatives()[1:]
         return _with_ends(times.astype(np.float64), horizon)
 
     def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:
-        """See `CurveShape`."""
         edges = self.edges(forest, horizon)
         # A unit is evaluated at its beginning, a step of the trees in its middle.
         times = edges[:-1] if self.axis.unit else (edges[:-1] + edges[1:]) / 2
         return times, np.diff(edges)
 
     def inside(self, edges: FloatArray, first: IntArray, share: FloatArray) -> FloatArray:  # noqa: ARG002
-        """See `CurveShape`."""
         return edges[first]
 
 
@@ -204,7 +194,6 @@ class KnotCurves:
 
     # -------------------------------------------------------------------------------- evaluation
     def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
-        """Incidences at times, from those on the steps of a forest."""
         return self.values(self.at_knots(self.cells(steps, forest.breaks)), times)
 
     def edges(self, forest: Forest, horizon: float) -> FloatArray:  # noqa: ARG002
@@ -214,7 +203,6 @@ class KnotCurves:
         return _with_ends(times, horizon)
 
     def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:
-        """Times and weights of a quadrature that integrates a curve up to a horizon."""
         edges = self.edges(forest, horizon)
         width = np.diff(edges)
         if self.axis.unit:
@@ -222,7 +210,6 @@ class KnotCurves:
         return edges, (np.append(width, 0.0) + np.append(0.0, width)) / 2
 
     def inside(self, edges: FloatArray, first: IntArray, share: FloatArray) -> FloatArray:
-        """Times at which a share of the rise up to the edges ``first`` is reached."""
         if self.axis.unit:
             return edges[first]
         last = np.maximum(first - 1, 0)
@@ -324,7 +311,7 @@ class KnotCurves:
         return mixed
 
     def _feature(self, numbers: FloatArray) -> FloatArray:
-        return self.axis.answering(numbers * self.axis.unit) if self.axis.unit else numbers
+        return self.axis.prediction_time(numbers * self.axis.unit) if self.axis.unit else numbers
 
     def cell_windows(self) -> tuple[FloatArray, FloatArray]:
         """Centres and radii of the cells around the trained knots."""

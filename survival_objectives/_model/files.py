@@ -37,8 +37,6 @@ from survival_objectives.marginal import StepFunction
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features, check_choice
 
-__all__ = ["FORMAT", "is_plain", "load", "save"]
-
 #: Increased when older versions cannot, or must not, read what this one writes. Format 1, of
 #: version 0.1.0, had no digest; formats 1 and 2 had no mixtures of hazards.
 FORMAT = 3

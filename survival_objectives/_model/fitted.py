@@ -18,28 +18,13 @@ import numpy as np
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._model.curves import CurveShape
 from survival_objectives._model.forest import EngineTrees, Forest, crossed_rows, monotone_incidence
-from survival_objectives.censoring import (
-    BoostedCensoring,
-    CensoringModel,
-    KaplanMeierCensoring,
-)
+from survival_objectives.censoring import BoostedCensoring, CensoringModel, KaplanMeierCensoring
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
 from survival_objectives.outcomes import EVENT_FREE
 from survival_objectives.stacking import stacked_matrix
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features
-
-__all__ = [
-    "ENGINE_ROWS",
-    "BoosterMaker",
-    "FittedModel",
-    "ModelFrame",
-    "StackedModel",
-    "TrainingRecord",
-    "parts_of",
-    "snapshot",
-]
 
 #: Up to this many rows, the engine's prediction of every step is faster than `Forest`.
 ENGINE_ROWS = 2**15
@@ -53,7 +38,6 @@ class BoosterMaker(Protocol):
 
     def __call__(self, model: Any, *, censoring: bool = False) -> Any:
         """The booster of a model of the events or, with ``censoring``, of the censoring."""
-        ...
 
 
 def snapshot(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -330,17 +314,14 @@ class StackedModel(FittedModel):
 
     @property
     def booster(self) -> Any:
-        """The engine's own model of the events."""
         return self.trees.model
 
     @property
     def n_rounds(self) -> int:
-        """Rounds of the engine's own model."""
         return self.trees.n_rounds
 
     @property
     def is_monotone(self) -> bool:
-        """Whether no incidence ever falls in time."""
         return bool(self.frame.parameters["monotone"])
 
     @property
@@ -357,7 +338,6 @@ class StackedModel(FittedModel):
         )
 
     def wrapped(self, new_booster: BoosterMaker) -> StackedModel:
-        """The model with other boosters."""
         censoring = None
         if self.censoring_trees is not None:
             model = self.censoring_trees.model
@@ -371,11 +351,9 @@ class StackedModel(FittedModel):
 
     @property
     def n_walked(self) -> int:
-        """See `FittedModel`."""
         return ENGINE_ROWS // self.trees.forest().n_steps + 1
 
     def parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
-        """People whose curves fit into memory together."""
         forest = self.trees.forest()
         size = _PREDICTION_SIZE if forest.is_readable else ENGINE_ROWS
         return parts_of(
@@ -386,7 +364,7 @@ class StackedModel(FittedModel):
         if self.is_monotone:
             super()._fill(curves, values, times)
             return
-        at = self.trees.forest().interval(self.frame.axis.answering(times))
+        at = self.trees.forest().interval(self.frame.axis.prediction_time(times))
         curves[:] = self.step_probabilities(values)[:, at].transpose(2, 0, 1)
 
     def _incidence(self, values: Float32Array, times: FloatArray) -> FloatArray:
@@ -433,7 +411,6 @@ class StackedModel(FittedModel):
 
     # -------------------------------------------------------------------------------- persistence
     def to_plain(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """See `FittedModel`."""
         models = {"events": self.booster}
         if self.censoring_trees is not None:
             models["censoring"] = self.censoring_trees.model

@@ -20,16 +20,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._arrays import Float32Array, FloatArray
-
-__all__ = [
-    "EngineTrees",
-    "Forest",
-    "Tree",
-    "averaged_incidence",
-    "crossed_rows",
-    "monotone_incidence",
-]
+from survival_objectives._arrays import BoolArray, Float32Array, FloatArray, IntArray
 
 
 def crossed_rows(values: Float32Array, times: npt.ArrayLike) -> Float32Array:
@@ -122,7 +113,7 @@ class Forest:
         """Number of steps of every curve."""
         return len(self.breaks) + 1
 
-    def interval(self, times: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def interval(self, times: npt.ArrayLike) -> IntArray:
         """Index of the step, out of len(breaks) + 1, that contains each time."""
         feature = np.asarray(times, dtype=np.float32).astype(np.float64)
         return np.searchsorted(self.breaks, feature, side="left" if self.at_most else "right")
@@ -162,7 +153,7 @@ class Forest:
         self,
         tree: Tree,
         columns: Float32Array,
-        missing: npt.NDArray[np.bool_],
+        missing: BoolArray,
         sums: FloatArray,
     ) -> None:
         n_steps = len(self.breaks) + 1
@@ -194,8 +185,8 @@ class Forest:
         tree: Tree,
         node: int,
         column: Float32Array,
-        missing: npt.NDArray[np.bool_],
-    ) -> npt.NDArray[np.bool_]:
+        missing: BoolArray,
+    ) -> BoolArray:
         if node in tree.categories:
             goes_left = np.isin(column, list(tree.categories[node]))
         elif self.at_most:

@@ -19,18 +19,10 @@ from survival_objectives._model.fitted import (
     parts_of,
 )
 from survival_objectives._model.forest import Forest
-from survival_objectives._model.mixture import (
-    FILE_NAMES,
-    HazardModel,
-    HazardTrees,
-    Member,
-    Mixture,
-)
+from survival_objectives._model.mixture import FILE_NAMES, HazardModel, HazardTrees, Member, Mixture
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.hazards_linear import MISSING, LinearDesign
 from survival_objectives.validation import Features
-
-__all__ = ["HazardMixture"]
 
 # Number of values in memory while contributions are computed: 2^22 doubles are 32 MB.
 _CONTRIBUTIONS_SIZE = 2**22
@@ -79,7 +71,6 @@ class HazardMixture(FittedModel):
         return KaplanMeierCensoring.of_curve(self.frame.censoring_curve)
 
     def wrapped(self, new_booster: BoosterMaker) -> HazardMixture:
-        """The model with other boosters."""
 
         def other(model: HazardModel) -> HazardModel:
             if model.trees is None:
@@ -98,11 +89,9 @@ class HazardMixture(FittedModel):
 
     @property
     def n_walked(self) -> int:
-        """See `FittedModel`."""
         return ENGINE_ROWS // self.mixture.n_intervals + 1
 
     def parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
-        """People whose curves fit into memory together."""
         return self.mixture.parts(n_samples, n_times)
 
     def _incidence(self, values: Float32Array, times: FloatArray) -> FloatArray:
@@ -183,7 +172,6 @@ class HazardMixture(FittedModel):
 
     # -------------------------------------------------------------------------------- persistence
     def to_plain(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """See `FittedModel`."""
         mixture, design = self.mixture, self.mixture.design
         members = mixture.members
         content = {

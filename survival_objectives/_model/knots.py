@@ -11,8 +11,6 @@ from survival_objectives._arrays import FloatArray
 from survival_objectives.time_axis import TimeAxis, rounded_down, rounded_up
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = ["MarginalHazard", "exposures", "marginal_hazard", "time_knots"]
-
 # Pseudo-counts of events, and of people at risk, in intervals without events.
 _FEW_EVENTS, _FEW_PEOPLE = 0.1, 10.0
 # No interval is longer than this part of the time between the first and the last event.

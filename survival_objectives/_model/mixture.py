@@ -18,24 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._model.fitted import ENGINE_ROWS, parts_of
 from survival_objectives._model.forest import EngineTrees, crossed_rows
 from survival_objectives.hazards import knot_incidence
 from survival_objectives.hazards_linear import LinearDesign
-
-__all__ = [
-    "FILE_NAMES",
-    "LINEAR",
-    "ON_LINEAR",
-    "TREES",
-    "HazardModel",
-    "HazardTrees",
-    "Member",
-    "Mixture",
-    "against_event_free",
-    "stacked_rows",
-]
 
 #: Names of the members.
 LINEAR, TREES, ON_LINEAR = "linear", "trees", "trees on linear"
@@ -82,7 +69,7 @@ class HazardTrees(EngineTrees):
         return against_event_free(margin, reference=self.reference)
 
     def row_margin(
-        self, values: Float32Array, interval: npt.NDArray[np.int64], *, ask_engine: bool = True
+        self, values: Float32Array, interval: IntArray, *, ask_engine: bool = True
     ) -> FloatArray:
         """Sum of the trees for all causes, with one interval per row, (K, n_rows)."""
         if ask_engine or not self.forest().is_readable:

@@ -6,8 +6,6 @@ import numpy as np
 
 from survival_objectives._fit.population import MAX_TIMES, Population
 
-__all__ = ["check_same_time_unit", "rounded_horizon", "two_digits"]
-
 # A time shared by this many people identifies none of them.
 _SHARED_BY = 5
 # Weeks and months, the closest pair of common units, differ by 4.3.

@@ -8,13 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._model.forest import Forest, averaged_incidence
 from survival_objectives.time_axis import UNIT_ROUNDING
-
-__all__ = ["WindowCurves"]
 
 
 @dataclass(frozen=True)
@@ -119,9 +116,7 @@ class _WindowPieces:
         weights: FloatArray = np.append(width - above, 0.0) + np.append(0.0, above)
         return weights
 
-    def inside(
-        self, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64], share: FloatArray
-    ) -> FloatArray:
+    def inside(self, first: IntArray, last: IntArray, share: FloatArray) -> FloatArray:
         """Times in pieces (first, last = first + 1) at which a share of the rise is reached."""
         piece = np.minimum(first, len(self._x_left) - 1)
         left, right = self._x_left[piece], self._x_right[piece]

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.engine import BatchJoiner
 from survival_objectives._fit.schemes import AlternatingScheme, EventMargins
 from survival_objectives._plugin.problem_rows import ProblemRows
@@ -23,19 +24,7 @@ from survival_objectives._plugin.slot import RowTargets, WeightSlot
 from survival_objectives.censoring import BoostedCensoring, MarginModel
 from survival_objectives.validation import check_positive_int
 
-__all__ = [
-    "Alternation",
-    "CensoringTrainer",
-    "LiveModel",
-    "RefreshRecord",
-    "RefreshSchedule",
-    "log_floor",
-]
-
 logger = logging.getLogger("survival_objectives")
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 
 
 class RefreshSchedule:
@@ -57,7 +46,7 @@ class CensoringTrainer(BatchJoiner, ABC):
     """A binary booster of an engine that is trained beside the user's model.
 
     It is a `survival_objectives._fit.schemes.CensoringBooster`. Rows that are registered first are
-    those that it is trained on; at others it is only asked.
+    those that it is trained on; on others it only predicts.
     """
 
     def __init__(self) -> None:
@@ -95,15 +84,12 @@ class LiveModel(Protocol):
 
     def row_margin(self) -> npt.ArrayLike:
         """Margins at the event rows, (n_rows, n_margins)."""
-        ...
 
     def probe_margin(self) -> npt.ArrayLike:
         """Margins at `ProblemRows.event_probes`, (n_probes, n_margins)."""
-        ...
 
     def new_trainer(self) -> CensoringTrainer:
-        """An empty model of censoring; asked for at the first refresh."""
-        ...
+        """A new censoring model without trees, for the first refresh."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +129,7 @@ def log_floor(floor: float, n_floored: int, n_rows: int) -> None:
 
 
 class Alternation:
-    """The feedback loop of one training: event model and censoring model weigh each other.
+    """The feedback loop of one training: event and censoring model weight each other.
 
     Parameters
     ----------

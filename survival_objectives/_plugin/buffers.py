@@ -6,11 +6,8 @@ import threading
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-__all__ = ["DerivativeBuffers"]
-
-Float32Array = npt.NDArray[np.float32]
+from survival_objectives._arrays import Float32Array
 
 
 class DerivativeBuffers(threading.local):

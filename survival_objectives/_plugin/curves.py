@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._model.curves import KnotCurves
 from survival_objectives._model.knots import marginal_hazard, time_knots
 from survival_objectives._plugin.reader import CalibratedCurves, CurveReader, RawMargin
@@ -15,16 +15,12 @@ from survival_objectives.censoring import time_feature
 from survival_objectives.stacking import stacked_matrix
 from survival_objectives.validation import Features, SurvivalTarget, check_survival_target
 
-__all__ = ["CurveCalibration", "some_outcomes"]
-
-FloatArray = npt.NDArray[np.float64]
-
 # Training people on whom curves are calibrated, and intervals between their knots.
 _CALIBRATION_PEOPLE = 5_000
 _N_INTERVALS = 32
 
 
-def some_outcomes(target: SurvivalTarget, people: npt.NDArray[np.int64]) -> SurvivalTarget:
+def some_outcomes(target: SurvivalTarget, people: IntArray) -> SurvivalTarget:
     """Outcomes of some people, with only the causes that happened to them."""
     return check_survival_target(
         replace(target, event=target.event[people], duration=target.duration[people])
@@ -38,7 +34,7 @@ class CurveCalibration:
     Attributes
     ----------
     features, target, weight
-        Training people, with outcomes at their places on the time axis.
+        Training people, with outcomes aligned to the time axis.
     reader : CurveReader
         How margins become curves.
     monotone : bool
@@ -71,7 +67,7 @@ class CurveCalibration:
         return self._known[1]
 
     def _calibrated(
-        self, raw_margin: RawMargin, some: Features, people: npt.NDArray[np.int64]
+        self, raw_margin: RawMargin, some: Features, people: IntArray
     ) -> CalibratedCurves:
         axis, target, weight = self.reader.axis, self.target, self.weight
         happened = (target.event > 0) & (target.duration <= self.end)
@@ -82,7 +78,7 @@ class CurveCalibration:
             self.reader.schema,
             self.reader.reference,
             self.monotone,
-            self.reader.start(time_feature(axis.answering(shape.trained_knots))),
+            self.reader.start(time_feature(axis.prediction_time(shape.trained_knots))),
             shape,
         )
         cells = curves.at_knots(raw_margin, some, len(shape.trained_knots))

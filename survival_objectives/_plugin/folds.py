@@ -8,12 +8,8 @@ from typing import Any
 from weakref import WeakSet
 
 import numpy as np
-import numpy.typing as npt
 
-__all__ = ["FoldWeights"]
-
-Float32Array = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
+from survival_objectives._arrays import Float32Array, IntArray
 
 
 class FoldWeights:
@@ -39,18 +35,18 @@ class FoldWeights:
         self._trained_on: WeakSet[Any] = WeakSet()
 
     def trains_on(self, fold: Any) -> None:
-        """Remember that the objective was asked about a fold, which is thus not held out."""
+        """Remember that the objective was evaluated on a fold, which is thus not held out."""
         self._trained_on.add(fold)
 
     def is_held_out(self, fold: Any) -> bool:
-        """Whether only the metric was ever asked about a fold; the objective is asked first."""
+        """Whether only the metric was evaluated on a fold; the objective is evaluated first."""
         return fold not in self._trained_on
 
     def of(self, rows: IntArray, *, held_out: bool) -> Float32Array:
         """Weights of a fold's rows.
 
-        Training people are all without a row among the held-out ones: people who were censored
-        before each of their horizons have no row at all, and must not be missed in the censoring.
+        Training people are all those without a held-out row. People who were censored before each
+        of their horizons have no row at all, but count in the censoring.
         """
         # With two folds, the training rows of one are the held-out rows of the other.
         key = hashlib.sha256(rows.tobytes() + bytes([held_out])).digest()

@@ -1,7 +1,5 @@
 """Text of the parameters and attributes that the objectives of all engines share."""
 
-__all__ = ["PARAMETERS"]
-
 PARAMETERS = """Parameters
     ----------
     X : array or DataFrame of shape (n_samples, n_features)
@@ -16,8 +14,8 @@ PARAMETERS = """Parameters
         paper's.
     horizon_max : float, optional
         Latest horizon. Default: the longest duration or, if earlier, the time after which fewer
-        than one in ten are uncensored; predictions go on by the hazards of the population after
-        it.
+        than one in ten are uncensored; predictions after it continue with the hazards of the
+        population.
     hard_zero_fraction : float, default=0.0
         Share of rows whose horizon is exactly 0.
     refresh_every : int, default=10
@@ -27,8 +25,8 @@ PARAMETERS = """Parameters
         it is.
     completion : CompletionModel or "hazards", optional
         Complete people who were censored before a horizon by a distribution over the states
-        (equation (46) of `survival_objectives.completion`) in the place of weighting the others. A
-        model of your own must not have been fitted to the same people. "hazards": hazard models of
+        (equation (46) of `survival_objectives.completion`) instead of weighting the others. Your
+        own model must not have been fitted to the same people. "hazards": hazard models of
         the same engine, cross-fitted on two halves of the people. Every row then counts 1, and
         there is nothing to refresh.
     doubly_robust : bool, default=False
@@ -46,7 +44,7 @@ PARAMETERS = """Parameters
         Whether survival curves never rise in time, by a constraint on every tree. Needs the
         reference link. Default: True where link and engine allow it.
     min_censoring_survival : float, default=0.05
-        Floor of G in the weights, so that no row weighs more than its inverse. A lower floor has
+        Floor of G in the weights, so that no weight exceeds its inverse. A lower floor has
         less bias and more variance. ``n_floored_`` counts the rows it touches.
     min_event_survival : float, default=0.05
         The same for the event-free probability in the weights of the censoring model.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._fit.cohort import Cohort, GivenPeople, MemoryBatches
 from survival_objectives._fit.population import LocalReduction
 from survival_objectives._fit.rows import BatchRows, Probes, StackedPeople
@@ -64,18 +65,12 @@ from survival_objectives.validation import (
     warn_about_outcomes,
 )
 
-__all__ = ["CensoringSettings", "HeldOutRows", "HorizonSettings", "ProblemRows", "counted_target"]
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
-
 _GIVEN = (
-    "The censoring model was given and stays as it is, so there is nothing to refresh. "
+    "The censoring model was given and does not change, so there is nothing to refresh. "
     "Leave out the callback, or `censoring=`."
 )
 _COMPLETED = (
-    "People who were censored are completed by a model that stays as it is, so nothing is left "
+    "People who were censored are completed by a model that does not change, so nothing is left "
     "to refresh. Leave out the callback, or `completion=`."
 )
 
@@ -102,7 +97,7 @@ class HorizonSettings:
 
 @dataclass(frozen=True)
 class CensoringSettings:
-    """How people who were censored count, as the user said.
+    """The user's choice of how censored people count.
 
     Attributes
     ----------
@@ -111,7 +106,7 @@ class CensoringSettings:
     floor, event_floor : float
         Smallest G and S in denominators.
     n_nodes : int
-        Times per person at which doubly robust targets look at both models.
+        Times per person at which doubly robust targets evaluate both models.
     """
 
     censoring: Any
@@ -122,7 +117,7 @@ class CensoringSettings:
     n_nodes: int
 
     def check(self) -> None:
-        """Refuse several ways at once."""
+        """Refuse a combination of several treatments of censored people."""
         ways = {
             "`censoring` of your own": not isinstance(self.censoring, str),
             "`completion`": self.completion is not None,
@@ -151,11 +146,11 @@ class ProblemRows:
     Attributes
     ----------
     people : int64 array
-        Positions of the people of positive weight, who alone count.
+        Positions of the people with a positive weight; the others are left out.
     features, weight
         Of these people.
     rounded, target : SurvivalTarget
-        Outcomes in float32 time, and at their places on the time axis.
+        Outcomes in float32 time, and aligned to the time axis.
     axis : TimeAxis
     population : StepFunction
         Aalen-Johansen curves.
@@ -174,11 +169,11 @@ class ProblemRows:
     floor : float
         Smallest G.
     fixed : str
-        Why there is nothing to refresh; empty where there is.
+        Why there is nothing to refresh; empty if there is.
     initial : RowTargets
         Targets and weights of the event rows before any refresh.
     row_weight : float32 array of shape (n_rows,)
-        What rows count where an engine keeps one set of weights through a training.
+        Weights of rows for engines that keep one set of weights throughout a training.
     n_floored : int
         Rows whose weight the floor limits before any refresh.
     """
@@ -196,7 +191,7 @@ class ProblemRows:
     ) -> None:
         settings.check()
         X, given = self._take_people(X, y, sample_weight)
-        # Time is float32 to the trees, so it is to everything else (see `stacking`).
+        # Trees see time as float32, so everything else uses the same values (see `stacking`).
         self.rounded = replace(given, duration=time_feature(given.duration).astype(np.float64))
         self.axis = TimeAxis(event_unit(self.rounded))
         self.target = self.axis.aligned(self.rounded)
@@ -238,13 +233,13 @@ class ProblemRows:
         self._set_initial(self._first_scheme(X, given))
         if not self.draw.has_stayed:
             msg = (
-                "Nobody is event-free at any horizon, so there is one class only to learn. "
+                "No one is event-free at any horizon, so there is only one class to learn. "
                 "Choose horizons that are not all beyond the longest duration."
             )
             raise ValueError(msg)
 
     def _take_people(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, SurvivalTarget]:
-        """Check the people; returns features and outcomes, as given, of those who count."""
+        """Checked features and outcomes, as given, of the people with a positive weight."""
         check_paired(X, y, sample_weight)
         features = check_features(X)
         target = check_survival_target(y)
@@ -312,7 +307,7 @@ class ProblemRows:
     def _first_scheme(self, X: Any, given: SurvivalTarget) -> CensoringScheme:
         """The scheme of a training without refresh.
 
-        It is not kept: it may hold people as the user gave them.
+        It is not kept, because it may hold the user's own objects.
         """
         if self.completion is not None:
             incidence = completing_incidence(self.completion, X, in_training=True)
@@ -345,7 +340,7 @@ class ProblemRows:
 
     @property
     def event_probes(self) -> Probes:
-        """Where a refresh has to know the event model, besides at its rows."""
+        """Where a refresh evaluates the event model, besides at its rows."""
         return self.refreshing_scheme(None).event_probes(self.rows)
 
     def refreshing_scheme(self, booster: CensoringBooster | None) -> AlternatingScheme:
@@ -423,7 +418,7 @@ class ProblemRows:
         stacker = TimeStacker(
             self.stacker.n_horizons,
             self.stacker.sampler,
-            # The horizons of training, whoever the held-out people are.
+            # The horizons of training, also for held-out people.
             horizon_max=self.stacker.horizon_max,
             random_state=self._held_out_stream,
             time_unit=self.axis.unit,

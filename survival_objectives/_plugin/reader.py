@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._model.curves import KnotCurves
 from survival_objectives._model.forest import monotone_incidence
 from survival_objectives._plugin.slot import RowTargets
@@ -20,21 +21,10 @@ from survival_objectives.stacking import stacked_matrix
 from survival_objectives.time_axis import TimeAxis
 from survival_objectives.validation import Features, SurvivalTarget, check_features, check_times
 
-__all__ = [
-    "CalibratedCurves",
-    "CurveReader",
-    "MarginalTail",
-    "RawMargin",
-    "check_falling",
-    "start_curve",
-]
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
 #: Sum of the trees, (n_rows, n_margins), for float32 rows of features and time.
 RawMargin = Callable[[Float32Array], npt.ArrayLike]
 
-# Survival that rises by more than rounding shows trees without the constraint of `monotone`.
+# A larger rise of survival is no rounding error: the trees lack the constraint of `monotone`.
 _RISE = 1e-4
 # Rows evaluated at a time when curves are predicted: 2^18 rows x 100 features take 100 MB.
 _PREDICTION_ROWS = 2**18
@@ -56,7 +46,7 @@ class MarginalTail:
     begin: float
 
     def continued(self, curves: FloatArray, last: FloatArray, times: FloatArray) -> FloatArray:
-        """``curves`` with what comes after ``begin``, where their values are ``last``."""
+        """``curves`` continued after ``begin``, where their values are ``last``."""
         late = times > self.begin
         if late.any():
             at_begin, later = self.population(self.begin), self.population(times[late]).T
@@ -67,7 +57,7 @@ class MarginalTail:
 
 @dataclass(frozen=True)
 class CurveReader:
-    """Turns margins of a trained model into curves; knows the columns and offsets of training.
+    """Conversion of margins to curves, with the columns and offsets of training.
 
     Attributes
     ----------
@@ -103,23 +93,25 @@ class CurveReader:
         times = check_times(times)
         if self.tail is None:
             return self._curves(raw_margin, features, times)
-        asked = np.append(np.minimum(times, self.tail.begin), self.tail.begin)
-        curves = self._curves(raw_margin, features, asked)
-        return self.tail.continued(curves[:, :, :-1], curves[:, :, -1:], self.axis.answering(times))
+        until_tail = np.append(np.minimum(times, self.tail.begin), self.tail.begin)
+        curves = self._curves(raw_margin, features, until_tail)
+        return self.tail.continued(
+            curves[:, :, :-1], curves[:, :, -1:], self.axis.prediction_time(times)
+        )
 
-    def fingerprint(self, event_ids: npt.NDArray[np.int64]) -> str:
-        """Eight digits that stand for all that turns margins into curves."""
+    def fingerprint(self, event_ids: IntArray) -> str:
+        """Fingerprint, eight hex digits, of everything that turns margins into curves."""
         schema, start = self.schema, self.start
         levels = {column: list(map(str, schema.categories[column])) for column in schema.categories}
         facts = repr((schema.n_features, schema.names, levels, self.reference, event_ids.tolist()))
         digest = hashlib.sha256(facts.encode())
         for part in (start.times, start.values, start.initial):
-            # Another machine may sum in another order: only what float32 tells apart counts.
+            # Other machines may sum in another order, so values are rounded to float32.
             digest.update(np.asarray(part, dtype=np.float32).tobytes())
         return digest.hexdigest()[:8]
 
     def _curves(self, raw_margin: RawMargin, features: Features, times: FloatArray) -> FloatArray:
-        feature = time_feature(self.axis.answering(times))
+        feature = time_feature(self.axis.prediction_time(times))
         return _state_curves(raw_margin, features, feature, self.start(feature), self.reference)
 
 
@@ -150,7 +142,7 @@ def start_curve(
     if kind == "zero":
         levels = np.zeros(n_states - first)
         return StepFunction(np.empty(0), np.empty((0, len(levels))), levels)
-    # Half a person: the smallest probability that the data could tell from 0.
+    # Half a person: the smallest probability distinguishable from 0.
     floor = 0.5 / target.n_samples
     if kind == "marginal":
         values, initial, times = population.values, population.initial[None], population.times
@@ -206,7 +198,7 @@ class CalibratedCurves:
     def at_knots(self, raw_margin: RawMargin, features: Features, n_knots: int) -> FloatArray:
         """Monotone incidences of the model at the first knots, (K, n_knots, n_samples)."""
         times = self.shape.trained_knots[:n_knots]
-        feature = time_feature(self.shape.axis.answering(times))
+        feature = time_feature(self.shape.axis.prediction_time(times))
         curves = _state_curves(raw_margin, features, feature, self.start[:n_knots], self.reference)
         if self.monotone:
             check_falling(curves[:, 0], times)
@@ -218,7 +210,7 @@ class CalibratedCurves:
         times = check_times(times)
         shape = self.shape
         knots = shape.trained_knots
-        # Each knot up to the last time that is asked about.
+        # Each knot up to the last requested time.
         n_knots = int(np.searchsorted(knots, times.max())) + 1
         known = self.at_knots(raw_margin, features, n_knots)
         cells = np.empty((self.n_causes, len(knots), features.n_samples))

@@ -5,17 +5,13 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
+from survival_objectives._arrays import Float32Array
 from survival_objectives.losses import Target
-
-__all__ = ["RowTargets", "TrainingThread", "WeightSlot"]
 
 
 @dataclass(frozen=True, eq=False)
 class RowTargets:
-    """What rows are trained on.
+    """Targets and weights of rows.
 
     Attributes
     ----------
@@ -25,13 +21,13 @@ class RowTargets:
     """
 
     target: Target
-    weight: npt.NDArray[np.float32]
+    weight: Float32Array
 
 
 class WeightSlot(threading.local):
-    """Targets and weights that a refresh callback hands to the objective for one round.
+    """Targets and weights that a refresh callback passes to the objective for one round.
 
-    The engines call both from the thread that trains, and each thread has a slot of its own, so
+    The engines call both from the thread that trains, and each thread has its own slot, so
     that several trainings may share one objective. A copy of a slot is empty.
     """
 
@@ -44,12 +40,12 @@ class WeightSlot(threading.local):
         self._offered = targets
 
     def take(self) -> RowTargets | None:
-        """What was offered for this round, which leaves the slot, or None."""
+        """Remove and return what was offered for this round, or None."""
         self._taken, self._offered = self._offered, None
         return self._taken
 
     def clear(self) -> None:
-        """Forget what an earlier training, perhaps an interrupted one, has left."""
+        """Remove what an earlier training left, for instance after an interrupt."""
         self._offered = self._taken = None
 
     def check_taken(self, targets: RowTargets) -> None:
@@ -75,7 +71,7 @@ class TrainingThread:
         self._thread: int | None = None
 
     def check(self) -> None:
-        """Raise an error in any other thread than the first that asked."""
+        """Raise an error in any other thread than the first that called this."""
         current = threading.get_ident()
         if self._thread is None:
             self._thread = current

@@ -262,7 +262,7 @@ def test_turns_without_anyone_who_was_censored(data, censoring):
 
 
 def test_turns_that_would_never_come_are_told_of(data):
-    with pytest.warns(UserWarning, match=r"take 10 turns.* 3 refreshes.* 70% are not learnt from"):
+    with pytest.warns(UserWarning, match=r"take 10 turns.* 3 refreshes.* 70% are not used"):
         fit_external(boost(), in_batches(data, 200), people_per_turn=200)
 
 

@@ -21,8 +21,14 @@ CHECKPOINT = Checkpoint({"max_depth": 4}, 7, [[0], [1]], [10, 20], ["a", "b", "c
 LOOP = LoopState(3, b"trees", b"other trees", (RoundRecord(10, 0.5), RoundRecord(20, 0.4)), (10,))
 HAZARDS = (
     HazardState()
-    .updated("linear", rounds=(0,), gained=(-3.5,))
-    .updated("trees", rounds=(0, 10, 20), gained=(-4.0, -3.0, -2.5), trees=(b"x", b"y"), refit=b"z")
+    .updated("linear", rounds=(0,), log_likelihood=(-3.5,))
+    .updated(
+        "trees",
+        rounds=(0, 10, 20),
+        log_likelihood=(-4.0, -3.0, -2.5),
+        trees=(b"x", b"y"),
+        refit=b"z",
+    )
 )
 
 
@@ -102,11 +108,11 @@ def test_another_training_is_not_resumed(changes, message):
 
 
 def test_a_state_of_another_method_is_refused():
-    assert Checkpoints(LOOP).loop_state() is LOOP
-    assert Checkpoints(HAZARDS).hazard_state() is HAZARDS
-    assert Checkpoints().loop_state() is None
+    assert Checkpoints(LOOP).state_of(LoopState) is LOOP
+    assert Checkpoints(HAZARDS).state_of(HazardState) is HAZARDS
+    assert Checkpoints().state_of(LoopState) is None
     with pytest.raises(ValueError, match="another method for censored people"):
-        Checkpoints(LOOP).hazard_state()
+        Checkpoints(LOOP).state_of(HazardState)
 
 
 def test_steps_of_a_state_never_decrease():

@@ -116,11 +116,11 @@ def test_each_turn_replaces_the_rows():
 def test_turns_that_never_come_are_a_warning():
     whole = people()
     loop = new_loop(alternating(whole), whole, turns=Turns(3, 8))
-    with pytest.warns(UserWarning, match=r"take 8 turns.* 4 refreshes.* 50% are not learnt from"):
+    with pytest.warns(UserWarning, match=r"take 8 turns.* 4 refreshes.* 50% are not used"):
         loop.run()
 
 
 def test_one_class_cannot_be_learnt():
     whole = Cohort.checked(np.ones((5, 1)), (np.ones(5), np.zeros(5)))
-    with pytest.raises(ValueError, match="Nobody is event-free at any horizon"):
+    with pytest.raises(ValueError, match="No one is event-free at any horizon"):
         new_loop(alternating(people()), whole).run()

@@ -1,24 +1,24 @@
-r"""How people count who were censored before a horizon: one scheme per way.
+r"""Schemes for people who were censored before a horizon, one class per scheme.
 
 - `KaplanMeierScheme`: the others are weighted by 1/G, with one marginal curve G of censoring;
 - `GivenScheme`: the same, with a censoring model of the user's own;
-- `AlternatingScheme`: the same, with a boosted model of censoring that trains in turn with the
-  event model, whose survival weights it in return (Algorithms 1-3);
-- `DoublyRobustScheme`: rows of everybody, with targets made of both models;
+- `AlternatingScheme`: the same, with a boosted model of censoring that is trained alternately with
+  the event model, whose survival gives its weights (Algorithms 1-3);
+- `DoublyRobustScheme`: rows of all people, with targets from both models;
 - `ImputedScheme`: states are drawn for the rows of censored people, from the marginal curves at
   first, then from the event model itself. No weight grows as 1/G;
 - `CompletedScheme`: the rows of censored people have distributions over the states as targets,
   from a model of the incidences.
 
-A scheme gives targets and weights for the next rounds of the event model. It does not matter who
-trains that model: the estimator's loop (`survival_objectives._fit.loop`) or, in the plugin, the
-user's own call of an engine (`survival_objectives._plugin.alternation`). Both hand over
-`EventMargins`, and a `CensoringBooster` where the scheme trains a model of censoring.
+A scheme gives targets and weights for the next rounds of the event model, which is trained by the
+estimator's loop (`survival_objectives._fit.loop`) or, in the plugin, by the user's own call of an
+engine (`survival_objectives._plugin.alternation`). Both pass `EventMargins`, and a
+`CensoringBooster` if the scheme trains a model of censoring.
 
 Weights are divided by `WeightSettings.weight_divisor`. The estimator divides by the number of
-horizons, so that a person weighs about 1 in every round: rows of one person are not independent,
-and leaf regularisation should count people. In the plugin the user chooses the regularisation, and
-rows count 1.
+horizons, so that the total weight of a person is about 1 in every round: rows of one person are
+not independent, and leaf regularisation should count people. In the plugin the user chooses the
+regularisation, and rows count 1.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.rows import (
     BatchReader,
     BatchRows,
@@ -28,10 +28,6 @@ from survival_objectives._fit.schemes.weighted import KaplanMeierScheme, Surviva
 from survival_objectives._fit.weights import survival_before_events
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
-
-__all__ = ["AlternatingScheme"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class AlternatingScheme(KaplanMeierScheme):
@@ -70,7 +66,7 @@ class AlternatingScheme(KaplanMeierScheme):
         self.n_floored_censoring = 0
 
     def censoring_probes(self, rows: BatchRows) -> Probes:
-        """Where the censoring model is asked besides at its rows: just before people's events."""
+        """Where the censoring model is evaluated besides at its rows: just before events."""
         target = rows.target
         people = rows.events.leaver
         if not self._settings.one_draw:
@@ -91,7 +87,7 @@ class AlternatingScheme(KaplanMeierScheme):
             )
             self._probes = self._booster.add_batches(rows)
 
-    def _start_margin(self, feature: npt.NDArray[np.float32]) -> FloatArray:
+    def _start_margin(self, feature: Float32Array) -> FloatArray:
         return self._start(feature)[:, None]
 
     def targets_and_weights(self, chunk: Chunk) -> TargetsAndWeights:
@@ -102,8 +98,8 @@ class AlternatingScheme(KaplanMeierScheme):
         return target, self.inverse
 
     def _can_advance(self, chunk: Chunk) -> bool:
-        """Whether there is something that the censoring model can learn."""
-        # Nobody may be censored before these horizons: then there is nothing to learn from them.
+        """Whether there are censored rows to train the censoring model on."""
+        # If no one is censored before these horizons, the censoring model has nothing to learn.
         has_rows = chunk.events.n_rounds > 0 and chunk.draw.has_censored
         return self._booster is not None and has_rows
 

@@ -1,4 +1,4 @@
-"""What all schemes share: their protocol, their settings, and what they ask of models."""
+"""What all schemes share: their protocol, their settings, and the models they need."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._fit.cohort import Cohort, Outcomes
 from survival_objectives._fit.engine import StackedBatches
 from survival_objectives._fit.population import Reduction
@@ -19,16 +20,6 @@ from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.stacking import TimeStacker, TrainingRows, event_rows
 from survival_objectives.time_axis import TimeAxis
 
-__all__ = [
-    "CensoringBooster",
-    "CensoringScheme",
-    "Chunk",
-    "EventMargins",
-    "TargetsAndWeights",
-    "WeightSettings",
-]
-
-FloatArray = npt.NDArray[np.float64]
 TargetsAndWeights = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 
@@ -39,7 +30,7 @@ def _no_margins() -> npt.ArrayLike:
 
 @dataclass(frozen=True)
 class EventMargins:
-    """The event model, as a scheme may ask it between two chunks of rounds.
+    """The event model, as a scheme sees it between two chunks of rounds.
 
     Attributes
     ----------
@@ -60,7 +51,7 @@ class EventMargins:
 
 
 class CensoringBooster(Protocol):
-    """What a scheme asks of the model of censoring that it trains.
+    """What a scheme needs of the model of censoring that it trains.
 
     The boosters of the estimator (`survival_objectives._fit.engine.Booster`) have these members,
     and so have those that the plugin trains beside the user's model.
@@ -69,21 +60,17 @@ class CensoringBooster(Protocol):
     @property
     def n_rounds(self) -> int:
         """Rounds so far."""
-        ...
 
     def add_batches(self, rows: StackedBatches) -> int:
         """Register rows that come in batches, as one matrix; returns its key."""
-        ...
 
     def boost(
         self, key: int, target: npt.NDArray[Any], weight: npt.NDArray[Any], n_rounds: int
     ) -> None:
         """Train ``n_rounds`` more rounds on registered rows."""
-        ...
 
     def margin(self, key: int) -> npt.ArrayLike:
         """Current log-odds of being censored at registered rows, (n_rows, 1)."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.cohort import Outcomes
 from survival_objectives._fit.rows import joined
 from survival_objectives._fit.schemes.base import (
@@ -16,10 +16,6 @@ from survival_objectives._fit.schemes.base import (
 from survival_objectives.completion import Incidence, completed_targets, lost_states
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import TimeStacker, all_rows
-
-__all__ = ["AllRowsScheme", "CompletedScheme"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class AllRowsScheme(CensoringScheme):
@@ -47,14 +43,14 @@ class AllRowsScheme(CensoringScheme):
         return total
 
     def held_out_until(self, last: float) -> float:
-        """Where hardly anybody is seen any more, a weighted loss would say little."""
+        """The latest held-out horizon; later, a weighted loss is too noisy."""
         curve = self._settings.kaplan_meier.curve_
         unseen = curve.times[(curve.values < self._settings.floor) & (curve.times > 0)]
         return min(last, float(unseen[0])) if len(unseen) else last
 
 
 class CompletedScheme(AllRowsScheme):
-    """Distributions (46) of a completion model as targets; it is asked once per draw.
+    """Distributions (46) of a completion model as targets; it is evaluated once per draw.
 
     Parameters
     ----------
@@ -69,7 +65,7 @@ class CompletedScheme(AllRowsScheme):
     ) -> None:
         super().__init__(settings, marginal)
         self._incidence = incidence
-        self._known: dict[int, npt.NDArray[np.float32]] = {}
+        self._known: dict[int, Float32Array] = {}
 
     def targets_and_weights(self, chunk: Chunk) -> TargetsAndWeights:
         """Distributions over the states, and weights without a censoring adjustment."""

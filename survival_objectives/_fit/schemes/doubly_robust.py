@@ -1,4 +1,4 @@
-"""Targets for everybody that the models of events and of censoring make together."""
+"""Doubly robust targets for all people, from the models of events and of censoring."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._fit.rows import BatchReader, BatchRows, Probes, joined
 from survival_objectives._fit.schemes.alternating import AlternatingScheme
 from survival_objectives._fit.schemes.base import (
@@ -24,22 +24,17 @@ from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import all_rows, lost_rows
 from survival_objectives.validation import SurvivalTarget
 
-__all__ = ["DoublyRobustScheme"]
-
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
-
 # Rounds of the censoring model at its first refresh, in those of later ones.
 _HEAD_START = 5
 
 
 class DoublyRobustScheme(AlternatingScheme):
-    """Rows of everybody with targets (47) from the second refresh on.
+    """Rows of all people with targets (47) from the second refresh on.
 
     Before that, rows have labels and weights as in `AlternatingScheme`, with weight 0 where the
-    person was censored: an event model that has learnt nothing yet would complete everybody alike,
-    and learn from that. The censoring model is given a head start, because the targets are right
-    whatever the event model says where G is right.
+    person was censored: an untrained event model would complete all people alike, and be trained
+    on that. The censoring model gets a head start, because targets are right for any event model
+    where G is right.
 
     Parameters
     ----------
@@ -48,7 +43,7 @@ class DoublyRobustScheme(AlternatingScheme):
     last : float
         The latest horizon.
     n_nodes : int
-        Times per person at which both models are asked.
+        Times per person at which both models are evaluated.
     exits : array, optional
         Durations of the population, or quantiles of them, which these times follow. Default: those
         of the people of a batch.
@@ -73,7 +68,7 @@ class DoublyRobustScheme(AlternatingScheme):
         self._n_former = 0 if booster is None or booster.n_rounds == 0 else 1
 
     def event_probes(self, rows: BatchRows) -> Probes:
-        """The nodes, of which the last one of those who left is their exit."""
+        """The nodes; the last node of people who left is their exit."""
         return self._probes_at(self._nodes(rows), left=False)
 
     def censoring_probes(self, rows: BatchRows) -> Probes:
@@ -81,7 +76,7 @@ class DoublyRobustScheme(AlternatingScheme):
         return self._probes_at(self._nodes(rows), left=True)
 
     def _nodes(self, rows: BatchRows) -> PersonNodes:
-        # Each refresh asks several times about the people of a batch, often of the only one.
+        # Each refresh evaluates the people of a batch, often the only one, several times.
         if self._known is None or self._known[0] is not rows.target:
             axis = self._settings.axis
             nodes = person_nodes(rows.target, axis, self._last, self._n_nodes, self._exits)
@@ -99,7 +94,7 @@ class DoublyRobustScheme(AlternatingScheme):
         """Labels with weights (10) at first, then targets (47) with those of the people."""
         events = chunk.events
         if self._can_advance(chunk):
-            # Both models need the margins: they are asked for once.
+            # Both models need the margins, which are computed once.
             known = np.asarray(events.at_horizons()), np.asarray(events.at_probes())
             events = replace(events, at_horizons=lambda: known[0], at_probes=lambda: known[1])
             is_first = self._n_refreshes == 0

@@ -1,4 +1,4 @@
-"""States that are drawn for the rows of censored people, at last from the event model itself."""
+"""States that are drawn for the rows of censored people, later from the event model itself."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from survival_objectives._fit.schemes.completed import AllRowsScheme
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import conditional_incidence, drawn_states, lost_rows
-
-__all__ = ["ImputedScheme"]
 
 
 class ImputedScheme(AllRowsScheme):
@@ -37,7 +35,7 @@ class ImputedScheme(AllRowsScheme):
     ) -> None:
         super().__init__(settings, marginal)
         self._seed = seed
-        # A model of marginal draws learns that all people are alike, which it has to unlearn.
+        # Marginal draws teach that features have no effect, which later rounds must correct.
         self.n_warm_up_rounds = n_marginal_rounds
 
     def targets_and_weights(self, chunk: Chunk) -> TargetsAndWeights:
@@ -47,22 +45,22 @@ class ImputedScheme(AllRowsScheme):
         if by_model:
             margin, probes = BatchReader(events.at_horizons()), BatchReader(events.at_probes())
             self.refreshed_rounds.append(events.n_rounds)
-        # By chunk, so that a training that is resumed draws what it would have drawn.
+        # Seeded by chunk, so that a resumed training repeats the draws of an uninterrupted one.
         generator = np.random.default_rng([self._seed, chunk.number])
         targets, weights = [], []
         for rows in chunk.rows():
             lost = lost_rows(rows.target, rows.events)
-            leaver = rows.events.person[lost]
+            person = rows.events.person[lost]
             if by_model:
                 asked = self.event_probes(rows)
                 at_horizon = margin.next(rows.events.n_rows)[lost]
-                at_exit = asked.last(probes.next(asked.n_probes), leaver)
+                at_exit = asked.last(probes.next(asked.n_probes), person)
                 states = (
                     probabilities(at_horizon, reference=events.reference),
                     probabilities(at_exit, reference=events.reference),
                 )
             else:
-                exit_time = rows.target.duration[leaver]
+                exit_time = rows.target.duration[person]
                 states = self._marginal(rows.events.horizon[lost]), self._marginal(exit_time)
             target = rows.events.target.copy()
             target[lost] = drawn_states(conditional_incidence(*states), generator)

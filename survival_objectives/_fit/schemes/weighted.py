@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._fit.cohort import Cohort, GivenPeople, Outcomes
 from survival_objectives._fit.rows import BatchRows, joined
 from survival_objectives._fit.schemes.base import (
@@ -22,10 +22,7 @@ from survival_objectives._fit.weights import given_survival, marginal_survival
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.stacking import TimeStacker, TrainingRows, event_rows
 
-__all__ = ["GivenScheme", "KaplanMeierScheme", "Survival"]
-
-FloatArray = npt.NDArray[np.float64]
-#: G at the horizons of rows that stayed, and just before the events of the leavers.
+#: G at the horizons of rows with t > z, and just before the events of the others.
 Survival = tuple[FloatArray, FloatArray]
 
 
@@ -68,14 +65,14 @@ class KaplanMeierScheme(CensoringScheme):
 
 
 class GivenScheme(KaplanMeierScheme):
-    """Weights from a censoring model of the user's own, which is asked once per draw.
+    """Weights from a censoring model of the user's own, which is evaluated once per draw.
 
     Parameters
     ----------
     settings : WeightSettings
     model : CensoringModel
     given : GivenPeople, optional
-        The training people as the user passed them. Held-out people bring their own.
+        The training people as the user passed them; not used for held-out people.
     """
 
     def __init__(
@@ -92,11 +89,7 @@ class GivenScheme(KaplanMeierScheme):
                 self._known[number] = self._start_survival(rows.outcomes, rows.events)
             yield rows, self._known[number]
 
-    def _start_survival(
-        self,
-        outcomes: Outcomes,  # noqa: ARG002
-        rows: TrainingRows,
-    ) -> Survival:
+    def _start_survival(self, outcomes: Outcomes, rows: TrainingRows) -> Survival:  # noqa: ARG002
         return self._given_survival(self._given, rows)
 
     def _held_out_survival(self, cohort: Cohort, rows: TrainingRows) -> Survival:
