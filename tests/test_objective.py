@@ -72,7 +72,7 @@ def no_trees(n_margins):
 
 
 def same_horizons(*horizons):
-    """A sampler with the same horizons for all people."""
+    """A sampler that gives all people the same horizons."""
     return lambda generator, n_samples, n_horizons, target: np.tile(horizons, (n_samples, 1))
 
 
