@@ -1,10 +1,9 @@
 r"""One training problem, free of any engine: the face of the plugin.
 
-`TrainingProblem` is what the adapters build on. It holds the stacked rows of the event model, their
-targets and weights (`survival_objectives._fit.schemes`), and the margins from which boosting
-starts; `survival_objectives._plugin.alternation` refreshes the weights during a training. An
-adapter adds what only its engine can do: hold the rows, ask for derivatives, train a binary booster
-for a few rounds (`CensoringTrainer`), and evaluate a trained model on rows.
+`TrainingProblem` holds the stacked rows of the event model, their targets and weights
+(`survival_objectives._fit.schemes`), and the margins from which boosting starts. An adapter adds
+what only its engine can do: hold the rows, ask for derivatives, train a binary booster for a few
+rounds (`CensoringTrainer`), and evaluate a trained model on rows.
 """
 
 from __future__ import annotations
@@ -395,24 +394,21 @@ class TrainingProblem(ABC):
     ) -> Any:
         """Callback that refreshes the censoring weights every ``refresh_every`` rounds.
 
-        It advances a censoring model by as many rounds and replaces the weights by those of the
-        new model: Algorithms 1 and 3 of the paper, inside the engine's training call.
+        It advances a censoring model by as many rounds and replaces the weights by those of it:
+        Algorithms 1 and 3 of the paper, inside the engine's training call.
 
         Parameters
         ----------
         params : mapping, optional
             The engine's parameters of the censoring model. Default: those of the event model's
-            trees; CatBoost does not show them to a callback, so pass its ``depth``,
-            ``learning_rate`` and so on.
+            trees, which CatBoost does not show to a callback: pass its ``depth`` and so on.
         doubly_robust : bool, optional
-            True: doubly robust targets, equation (47), are computed from both models at each
-            refresh. Needs ``doubly_robust=True`` in the constructor, so that the rows include
-            people who were censored. Default: as constructed.
+            Whether targets are the doubly robust ones, equation (47). Default: as in the
+            constructor, which must agree, because it makes the rows.
 
         Returns
         -------
-        callback of the engine
-            For one training; ask for a new one for the next.
+        callback of the engine, for one training
         """
         is_doubly_robust = self._data.is_doubly_robust
         if doubly_robust is not None and bool(doubly_robust) != is_doubly_robust:
