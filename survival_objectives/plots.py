@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from survival_objectives._arrays import FloatArray
 from survival_objectives._plot_data import (
     GroupIncidence,
     as_curve,
@@ -311,7 +312,7 @@ def plot_weights(
 
 
 def plot_history(
-    history: Mapping[str, npt.ArrayLike],
+    history: Mapping[str, Any],
     *,
     refreshes: npt.ArrayLike | None = None,
     best_round: int | None = None,
@@ -322,8 +323,9 @@ def plot_history(
 
     Parameters
     ----------
-    history : mapping of str to array of shape (n_rounds,)
-        Loss after each round, for instance of "training" and "validation".
+    history : mapping of str to array of shape (n_rounds,) or to a list of RoundRecord
+        Loss after each round, for instance of "training" and "validation", or ``history_`` of a
+        `survival_objectives.SurvivalBoost`, which may have losses of some rounds only.
     refreshes : array of int, optional
         Rounds before which the censoring model was refreshed; the first round is 1.
     best_round : int, optional
@@ -333,16 +335,12 @@ def plot_history(
     ax : Axes, optional
         Where to draw.
     """
-    losses = {name: np.asarray(values, dtype=np.float64) for name, values in history.items()}
-    for name, values in losses.items():
-        if values.ndim != 1 or len(values) == 0:
-            msg = f"`history[{name!r}]` has shape {values.shape}; expected (n_rounds,)."
-            raise ValueError(msg)
+    lines = {name: _rounds_and_losses(name, values) for name, values in history.items()}
     ax = _axes(ax)
-    for position, (name, values) in enumerate(losses.items()):
-        ax.plot(np.arange(1, len(values) + 1), values, label=name, **_style(position))
-    if refreshes is not None:
-        marks = np.atleast_1d(np.asarray(refreshes))
+    for position, (name, (rounds, losses)) in enumerate(lines.items()):
+        ax.plot(rounds, losses, label=name, **_style(position))
+    marks = np.atleast_1d(np.asarray([] if refreshes is None else refreshes))
+    if len(marks):
         # Ticks on the lower edge: lines across would hide the curves when refreshes are frequent.
         ax.plot(
             marks,
@@ -360,6 +358,18 @@ def plot_history(
     _label(ax, "Boosting round", value_label)
     ax.legend(frameon=False)
     return ax
+
+
+def _rounds_and_losses(name: str, values: Any) -> tuple[FloatArray, FloatArray]:
+    """Rounds and losses of records, or losses after every round."""
+    if len(values) and hasattr(values[0], "loss"):
+        pairs = np.array([(record.round, record.loss) for record in values], np.float64)
+        return pairs[:, 0], pairs[:, 1]
+    losses = np.asarray(values, dtype=np.float64)
+    if losses.ndim != 1 or len(losses) == 0:
+        msg = f"`history[{name!r}]` has shape {losses.shape}; expected (n_rounds,)."
+        raise ValueError(msg)
+    return np.arange(1.0, len(losses) + 1), losses
 
 
 def plot_importance(

@@ -11,6 +11,7 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import plots
+from survival_objectives._fit.checkpoint import RoundRecord
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -223,6 +224,16 @@ def test_history_marks_refreshes_and_the_best_round():
     assert_array_equal(lines["validation"].get_ydata(), [3.0, 2.5, 2.6])
     assert_array_equal(lines["weights refreshed"].get_xdata(), [2, 3])
     assert_array_equal(lines["best round, 2"].get_xdata(), [2, 2])
+
+
+def test_history_of_a_model_is_drawn_at_its_rounds():
+    """Hazards evaluate held-out people every ten rounds, and refresh nothing."""
+    records = [RoundRecord(0, 3.0), RoundRecord(10, 2.0), RoundRecord(20, 2.5)]
+    ax = plots.plot_history({"held-out": records}, refreshes=[], best_round=10)
+    assert legend_texts(ax) == ["held-out", "best round, 10"]
+    lines = lines_by_label(ax)
+    assert_array_equal(lines["held-out"].get_xdata(), [0, 10, 20])
+    assert_array_equal(lines["held-out"].get_ydata(), [3.0, 2.0, 2.5])
 
 
 def test_importance_shows_the_most_important_on_top():
