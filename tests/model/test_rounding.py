@@ -22,7 +22,8 @@ def population(duration):
 
 
 def n_digits(time):
-    return len(f"{time:.15e}".split("e")[0].replace(".", "").rstrip("0"))
+    """Significant digits of the shortest decimal number that is this float."""
+    return len(np.format_float_scientific(time).split("e")[0].replace(".", "").rstrip("0"))
 
 
 @given(TIMES)
