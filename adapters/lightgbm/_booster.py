@@ -222,8 +222,9 @@ class Booster(BatchJoiner):
                 return gradient[:, 0], hessian[:, 0]
             return gradient, hessian
 
+        has_own_draws = self._has_own_draws
         for number in range(self.n_rounds, self.n_rounds + n_rounds):
-            is_drawn = None if self._has_own_draws else self._settings.drawn_columns(number)
+            is_drawn = None if has_own_draws else self._settings.drawn_columns(number)
             if is_drawn is not None:
                 # LightGBM's own draws cannot keep the time: splits of other columns gain nothing.
                 # A reset begins the stream of random thresholds again, hence another seed.
