@@ -334,6 +334,9 @@ class CurveGraph:
         graph, shape = self._graph, self._source.curves
         assert isinstance(shape, KnotCurves)
         place = self._numbers(times)
+        if not shape.axis.unit:
+            # The float32 of a knot is that knot, as in `KnotCurves.values`.
+            place = graph.cast(graph.cast(place, np.float32), np.float64)
         one, last = (graph.constant(number, np.int64) for number in (1, len(shape.knots) - 1))
         right = graph.op("Clip", self._n_passed(shape.knots, place, "Less"), one, last)
         left = graph.op("Sub", right, one)
@@ -345,9 +348,10 @@ class CurveGraph:
         return graph.op("Add", low, graph.op("Mul", share, graph.op("Sub", high, low)))
 
     def _with_event_free(self, incidence: str, times: str) -> str:
-        """All states; at time 0 all people are event-free."""
+        """All states; at time 0 all people are event-free, unless curves know of events then."""
         graph = self._graph
-        began = graph.op("Greater", times, graph.constant(0.0))
-        incidence = graph.op("Mul", incidence, graph.cast(began, np.float64))
+        if not self._source.curves.has_time_zero:
+            began = graph.op("Greater", times, graph.constant(0.0))
+            incidence = graph.op("Mul", incidence, graph.cast(began, np.float64))
         left = graph.op("Sub", graph.constant(1.0), graph.sum(incidence, 1))
         return graph.op("Concat", graph.op("Max", left, graph.constant(0.0)), incidence, axis=1)

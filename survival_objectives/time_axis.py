@@ -14,6 +14,12 @@ just after an event at the same time.
 **Knots.** Curves are given by their values at a few knots, and are linear in between. Knots are
 quantiles of the event times, so that they are dense where events are frequent. They are rounded to
 three digits, because a fitted model must not contain the outcomes of single people.
+
+A time with a noticeable share of the events (half of that of an interval, and five events at least)
+is a mass: a knot just before it gives it an interval of its own, one unit long, or in continuous
+time from the float32 number before it. So have events at time 0, whatever their number. Where there
+is no event for a quarter of the time between the first and the last event, the interval is not
+divided, and ends just before the next event.
 """
 
 from __future__ import annotations

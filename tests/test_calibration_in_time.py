@@ -1,7 +1,8 @@
 """Mean curves against Aalen-Johansen where features have no effect: clocks, ends of study, engines.
 
-Thirty kinds of censoring and of recording time, on every engine, with every treatment of censored
-people, and through the plugin. The last tenth of follow-up counts as much as the rest.
+Kinds of censoring and of recording time, masses of events and gaps between them, on every engine,
+with every treatment of censored people, and through the plugin. The last tenth of follow-up counts
+as much as the rest.
 """
 
 from __future__ import annotations
@@ -91,16 +92,37 @@ def kinds():
     late[0], life_with_outlier = 80.0, life.copy()
     life_with_outlier[0] = 90.0
     yield "one person followed for long", observed(life_with_outlier, late)
+    # Masses of events: contracts that end after a year, scheduled visits, events at the start.
+    contract = np.where((life > 1) & (rng.random(N_PEOPLE) < 0.35), 1.0, life)
+    yield "mass, continuous", observed(contract, lost)
+    yield "mass, days", observed(contract * 365, lost * 365, unit=1.0)
+    yield "mass at a tenth", observed(contract / 10, lost / 10)
+    visits = np.where(rng.random(N_PEOPLE) < 0.5, np.ceil(life * 2) / 2, life)
+    yield "several masses", observed(visits, np.minimum(lost, 5.0))
+    leaves = np.where(rng.random(N_PEOPLE) < 0.6, 3.0, np.inf)
+    yield "mass at the end", observed(np.where(life > 3, leaves, life), np.minimum(lost, 3.0))
+    at_once = np.where(rng.random(N_PEOPLE) < 0.3, 0.0, life)
+    yield "mass at the start", observed(at_once, lost)
+    yield "mass at the start, days", observed(np.round(at_once * 365), np.round(lost * 365))
+    yield "two causes, a mass of one", observed(contract, lost, np.where(contract == 1, 2, two))
+    # Hardly anyone is at risk in a long time without events.
+    gap = np.where(life < 3, life, np.inf)
+    gap[0], late = 40.0, np.minimum(lost, 8.0)
+    late[:3] = 50.0
+    yield "gap before the last event", observed(gap, late)
 
 
 KINDS = dict(kinds())
 
 
 def times_of_interest(event, duration):
-    """Deciles of follow-up, and the last tenth of it up to the last event."""
+    """Deciles of follow-up, its last tenth up to the last event, and masses of events."""
     last = duration[event > 0].max()
     early = np.quantile(duration, np.arange(0.1, 0.95, 0.1))
-    return np.unique(np.concatenate([early[early < last], np.linspace(0.9, 1.0, 4) * last]))
+    late = np.linspace(0.9, 1.0, 4) * last
+    at, count = np.unique(duration[event > 0], return_counts=True)
+    masses = at[count > 0.02 * (event > 0).sum()]
+    return np.unique(np.concatenate([early[early < last], late, masses, 0.99 * masses]))
 
 
 def distance(curves, outcome, times):
@@ -115,10 +137,6 @@ def tolerance(event, duration, times):
     survival = aalen_johansen(target)(times)[:, 0]
     allowed = np.where(at_risk <= 0.101 * len(duration), 0.015, 0.01)
     return np.maximum(allowed, 2 * survival / np.maximum(at_risk, 1))
-
-
-def test_there_are_thirty_kinds():
-    assert len(KINDS) == 30
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -173,6 +191,27 @@ def test_no_probability_moves_to_before_the_first_event():
     life, lost = 365 + rng.exponential(300, 2000), 365 + rng.exponential(400, 2000)
     survival = mean_survival(observed_two(life, lost), [100, 364, 366])
     assert_allclose(survival, [1, 1, np.exp(-1 / 300)], atol=0.01)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_curves_are_flat_while_hardly_anyone_is_at_risk(method):
+    rng = np.random.default_rng(0)
+    life, lost = rng.exponential(100.0, 400), rng.uniform(50, 280, 400)
+    life[0], lost[:4] = 3668.0, [4000, 3000, 3200, 3900]
+    life[1:4] = 9000.0
+    event, duration = observed_two(life, lost)
+    last = np.sort(duration[event > 0])[-2]
+    before, after, late = mean_survival((event, duration), [last + 1, 1500, 3600], censoring=method)
+    assert_allclose([after, late], before, atol=0.02)
+
+
+def test_events_at_time_zero_have_happened_at_time_zero():
+    rng = np.random.default_rng(0)
+    life = np.where(rng.random(3000) < 0.3, 0.0, rng.exponential(40.0, 3000))
+    event, duration = observed_two(life, rng.uniform(1, 80, 3000))
+    for method in METHODS:
+        at_zero = mean_survival((event, duration), [0.0], censoring=method)
+        assert_allclose(at_zero, (duration > 0).mean(), atol=0.005)
 
 
 def observed_two(life, lost):

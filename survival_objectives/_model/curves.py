@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -50,6 +50,10 @@ _EVEN_SHARE = 0.01
 class CurveShape(Protocol):
     """Conversion of a person's probabilities on the steps of a forest to curves in time."""
 
+    @property
+    def has_time_zero(self) -> bool:
+        """Whether incidences at time 0 are those of events at time 0; else they are set to 0."""
+
     def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
         """Incidences at times, (K, n_times, n_samples), from (K, n_steps, n_samples) on steps."""
 
@@ -68,6 +72,7 @@ class StepCurves:
     """The `CurveShape` of the steps of the trees themselves, constant within units of time."""
 
     axis: TimeAxis
+    has_time_zero: ClassVar[bool] = False
 
     def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
         return steps[:, forest.interval(self.axis.prediction_time(times))]
@@ -118,6 +123,7 @@ class KnotCurves:
     block: IntArray
     factor: FloatArray
     trained_until: float
+    has_time_zero: ClassVar[bool] = True
 
     def to_plain(self) -> dict[str, Any]:
         """The curves as data that JSON can hold, without the axis."""
@@ -265,7 +271,7 @@ class KnotCurves:
 
     def values(self, at_knots: FloatArray, times: FloatArray) -> FloatArray:
         """Incidences at times, (K, n_times, n_samples), interpolated between knots."""
-        place = self.axis.number(times)
+        place = self._position(times)
         right = np.clip(np.searchsorted(self.knots, place), 1, len(self.knots) - 1)
         left = right - 1
         share = (place - self.knots[left]) / (self.knots[right] - self.knots[left])
@@ -274,6 +280,19 @@ class KnotCurves:
         # Exact at both ends, and never outside of them.
         between: FloatArray = np.where(share == 1, high, low + share * (high - low))
         return between
+
+    def _position(self, times: FloatArray) -> FloatArray:
+        """Times on the axis of the knots; those that round to the float32 of a knot are that knot.
+
+        A mass of events in continuous time lies between a knot and the float32 number before it.
+        """
+        place = self.axis.number(times)
+        if self.axis.unit:
+            return place
+        knots, rounded = self.knots.astype(np.float32), place.astype(np.float32)
+        nearest = np.minimum(np.searchsorted(knots, rounded), len(knots) - 1)
+        position: FloatArray = np.where(knots[nearest] == rounded, self.knots[nearest], place)
+        return position
 
     def _hazards(self, cells: FloatArray) -> FloatArray:
         """Hazards (17) of the intervals between knots, (K, M, n_samples); 0 in untrained ones."""

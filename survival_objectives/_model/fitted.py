@@ -230,7 +230,7 @@ class FittedModel(ABC):
         curves = np.empty((features.n_samples, self.frame.n_causes + 1, len(times)))
         for people in self.parts(features.n_samples, len(times)):
             self._fill(curves[people], features.values[people], times)
-        if self.is_monotone:
+        if self.is_monotone and not self.curves.has_time_zero:
             at_start = times <= 0
             curves[:, :, at_start] = 0.0
             curves[:, 0, at_start] = 1.0

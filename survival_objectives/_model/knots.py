@@ -15,6 +15,10 @@ from survival_objectives.validation import SurvivalTarget
 _FEW_EVENTS, _FEW_PEOPLE = 0.1, 10.0
 # No interval is longer than this part of the time between the first and the last event.
 _LONGEST_INTERVAL = 1 / 16
+# Curves are flat where there is no event for more than this part of it.
+_GAP = 1 / 4
+# A time shared by this many events, and by half of the share of an interval, is a mass of events.
+_FEWEST_IN_MASS = 5
 
 
 @dataclass(frozen=True)
@@ -72,14 +76,22 @@ def time_knots(
     """
     numbers = axis.number(event_times)
     first, last = numbers[0], numbers[-1]
-    shares = np.linspace(0, 1, n_intervals + 1)
-    wanted = np.quantile(numbers, shares, method="inverted_cdf")
+    masses = _masses(numbers, n_intervals)
+    spread = numbers[~np.isin(numbers, masses)]
+    wanted = spread
+    if len(spread):
+        shares = np.linspace(0, 1, n_intervals + 1)
+        wanted = np.quantile(spread, shares, method="inverted_cdf")
     # Linear curves would be inaccurate in long intervals, as at the end of follow-up.
-    wanted = np.append(wanted, _long_intervals(wanted, (last - first) * _LONGEST_INTERVAL))
+    longest = (last - first) * _LONGEST_INTERVAL
+    begins, ends = _gaps(numbers)
+    around = np.concatenate([wanted, masses, begins, ends])
+    wanted = np.concatenate([wanted, begins, ends, _long_intervals(around, longest, begins)])
     end = float(axis.number(t_max))
     if axis.unit:
         # Incidences are 0 before the unit of the first event. Few units are all knots.
         begin, inner = first - 1, np.ceil(rounded_up(wanted, last - first))
+        before = np.append(masses, ends) - 1
         if last - first < 2 * n_intervals:
             inner = np.arange(first, last + 1)
     else:
@@ -87,20 +99,63 @@ def time_knots(
         span = float(last - first)
         begin = float(rounded_down(first - 1e-4 * min(first, span), span))
         inner = rounded_up(wanted, span)
+        # The end of a gap is the time of one person, so it is rounded as other knots are.
+        below = rounded_down(ends * (1 - 1e-3), span)
+        before = np.append(_just_before(masses), below)
+    if first == 0 and not axis.unit:
+        # Events at time 0 have an interval of their own, which begins before it.
+        begin, masses = -1.0, np.append(masses, 0.0)
+    inner = np.concatenate([inner, masses, before])
     inner = inner[(inner > begin) & (inner < end)]
     return np.unique(np.concatenate([[begin], inner, [end]]))
 
 
-def _long_intervals(knots: FloatArray, longest: float) -> FloatArray:
+def _masses(numbers: FloatArray, n_intervals: int) -> FloatArray:
+    """Times with a noticeable share of the events.
+
+    Between knots a curve is linear, so that events at a single time would be spread back over their
+    interval. That is accurate to the share of an ordinary interval, 1 / ``n_intervals``.
+
+    >>> _masses(np.append(np.arange(100.0), np.full(20, 50.0)), 32)
+    array([50.])
+    """
+    times, count = np.unique(numbers, return_counts=True)
+    fewest = max(_FEWEST_IN_MASS, len(numbers) / (2 * n_intervals))
+    masses: FloatArray = times[count >= fewest]
+    return masses
+
+
+def _just_before(times: FloatArray) -> FloatArray:
+    """The float32 numbers before times, which are float32 numbers too."""
+    before: FloatArray = np.nextafter(times.astype(np.float32), np.float32(-np.inf)).astype(
+        np.float64
+    )
+    return before
+
+
+def _gaps(numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Last events before long times without events, and first events after them.
+
+    >>> _gaps(np.array([1.0, 2.0, 3.0, 4.0, 30.0]))
+    (array([4.]), array([30.]))
+    """
+    times = np.unique(numbers)
+    is_gap = np.diff(times) > _GAP * (times[-1] - times[0])
+    return times[:-1][is_gap], times[1:][is_gap]
+
+
+def _long_intervals(knots: FloatArray, longest: float, gaps: FloatArray) -> FloatArray:
     """Times that divide intervals longer than ``longest`` into equal parts.
 
-    >>> _long_intervals(np.array([0.0, 1.0, 4.0]), 1.5)
+    Intervals that begin at ``gaps`` are not divided.
+
+    >>> _long_intervals(np.array([0.0, 1.0, 4.0, 9.0]), 1.5, np.array([4.0]))
     array([2.5])
     """
     parts = [
         np.linspace(left, right, int(np.ceil((right - left) / longest)) + 1)[1:-1]
         for left, right in itertools.pairwise(np.unique(knots))
-        if right - left > longest
+        if right - left > longest and left not in gaps
     ]
     return np.concatenate(parts) if parts else np.empty(0)
 

@@ -6,6 +6,7 @@ Current models describe their curves by knots (`survival_objectives._model.curve
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ class WindowCurves:
     unit: float
     t_max: float
     smoothing: float
+    has_time_zero: ClassVar[bool] = False
 
     @property
     def _is_continuous(self) -> bool:

@@ -217,7 +217,6 @@ class CalibratedCurves:
         cells[:, :n_knots] = known
         cells[:, n_knots:] = cells[:, n_knots - 1 : n_knots]
         incidence = shape.values(shape.at_knots(cells), times)
-        incidence[:, times <= 0] = 0.0
         survival = np.maximum(1 - incidence.sum(axis=0), 0.0)
         return np.concatenate([survival[None], incidence]).transpose(2, 0, 1)
 
