@@ -105,3 +105,11 @@ def test_noise_gives_no_gain_where_folds_are_by_person():
 
     assert gain(np.arange(1200))["upper"] < -0.02
     assert gain(person)["upper"] > 0
+
+
+@pytest.mark.parametrize("rows", [slice(0, 1), "censored"])
+def test_held_out_people_who_can_choose_nothing_are_refused(rows):
+    data = make_competing_risks(60, n_causes=1, random_state=0)
+    chosen = (data.y["event"] == 0).to_numpy() if rows == "censored" else rows
+    with pytest.raises(ValueError, match="too few to choose the number of rounds"):
+        SurvivalBoost().fit(data.X, data.y, eval_set=(data.X[chosen], data.y[chosen]))

@@ -276,7 +276,7 @@ def checked_eval_set(eval_set: Any, people: Cohort, *, keep_given: bool = False)
         raise ValueError(msg)
     X, y = eval_set
     try:
-        return Cohort.checked(
+        held_out = Cohort.checked(
             X,
             y,
             like=people.features.schema,
@@ -287,6 +287,14 @@ def checked_eval_set(eval_set: Any, people: Cohort, *, keep_given: bool = False)
     except (TypeError, ValueError) as error:
         msg = f"`eval_set`: {error}"
         raise type(error)(msg) from None
+    if held_out.n_samples < 2 or not held_out.target.event.any():
+        msg = (
+            f"`eval_set` has {held_out.n_samples} people and "
+            f"{np.count_nonzero(held_out.target.event)} events, too few to choose the number of "
+            "rounds. Hold out more people, or leave it out."
+        )
+        raise ValueError(msg)
+    return held_out
 
 
 def split_cohort(
