@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
+from sklearn.model_selection import (
+    GroupShuffleSplit,
+    KFold,
+    ShuffleSplit,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
 
 from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives._fold_fits import Fold, outcomes_of
@@ -54,9 +61,10 @@ def designed(
     random_state: Any,
     times: npt.ArrayLike | None,
     horizons: npt.ArrayLike | None,
+    group: IntArray | None = None,
 ) -> Design:
     """The design of an assessment; errors and warnings are those of `assess`."""
-    folds = _folds(target, n_splits, test_size, max_train, random_state)
+    folds = _folds(target, n_splits, test_size, max_train, random_state, group)
     grid, wanted = _time_grid(target, times)
     if horizons is not None:
         wanted = _chosen_horizons(horizons)
@@ -93,6 +101,7 @@ def _folds(
     test_size: float | None,
     max_train: int | None,
     random_state: Any,
+    group: IntArray | None,
 ) -> list[Fold]:
     """Training and held-out rows, with every cause in every training part."""
     generator = check_random_state(random_state)
@@ -114,6 +123,7 @@ def _folds(
         n_held = int(np.ceil(test_size * target.n_samples))
         enough = min(n_held, target.n_samples - n_held) >= n_groups
         kind = StratifiedShuffleSplit if enough else ShuffleSplit
+        kind = kind if group is None else GroupShuffleSplit
         splitter = kind(1, test_size=test_size, random_state=seed)
     else:
         check_positive_int(n_splits, "n_splits")
@@ -123,14 +133,22 @@ def _folds(
                 f"{target.n_samples // 2}, or `test_size` for a single split."
             )
             raise ValueError(msg)
+        n_people = target.n_samples if group is None else len(np.unique(group))
+        if n_people < n_splits:
+            msg = (
+                f"`groups` has {n_people} different values, too few for `n_splits={n_splits}`: "
+                "rows of one group are in one fold. Use fewer folds."
+            )
+            raise ValueError(msg)
         kind = StratifiedKFold if np.bincount(groups).max() >= n_splits else KFold
+        kind = kind if group is None else StratifiedGroupKFold
         splitter = kind(n_splits, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         # A cause with fewer events than folds is spread over as many folds as possible.
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         folds = [
             Fold(_some(train, max_train, generator), np.sort(test).astype(np.int64))
-            for train, test in splitter.split(groups, groups)
+            for train, test in splitter.split(groups, groups, group)
         ]
     for fold in folds:
         lacking = np.setdiff1d(np.arange(1, target.n_causes + 1), target.event[fold.train])

@@ -134,10 +134,11 @@ class Errors:
     """Influence of every person on the mean over folds of every score.
 
     Each person contributes to the fold that holds them out and to the censoring weights of others.
+    Rows of one ``group`` contribute together.
     """
 
-    def __init__(self, n_samples: int, n_assessed: int) -> None:
-        self._n_samples, self._n_assessed = n_samples, n_assessed
+    def __init__(self, n_samples: int, n_assessed: int, group: IntArray | None = None) -> None:
+        self._n_samples, self._n_assessed, self._group = n_samples, n_assessed, group
         self._parts: dict[tuple[str, str, int], FloatArray] = {}
         self._values: dict[tuple[str, str, int], list[float]] = {}
 
@@ -161,9 +162,10 @@ class Errors:
             return Influence(np.array(np.nan), unknown, None)
         # The factor n / (n - 1) of the variance uses the number of people assessed.
         few = np.sqrt((1 - 1 / self._n_samples) / (1 - 1 / self._n_assessed))
-        return Influence(
-            np.array(np.mean(self._values[key])), self._parts[key] * (few / n_folds), None
-        )
+        parts = self._parts[key] * (few / n_folds)
+        if self._group is not None:
+            parts = np.bincount(self._group, weights=parts)
+        return Influence(np.array(np.mean(self._values[key])), parts, None)
 
     def estimates(self) -> pd.DataFrame:
         """Means over folds, with standard errors and 95 % intervals."""

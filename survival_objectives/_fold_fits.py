@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
 from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.metrics._reach import predicted_curves
@@ -64,6 +65,8 @@ class FoldFits:
         single-threaded engines; curves equal those of single-threaded engines bit for bit.
     keep_interrupted : bool
         Whether Ctrl-C ends the fits and keeps the complete folds, if there are any.
+    group : int64 array of shape (n_samples,), or None
+        Groups of rows, for models whose ``fit`` takes ``groups``.
     failed : dict of str to str
         Models that failed in `run`, with the reason.
     """
@@ -77,6 +80,7 @@ class FoldFits:
     on_fit: ProgressHook | None = None
     n_jobs: int = 1
     keep_interrupted: bool = False
+    group: IntArray | None = None
     failed: dict[str, str] = field(default_factory=dict)
     _done: int = 0
 
@@ -121,7 +125,15 @@ class FoldFits:
         from joblib import Parallel, delayed
 
         models = {name: _with_one_thread(model) for name, model in self.models.items()}
-        task = FoldFits(self.X, self.target, self.folds, self.times, models, self.fallible)
+        task = FoldFits(
+            self.X,
+            self.target,
+            self.folds,
+            self.times,
+            models,
+            self.fallible,
+            group=self.group,
+        )
         # Memory-mapped arrays would be read-only, but models may write to their input.
         parallel = Parallel(
             n_jobs=min(self.n_jobs, len(self.folds)),
@@ -168,7 +180,10 @@ class FoldFits:
 
     def _curves(self, model: Any, fold: Fold) -> FloatArray:
         fitted = clone(model)
-        fitted.fit(take_rows(self.X, fold.train), outcomes_of(self.target, fold.train))
+        options = {}
+        if self.group is not None and has_fit_parameter(fitted, "groups"):
+            options["groups"] = self.group[fold.train]
+        fitted.fit(take_rows(self.X, fold.train), outcomes_of(self.target, fold.train), **options)
         curves = predicted_curves(fitted, take_rows(self.X, fold.test), self.times)
         expected = (len(fold.test), len(self.target.event_ids), len(self.times))
         if curves.shape != expected:

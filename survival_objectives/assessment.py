@@ -30,9 +30,12 @@ from survival_objectives.validation import (
     Features,
     SurvivalTarget,
     check_features,
+    check_groups,
     check_positive_int,
     check_same_people,
     check_survival_target,
+    copies,
+    row_keys,
 )
 
 __all__ = ["Assessment", "assess", "check_assessable"]
@@ -152,6 +155,7 @@ def assess(
     y: Any,
     *,
     name: str = "SurvivalBoost",
+    groups: Any = None,
     n_splits: int = 5,
     test_size: float | None = None,
     baselines: bool = True,
@@ -177,6 +181,10 @@ def assess(
         ``event`` and ``duration``, in any form that this package accepts.
     name : str, default="SurvivalBoost"
         Name of the model in the results.
+    groups : array of shape (n_samples,), optional
+        Group of each row, such as the person where there are several rows per person. Rows of one
+        group are in one fold, and count as one observation in standard errors. Models whose
+        ``fit`` takes ``groups`` get theirs. Default: copies of a row, as in `SurvivalBoost.fit`.
     n_splits : int, default=5
         Number of folds, stratified by event.
     test_size : float in (0, 1), optional
@@ -227,7 +235,10 @@ def assess(
     models = _named_models(name, model, extra_models)
     X = _indexable(X, target)
     check_positive_int(n_jobs, "n_jobs")
-    design = designed(target, n_splits, test_size, max_train, random_state, times, horizons)
+    group = check_groups(groups, target.n_samples)
+    if group is None:
+        group = copies(row_keys(check_features(X).values), target.event, target.duration)
+    design = designed(target, n_splits, test_size, max_train, random_state, times, horizons, group)
     unavailable: dict[str, str] = {}
     fallible: set[str] = set()
     if baselines:
@@ -248,12 +259,13 @@ def assess(
         on_fit=on_fit,
         n_jobs=n_jobs,
         keep_interrupted=keep_interrupted,
+        group=group,
     )
     folds, curves = fits.run()
     held_out = np.concatenate([fold.test for fold in folds])
     order = np.argsort(held_out, kind="stable")
     position = np.repeat(np.arange(len(folds)), [len(fold.test) for fold in folds])[order]
-    errors = Errors(target.n_samples, len(held_out))
+    errors = Errors(target.n_samples, len(held_out), group)
     scores, brier = scored(curves, held_out[order], position, target, folds, design, errors)
     return Assessment(
         scores=scores,

@@ -267,6 +267,7 @@ class SurvivalBoost(FittedPredictions):
         sample_weight: Any = None,
         eval_set: Any = None,
         *,
+        groups: Any = None,
         duration: Any = None,
         event: Any = None,
         censored: Any = None,
@@ -288,6 +289,10 @@ class SurvivalBoost(FittedPredictions):
             Held-out people for early stopping. They affect neither the trees nor the censoring
             weights; without ``early_stopping_rounds`` their loss is only recorded in ``history_``.
             With hazards they determine rounds and mixture weights, in place of folds.
+        groups : array of shape (n_samples,), optional
+            Group of each row, such as the person where there are several rows per person: rows of
+            one group are held out together. Default: only copies, rows with equal features and
+            outcomes, are, unless equal features often come with other outcomes.
         duration, event : column names, optional
             Instead of ``y``: the columns of the frame ``X`` that hold the outcomes. All other
             columns are features.
@@ -314,6 +319,7 @@ class SurvivalBoost(FittedPredictions):
             like=self._model.schema if is_warm_start else None,
             event_ids=self.event_ids_ if is_warm_start else None,
             keep_given=keep_given,
+            groups=groups,
         )
         if not is_warm_start:
             warn_about_outcomes(people.target)

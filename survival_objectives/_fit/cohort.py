@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._fit.population import Reduction
@@ -27,6 +27,7 @@ from survival_objectives.validation import (
     Features,
     SurvivalTarget,
     check_features,
+    check_groups,
     check_paired,
     check_same_people,
     check_sample_weight,
@@ -49,10 +50,13 @@ class Outcomes:
         Durations are float32 values, as trees see time.
     weight : float64 array of shape (n_samples,), or None
         Sample weights, all positive; None where every person counts once.
+    group : int64 array of shape (n_samples,), or None
+        Rows of one group are in one fold.
     """
 
     target: SurvivalTarget
     weight: FloatArray | None
+    group: IntArray | None = None
 
     @property
     def n_samples(self) -> int:
@@ -64,7 +68,11 @@ class Outcomes:
         target = self.target
         if isinstance(rows, slice) and rows == slice(0, target.n_samples):
             return self
-        return Outcomes(target.take(rows), None if self.weight is None else self.weight[rows])
+        return Outcomes(
+            target.take(rows),
+            None if self.weight is None else self.weight[rows],
+            None if self.group is None else self.group[rows],
+        )
 
     def aligned(self, axis: TimeAxis) -> Outcomes:
         """The same people with durations aligned to the time axis."""
@@ -110,6 +118,8 @@ class Cohort:
         The same people as the user passed them, if `keep_given`.
     duration_resolution : Resolution, optional
         What rounding left of the durations, where it was counted.
+    group : int64 array of shape (n_samples,), or None
+        Rows of one group are in one fold.
     """
 
     features: Features
@@ -117,6 +127,7 @@ class Cohort:
     weight: FloatArray | None
     given: GivenPeople | None = None
     duration_resolution: Resolution | None = field(default=None, compare=False)
+    group: IntArray | None = None
 
     @property
     def n_samples(self) -> int:
@@ -126,7 +137,7 @@ class Cohort:
     @property
     def outcomes(self) -> Outcomes:
         """Outcomes and weights alone."""
-        return Outcomes(self.target, self.weight)
+        return Outcomes(self.target, self.weight, self.group)
 
     @classmethod
     def checked(
@@ -140,6 +151,7 @@ class Cohort:
         resolution: str = "check",
         require_event: bool = True,
         keep_given: bool = False,
+        groups: Any = None,
     ) -> Cohort:
         """Checked people, without those of weight 0 and the causes that only they had.
 
@@ -158,6 +170,8 @@ class Cohort:
             Whether people who are all censored are refused.
         keep_given : bool, default=False
             Whether `given` is kept.
+        groups : array, optional
+            Group of each row, such as the person.
         """
         check_paired(X, y, sample_weight)
         features = check_features(X, like=like, resolution=resolution, with_offsets=True)
@@ -170,7 +184,8 @@ class Cohort:
             check_time_resolution(target.duration)
         check_same_people(features.n_samples, target.n_samples)
         given = GivenPeople(X, target.duration) if keep_given else None
-        cohort = cls(features, target, weight, given)
+        group = check_groups(groups, features.n_samples)
+        cohort = cls(features, target, weight, given, group=group)
         if weight is not None and is_part:
             cohort = cohort.take(np.flatnonzero(weight))
             cohort = replace(cohort, target=checked(cohort.target))
@@ -221,6 +236,7 @@ class Cohort:
             outcomes.target,
             outcomes.weight,
             None if self.given is None else self.given.take(rows),
+            group=outcomes.group,
         )
 
     def with_outcomes(self, outcomes: Outcomes) -> Cohort:
@@ -260,7 +276,7 @@ def checked_eval_set(eval_set: Any, people: Cohort, *, keep_given: bool = False)
         raise ValueError(msg)
     X, y = eval_set
     try:
-        return Cohort.checked(
+        held_out = Cohort.checked(
             X,
             y,
             like=people.features.schema,
@@ -271,6 +287,14 @@ def checked_eval_set(eval_set: Any, people: Cohort, *, keep_given: bool = False)
     except (TypeError, ValueError) as error:
         msg = f"`eval_set`: {error}"
         raise type(error)(msg) from None
+    if held_out.n_samples < 2 or not held_out.target.event.any():
+        msg = (
+            f"`eval_set` has {held_out.n_samples} people and "
+            f"{np.count_nonzero(held_out.target.event)} events, too few to choose the number of "
+            "rounds. Hold out more people, or leave it out."
+        )
+        raise ValueError(msg)
+    return held_out
 
 
 def split_cohort(
@@ -284,12 +308,17 @@ def split_cohort(
     n_groups = len(np.unique(groups))
     n_held = round(fraction * n_samples)
     can_stratify = np.bincount(groups)[np.unique(groups)].min() >= 2 and n_held >= n_groups
-    kept, held = train_test_split(
-        np.arange(n_samples),
-        test_size=fraction,
-        random_state=int(generator.integers(2**31 - 1)),
-        stratify=groups if can_stratify else None,
-    )
+    seed = int(generator.integers(2**31 - 1))
+    if cohort.group is None:
+        kept, held = train_test_split(
+            np.arange(n_samples),
+            test_size=fraction,
+            random_state=seed,
+            stratify=groups if can_stratify else None,
+        )
+    else:
+        splitter = GroupShuffleSplit(1, test_size=fraction, random_state=seed)
+        kept, held = next(splitter.split(event, groups=cohort.group))
     missing = np.setdiff1d(event[held], event[kept])
     kept = np.concatenate([kept, held[np.isin(event[held], missing)]])
     held = np.setdiff1d(held, kept)

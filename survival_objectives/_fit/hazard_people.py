@@ -17,12 +17,13 @@ of folds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._fit.population import Reduction
@@ -87,6 +88,8 @@ class HazardPeople:
         Sample weights with a mean of 1.
     knots : float64 array of shape (M + 1,)
     n_causes : int
+    group : int64 array of shape (n_samples,), or None
+        Rows of one group are held out together.
     """
 
     batches: FeatureBatches
@@ -95,6 +98,7 @@ class HazardPeople:
     weight: FloatArray | None
     knots: FloatArray
     n_causes: int
+    group: IntArray | None = None
 
     @property
     def n_samples(self) -> int:
@@ -138,6 +142,7 @@ class HazardPeople:
             event=self.event[chosen],
             place=self.place[chosen],
             weight=self.weights(chosen),
+            group=None if self.group is None else self.group[chosen],
         )
 
     def followed_by(self, others: HazardPeople) -> HazardPeople:
@@ -158,6 +163,7 @@ class HazardPeople:
             event=np.concatenate([self.event, others.event]),
             place=np.concatenate([self.place, others.place]),
             weight=weight,
+            group=None,
         )
 
 
@@ -226,6 +232,35 @@ def most_rounds(n_people: float) -> int:
     (300, 1000)
     """
     return _MOST_ROUNDS if n_people <= CROSS_FITTED_PEOPLE else _MOST_ROUNDS_ABOVE
+
+
+def folds_of_groups(
+    draw: Callable[[npt.NDArray[np.int32]], IntArray],
+    event: npt.NDArray[np.int32],
+    group: IntArray | None,
+) -> IntArray:
+    """Folds of rows, with all rows of a group in one fold.
+
+    Parameters
+    ----------
+    draw : callable
+        Returns a fold per unit from the events of the units.
+    event : int32 array of shape (n_samples,)
+    group : int64 array of shape (n_samples,), or None
+        A unit is a group, with the rarest event of its rows. Default: a unit is a row.
+    """
+    if group is None:
+        return draw(event)
+    number, _ = pd.factorize(group)
+    rarest_first = np.argsort(np.bincount(event)[event], kind="stable")
+    _, first = np.unique(number[rarest_first], return_index=True)
+    fold = draw(event[rarest_first[first]])[number]
+    # Rows of one person may have several events: a cause in a single fold is never held out.
+    for cause in np.unique(event[fold >= 0]):
+        own = fold[event == cause]
+        if len(np.unique(own)) == 1:
+            fold[np.isin(number, number[event == cause])] = -1
+    return fold
 
 
 def stratified_folds(

@@ -18,6 +18,7 @@ from survival_objectives._fit.hazard_people import (
     CROSS_FITTED_PEOPLE,
     HazardPeople,
     RowBudget,
+    folds_of_groups,
     most_rounds,
     one_held_out_part,
     stratified_folds,
@@ -148,10 +149,18 @@ class HazardProblem:
             fold = np.repeat([-1, 0], [people.n_samples, judges.n_samples])
             people = people.followed_by(judges)
         elif n_people > CROSS_FITTED_PEOPLE:
-            fold = one_held_out_part(people.event, people.n_causes, stream, reduction)
+            fold = folds_of_groups(
+                lambda event: one_held_out_part(event, people.n_causes, stream, reduction),
+                people.event,
+                people.group,
+            )
         else:
-            fold = stratified_folds(
-                people.event, settings.n_folds, stream, reduction, people.n_causes
+            fold = folds_of_groups(
+                lambda event: stratified_folds(
+                    event, settings.n_folds, stream, reduction, people.n_causes
+                ),
+                people.event,
+                people.group,
             )
         self.people, self.fold = people, fold
         is_cross_fitted = judges is None and n_people <= CROSS_FITTED_PEOPLE

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._fit.boosters import tree_settings
 from survival_objectives._fit.checkpoint import Checkpoints, RoundRecord
 from survival_objectives._fit.cohort import Batches, Cohort, MemoryBatches, Outcomes
@@ -24,7 +24,7 @@ from survival_objectives._model.hazards import HazardMixture
 from survival_objectives._model.knots import marginal_hazard, time_knots
 from survival_objectives._parameters import HAZARDS, by_method
 from survival_objectives._progress import Progress, progress_hook
-from survival_objectives.validation import SurvivalTarget
+from survival_objectives.validation import SurvivalTarget, copies, row_keys
 
 #: Share of the follow-up by which the hazards of the last interval are extended: other people may
 #: be followed, and have events, a little later than the training data.
@@ -76,6 +76,7 @@ class HazardsTraining:
         truncated = replace(population, target=_truncated(population.target, frame))
         if judges is None:
             _check_folds(truncated, given["n_folds"])
+            _check_groups(batches.outcomes().group, given["n_folds"])
         if previous is not None:
             _check_same_people(previous, population)
         curves = _curves(frame, truncated) if previous is None else previous.curves
@@ -173,6 +174,16 @@ def _check_folds(population: Population, n_folds: int) -> None:
         raise ValueError(msg)
 
 
+def _check_groups(group: IntArray | None, n_folds: int) -> None:
+    n_groups = n_folds if group is None else len(np.unique(group))
+    if n_groups < n_folds:
+        msg = (
+            f"`groups` has {n_groups} different values, too few for `n_folds={n_folds}`: rows of "
+            "one group are in one fold. Give more groups, or pass `eval_set`."
+        )
+        raise ValueError(msg)
+
+
 def _check_same_people(previous: HazardMixture, population: Population) -> None:
     """Raise an error if outcomes show that a warm start has other people than the first fit."""
     known, target = previous.record.n_events, population.target
@@ -211,4 +222,13 @@ def _on_axis(
         outcomes.weight,
         knots,
         target.n_causes,
+        _groups(batches, outcomes),
     )
+
+
+def _groups(batches: Batches, outcomes: Outcomes) -> IntArray | None:
+    """Rows that share a fold: groups as passed, or else copies among the rows of this process."""
+    if outcomes.group is not None or not outcomes.n_samples:
+        return outcomes.group
+    key = np.concatenate([row_keys(features.values) for _, features in batches])
+    return copies(key, outcomes.target.event, outcomes.target.duration)

@@ -46,6 +46,10 @@ _PERHAPS_CENSORED = re.compile(
     r"|(end|close|closing|completion) of|complet\w* (the )?(study|follow)|study (end|clos|complet)"
     r"|administrativ|ongoing|cut[ _-]?off"
 )
+# Values of a column that says yes or no.
+_INDICATOR = frozenset({"0", "1", "true", "false", "yes", "no", "y", "n"})
+# Labels that mean that the outcome is not known.
+_UNKNOWN = frozenset({"unknown", "not known", "unk", "missing", "not available"})
 # A cause with one of these uninformative labels is named "event".
 _HAPPENED = frozenset({"1", "true", "yes", "y", "event"})
 # Labels with a number in front, as in Stata and registries: "1:DECEASED", "2. relapse".
@@ -99,6 +103,7 @@ def understand_events(
     elif censored:
         chosen = [_known_label(label, labels, column) for label in censored]
     else:
+        _check_meaning(labels, column, names or {})
         chosen = _obvious_censored(labels, column)
     causes = [label for label in labels if label not in chosen]
     if not causes:
@@ -182,6 +187,39 @@ def _known_label(label: str, labels: Mapping[str, int], column: str) -> str:
         f"{suggestion(label, labels, 'values')}"
     )
     raise CommandError(msg)
+
+
+def _check_meaning(labels: Mapping[str, int], column: str, names: Mapping[str, str]) -> None:
+    """Refuse columns named after censoring, and codes that usually mean unknown."""
+    indicators = [label for label in labels if label.lower() in _INDICATOR]
+    if _looks_censored(column.replace("_", " ")) and len(indicators) == len(labels) == 2:
+        options = " or ".join(f"--censored-label {quote(label)}" for label in labels)
+        msg = (
+            f"the event column {column!r} is named after people without the event; which of its "
+            f"values {listed(labels)} means censored? Use {options}"
+        )
+        raise CommandError(msg)
+    numbers = sorted(int(label) for label in labels if _is_integer(label))
+    unknown = [label for label in labels if _is_unknown(label, numbers) and label not in names]
+    if unknown:
+        label = unknown[0]
+        msg = (
+            f"does {label!r} in the event column {column!r} ({counted(labels[label], 'row')}) mean "
+            "that the outcome is unknown? Then remove these people, or name all labels of censored "
+            f"people with --censored-label; if it is a cause, name it: --event-names {label}=NAME"
+        )
+        raise CommandError(msg)
+
+
+def _is_unknown(label: str, numbers: Sequence[int]) -> bool:
+    """Whether a label usually means unknown: 9, 99 or 999 after a gap in the codes, or a word.
+
+    >>> _is_unknown("9", [0, 1, 2, 9]), _is_unknown("9", [0, 8, 9]), _is_unknown("Unknown", [])
+    (True, False, True)
+    """
+    if re.fullmatch("9+", label):
+        return int(label) - 1 not in numbers
+    return _core(label) in _UNKNOWN
 
 
 def _obvious_censored(labels: Mapping[str, int], column: str) -> list[str]:

@@ -4,6 +4,7 @@ All other code works on plain float32/float64/int32 arrays and may assume that t
 Errors name the offending value and the way out.
 """
 
+from survival_objectives.validation._copies import copies, row_keys
 from survival_objectives.validation._features import (
     Features,
     KeptValues,
@@ -24,6 +25,7 @@ from survival_objectives.validation._outcomes import (
 from survival_objectives.validation._values import (
     check_choice,
     check_fraction,
+    check_groups,
     check_positive_int,
     check_random_state,
     check_sample_weight,
@@ -39,6 +41,7 @@ __all__ = [
     "check_column_resolutions",
     "check_features",
     "check_fraction",
+    "check_groups",
     "check_paired",
     "check_positive_int",
     "check_random_state",
@@ -47,7 +50,9 @@ __all__ = [
     "check_survival_target",
     "check_time_resolution",
     "check_times",
+    "copies",
     "relative_weights",
+    "row_keys",
     "split_target",
     "take_rows",
     "warn_about_labels",

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from survival_objectives._arrays import BoolArray, FloatArray
+from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 
 
 def as_float(values: Any, name: str) -> FloatArray:
@@ -59,6 +59,31 @@ def refuse_rows(bad: BoolArray, values: npt.NDArray[Any], text: str) -> None:
     rows = np.flatnonzero(bad)
     if len(rows):
         raise ValueError(text.format(value=values[rows[0]], row=rows[0], n=len(rows)))
+
+
+def check_groups(groups: Any, n_samples: int) -> IntArray | None:
+    """Group of each row as a number from 0, in order of first appearance; None without groups.
+
+    >>> check_groups(["b", "a", "b"], 3)
+    array([0, 1, 0])
+    """
+    if groups is None:
+        return None
+    if np.ndim(groups) != 1 or len(groups) != n_samples:
+        msg = (
+            f"`groups` has shape {np.shape(groups)} for {n_samples} rows; give one value per row, "
+            "such as the id of the person."
+        )
+        raise ValueError(msg)
+    number, _ = pd.factorize(pd.Series(groups))
+    missing = np.flatnonzero(number < 0)
+    if len(missing):
+        msg = (
+            f"`groups` is missing at row {missing[0]} ({len(missing)} such rows). Give rows "
+            "without a known group a value of their own."
+        )
+        raise ValueError(msg)
+    return number.astype(np.int64)
 
 
 def relative_weights(

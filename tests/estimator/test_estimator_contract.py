@@ -43,6 +43,7 @@ def test_signature_is_the_one_of_the_contract():
         "y",
         "sample_weight",
         "eval_set",
+        "groups",
         "duration",
         "event",
         "censored",
