@@ -168,8 +168,7 @@ def _plain_curves(curves: CalibratedCurves) -> dict[str, Any]:
         "n_features": schema.n_features,
         "names": None if schema.names is None else list(schema.names),
         "categories": {
-            str(column): levels.tolist()
-            for column, levels in schema.categories.items()
+            str(column): levels.tolist() for column, levels in schema.categories.items()
         },
         "reference": curves.reference,
         "monotone": curves.monotone,

@@ -395,8 +395,7 @@ def _frame_content(model: FittedModel) -> dict[str, Any]:
         "n_features": schema.n_features,
         "offsets": {str(column): value for column, value in schema.offsets.items()},
         "categories": {
-            str(column): levels.tolist()
-            for column, levels in schema.categories.items()
+            str(column): levels.tolist() for column, levels in schema.categories.items()
         },
         "t_max": frame.t_max,
         "last_time": frame.last_time,

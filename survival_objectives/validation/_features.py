@@ -303,9 +303,9 @@ def _text_as_category(series: pd.Series[Any], name: str) -> pd.Series[Any]:
     if not len(values) or not all(isinstance(value, str) for value in values):
         return series
     n_levels = values.nunique()
-    if n_levels > _MOST_TEXT_LEVELS and n_levels > len(values) / 2:
+    if n_levels > _MOST_TEXT_LEVELS and n_levels > len(series) / 2:
         msg = (
-            f"Column {name!r} has {n_levels} different texts for {len(values)} people, such as "
+            f"Column {name!r} has {n_levels} different texts for {len(series)} people, such as "
             f"{values.iloc[0]!r}: identifiers or free text, not categories. Drop it, or use "
             f"`X[{name!r}].astype('category')` if it is a category."
         )
