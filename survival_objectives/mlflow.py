@@ -100,25 +100,10 @@ class _Curves:
 
     def predict(self, model_input: Any, params: Mapping[str, Any] | None = None) -> FloatArray:
         """Probabilities of all states, (n_samples, K + 1, n_times)."""
-        if isinstance(model_input, pd.DataFrame):
-            model_input = self._with_types(model_input)
         curves: FloatArray = self._estimator.predict_cumulative_incidence(
             model_input, (params or {}).get("times")
         )
         return curves
-
-    def _with_types(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame with types for columns that are all null, which have no type in JSON."""
-        schema = self._estimator.fitted_model.schema
-        empty = {name for name in frame if frame[name].isna().all()}
-        types = {
-            name: pd.CategoricalDtype(schema.categories[column])
-            if column in schema.categories
-            else np.float64
-            for column, name in enumerate(schema.names or ())
-            if name in empty
-        }
-        return frame.astype(types)
 
 
 def _load_pyfunc(path: str) -> _Curves:

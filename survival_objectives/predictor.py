@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import tempfile
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -169,8 +168,7 @@ def _plain_curves(curves: CalibratedCurves) -> dict[str, Any]:
         "n_features": schema.n_features,
         "names": None if schema.names is None else list(schema.names),
         "categories": {
-            str(column): [_plain_level(level) for level in levels.tolist()]
-            for column, levels in schema.categories.items()
+            str(column): levels.tolist() for column, levels in schema.categories.items()
         },
         "reference": curves.reference,
         "monotone": curves.monotone,
@@ -195,19 +193,6 @@ def _curves_of(content: dict[str, Any]) -> CalibratedCurves:
     return CalibratedCurves(
         schema, bool(content["reference"]), bool(content["monotone"]), start, shape
     )
-
-
-def _plain_level(level: Any) -> Any:
-    is_plain = isinstance(level, str | bool | int) or (
-        isinstance(level, float) and math.isfinite(level)
-    )
-    if not is_plain:
-        msg = (
-            f"The category {level!r} of type {type(level).__name__} cannot be saved. "
-            "Use categories of text or numbers."
-        )
-        raise TypeError(msg)
-    return level
 
 
 def _digest(content: dict[str, Any]) -> str:

@@ -1,5 +1,10 @@
 """The border to the user: every accepted form of input, and an error by name for every other."""
 
+import re
+from datetime import date
+from decimal import Decimal
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -325,7 +330,7 @@ def test_categories_are_matched_by_name_at_prediction(frame):
 def test_unseen_categories_warn_by_name_and_become_missing():
     schema = check_features(pd.DataFrame({"c": pd.Categorical(["a", "b"])})).schema
     later = pd.DataFrame({"c": pd.Categorical(["x", "b", "y", None, "a"])})
-    with pytest.warns(UserWarning, match=r"Column 'c' has the categories \['x', 'y'\]"):
+    with pytest.warns(UserWarning, match=r"Column 'c' has the categories \['x', 'y'\] in 2 of 5"):
         features = check_features(later, like=schema)
     assert_array_equal(features.values[:, 0], [NAN, 1, NAN, NAN, 0])
 
@@ -403,6 +408,44 @@ def test_text_is_a_category(frame):
     assert_array_equal(features.values[:, 1], [1, np.nan, 0])
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(pd.to_datetime(["2020-01-01", None])),
+        pd.Series(pd.to_datetime(["2020-01-01", None]).tz_localize("Europe/Oslo")),
+        pd.Series([date(2020, 1, 1), None], dtype=object),
+        pd.Series(pd.to_timedelta([1, None], "h")),
+        pd.Series([1.5, "low"], dtype=object),
+    ],
+)
+def test_advice_about_a_column_works_as_typed(column):
+    X = pd.DataFrame({"c": column})
+    with pytest.raises(TypeError, match="Column 'c' has dtype") as refused:
+        check_features(X)
+    advice = re.search("`(.+)`", str(refused.value))[1]
+    X["c"] = eval(advice, {"X": X, "pd": pd})
+    features = check_features(X)
+    assert np.isnan(features.values).sum() == column.isna().sum()
+
+
+@pytest.mark.parametrize(
+    "values", [pd.cut(pd.Series([1.0, 2.0, None]), 2), pd.Series(pd.to_datetime(["2020", None]))]
+)
+def test_levels_that_no_file_can_hold_are_refused_before_training(values):
+    X = pd.DataFrame({"c": values.astype("category")})
+    with pytest.raises(
+        TypeError, match=r"Column .c. has the category .*; categories must be"
+    ) as no:
+        check_features(X)
+    X["c"] = eval(re.search("`(.+)`", str(no.value))[1], {"X": X})
+    assert_array_equal(np.isnan(check_features(X).values[:, 0]), values.isna())
+
+
+def test_a_column_without_any_value_has_no_type():
+    with pytest.raises(TypeError, match=r"'c' has dtype object and no values.*astype\(float\)"):
+        check_features(pd.DataFrame({"c": [None, None]}))
+
+
 @pytest.mark.parametrize(("X", "error", "words"), BAD_FEATURES)
 def test_bad_features_are_refused_by_name(X, error, words):
     with pytest.raises(error, match=words):
@@ -465,6 +508,53 @@ class TestColumnsOfTraining:
         category = self.TRAIN.assign(age=pd.Categorical(["1", "2"]))
         with pytest.raises(ValueError, match="Column 'age' was a number in training"):
             check_features(category, like=schema)
+
+    @pytest.mark.parametrize("missing", [None, NAN, pd.NA, pd.NaT])
+    @pytest.mark.parametrize("column", ["age", "stage", "dose"])
+    def test_one_row_may_lack_any_value(self, schema, column, missing):
+        row = {"age": 2.0, "stage": "ii", "dose": 1} | {column: missing}
+        expected = [[NAN if name == column else value for name, value in self.ROW.items()]]
+        for frame in (pd.DataFrame([row]), pd.DataFrame([row], dtype=object)):
+            assert_array_equal(check_features(frame, like=schema).values, expected)
+
+    ROW: ClassVar = {"age": 2.0, "stage": 1.0, "dose": 1.0}
+
+    def test_a_row_of_polars_may_lack_all_values(self, schema):
+        row = pl.DataFrame({"age": [None], "stage": [None], "dose": [None]})
+        assert np.isnan(check_features(row, like=schema).values).all()
+
+    def test_numbers_arrive_as_objects(self, schema):
+        ages = [2, Decimal("2.5"), np.float32(3), True, None, pd.NA]
+        frame = pd.DataFrame({"age": pd.Series(ages, dtype=object), "stage": "i", "dose": 0})
+        values = check_features(frame, like=schema).values
+        assert_array_equal(values[:, 0], np.array([2, 2.5, 3, 1, NAN, NAN], np.float32))
+        assert_array_equal(check_features(frame).values[:, 0], values[:, 0])  # In training, too.
+
+    @pytest.mark.parametrize("value", ["1", "n/a", pd.Timestamp("2020"), {"k": 1}, [1.0]])
+    def test_anything_else_in_a_number_is_named(self, schema, value):
+        frame = self.TRAIN.assign(age=pd.Series([1.0, value], dtype=object))
+        words = re.escape(f"Column 'age' was a number in training, and has {value!r} in row 1")
+        with pytest.raises(ValueError, match=words):
+            check_features(frame, like=schema)
+
+    @pytest.mark.parametrize("value", [1, 2.5, {"k": 1}])
+    def test_a_number_among_levels_of_text_is_named(self, schema, value):
+        frame = self.TRAIN.assign(stage=pd.Series(["i", value], dtype=object))
+        words = f"'stage' was a category in training, with levels such as 'i', and has {value!r}"
+        with pytest.raises(ValueError, match=re.escape(words)):
+            check_features(frame, like=schema)
+
+    @pytest.mark.parametrize("values", [[2, 1], [2.0, 1.0], [2, None], [2.0, NAN]])
+    @pytest.mark.parametrize("dtype", [object, None])
+    def test_levels_that_are_numbers_are_found(self, values, dtype):
+        schema = check_features(pd.DataFrame({"c": pd.Categorical([1, 2])})).schema
+        found = check_features(pd.DataFrame({"c": values}, dtype=dtype), like=schema).values
+        assert_array_equal(found[:, 0], [1, 0 if values[1] == 1 else NAN])
+
+    def test_many_unknown_levels_are_counted(self, schema):
+        frame = pd.DataFrame({"age": 1.0, "stage": [f"s{row}" for row in range(50)], "dose": 1})
+        with pytest.warns(UserWarning, match=r"'s12'\] and 45 more in 50 of 50 rows"):
+            assert np.isnan(check_features(frame, like=schema).values[:, 1]).all()
 
     def test_an_array_is_taken_as_the_columns_of_training(self):
         schema = check_features(pd.DataFrame({"age": [1.0], "dose": [2.0]})).schema

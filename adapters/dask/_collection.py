@@ -117,17 +117,26 @@ def schema_of(X: Any, like: Features | None) -> Features:
             raise ValueError(msg)
         made_up: Any = np.zeros((1, X.shape[1]), X.dtype)
     else:
+        objects = [name for name in X.columns if _holds_objects(X[name])]
         unknown = [name for name in X.columns if _has_unknown_categories(X[name])]
+        if like is None:
+            unknown += objects
         if unknown:
             msg = (
                 f"Column {unknown[0]!r} has categories that Dask does not know before it reads "
-                f"the data. Use `X.categorize(columns={unknown!r})`."
+                f"the data. Use `X.categorize(columns={unknown!r})`, or `astype(float)` for "
+                "numbers."
             )
             raise ValueError(msg)
-        made_up = X._meta_nonempty  # noqa: SLF001  Dask has no public one.
+        # Made-up objects are text, whatever the column holds.
+        made_up = X._meta_nonempty.assign(**dict.fromkeys(objects))  # noqa: SLF001  No public one.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # The made-up person may be of any category.
         return check_features(made_up, like=like).schema
+
+
+def _holds_objects(column: Any) -> bool:
+    return column.dtype == object or isinstance(column.dtype, pd.StringDtype)
 
 
 def _has_unknown_categories(column: Any) -> bool:

@@ -395,8 +395,7 @@ def _frame_content(model: FittedModel) -> dict[str, Any]:
         "n_features": schema.n_features,
         "offsets": {str(column): value for column, value in schema.offsets.items()},
         "categories": {
-            str(column): _levels(levels, column, schema)
-            for column, levels in schema.categories.items()
+            str(column): levels.tolist() for column, levels in schema.categories.items()
         },
         "t_max": frame.t_max,
         "last_time": frame.last_time,
@@ -424,17 +423,6 @@ def is_plain(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _levels(levels: pd.Index, column: int, schema: Features) -> list[Any]:
-    if not is_plain(levels.tolist()):
-        label = column if schema.names is None else repr(schema.names[column])
-        msg = (
-            f"Column {label} has categories such as {levels[0]!r}, which JSON cannot hold. "
-            "Train on strings or numbers instead, e.g. `X[column].astype(str).astype('category')`."
-        )
-        raise TypeError(msg)
-    return levels.tolist()
 
 
 def _curves(content: Mapping[str, Any], frame: ModelFrame) -> CurveShape:

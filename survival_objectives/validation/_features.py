@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ IntArray = npt.NDArray[np.integer[Any]]
 
 # More distinct texts than this are categories only if several people share them.
 _MOST_TEXT_LEVELS = 20
+# Levels that a warning names.
+_MOST_NAMED = 5
 _COMPLEX = "Complex data not supported: pass real and imaginary parts as two features."
 
 
@@ -77,8 +81,9 @@ def check_features(
         Numbers, with NaN for missing; pandas or polars frames may have boolean and categorical
         columns.
     like : Features, optional
-        Features of the training. If given, names, order and categories must match; a category
-        unseen in training becomes missing, with a warning that names it.
+        Features of the training. If given, names and order must match, and each column is read as
+        what it was in training, whatever its dtype: None, NaN and NA are missing, and a category
+        unseen in training becomes missing, with a warning that names and counts it.
     resolution : {"check", "count", "ignore"}, optional
         "check" refuses a column that loses too many values in float32; "count" only fills
         `Features.resolutions`, for data that arrives in parts. Default: "check" without ``like``,
@@ -122,16 +127,16 @@ def check_features(
             "Replace infinities by NaN (missing) or a finite bound."
         )
         raise ValueError(msg)
-    if like is not None:
-        _check_same_columns(features, like)
-        if features.names is None and like.categories:
+    if like is not None and features.names is None:
+        _check_same_columns(None, features.n_features, like)
+        if like.categories:
             columns = [_label(like, column) for column in like.categories]
             msg = (
                 f"Training had the categorical columns {', '.join(columns)}, which an array does "
                 "not have. Pass a DataFrame."
             )
             raise TypeError(msg)
-        if features.names is None and like.names is not None:
+        if like.names is not None:
             features = replace(features, names=like.names, categories=like.categories)
     if resolution == "check":
         check_column_resolutions(features, features.resolutions)
@@ -207,10 +212,10 @@ def _from_array(X: Any, numbers_of: _NumericColumns) -> Features:
     if array.dtype.kind == "c":
         raise ValueError(_COMPLEX)
     if array.dtype.kind not in "biuf":
-        example = array.flat[0] if array.size else None
+        example = _first_not_a_number(array.ravel())[1] if array.size else None
         msg = (
-            f"`X` has dtype {array.dtype} (first value {example!r}); features must be numbers. "
-            "Pass a DataFrame with `category` columns for text, or convert to float."
+            f"`X` has dtype {array.dtype} (such as {example!r}); features must be numbers. "
+            "Pass a DataFrame, whose text columns are categories, or convert to float."
         )
         raise TypeError(msg)
     if masked is not None and masked.any():
@@ -222,7 +227,8 @@ def _from_array(X: Any, numbers_of: _NumericColumns) -> Features:
 
 
 def _numbers_of_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Numbers stored as objects, None as NaN. Text is kept, even if it spells a number."""
+    """Numbers stored as objects, None and NA as NaN. Text is kept, even if it spells a number."""
+    array = np.where(pd.isna(array), np.nan, array)
     if any(isinstance(value, str | bytes) for value in array.flat):
         return array
     if any(isinstance(value, complex | np.complexfloating) for value in array.flat):
@@ -232,6 +238,16 @@ def _numbers_of_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     except (TypeError, ValueError) as error:
         msg = f"`X` is an array of objects that are not all numbers: {error}. Convert to float."
         raise TypeError(msg) from None
+
+
+def _first_not_a_number(values: npt.NDArray[Any]) -> tuple[int, Any]:
+    """Position and value of the first that is neither a number nor missing."""
+    for row, value in enumerate(values):
+        if not pd.api.types.is_scalar(value):
+            return row, value
+        if not (pd.isna(value) or pd.api.types.is_number(value) or pd.api.types.is_bool(value)):
+            return row, value
+    return 0, values[0]
 
 
 def _to_float32(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
@@ -245,15 +261,22 @@ def _from_frame(X: Any, like: Features | None, numbers_of: _NumericColumns) -> F
         duplicate = next(name for name in names if names.count(name) > 1)
         msg = f"`X` has the column {duplicate!r} more than once. Rename or drop one."
         raise ValueError(msg)
-    known = {} if like is None or like.names != names else like.categories
+    if like is not None:
+        _check_same_columns(names, len(names), like)
     values = np.empty((len(X), len(names)), np.float32)
     categories: dict[int, pd.Index] = {}
     for column, (key, name) in enumerate(zip(X.columns, names, strict=True)):
-        series = _text_as_category(_to_pandas(X[key]), name, known.get(column))
-        if isinstance(series.dtype, pd.CategoricalDtype):
-            values[:, column], categories[column] = _category_codes(series, name, known.get(column))
+        series = _to_pandas(X[key])
+        if like is None:
+            series = _text_as_category(series, name)
+            levels = _checked_levels(series, name)
         else:
-            values[:, column] = numbers_of(column, _numeric_column(series, name))
+            levels = like.categories.get(column)
+        if levels is None:
+            numbers = _numeric_column(series, name, is_training=like is None)
+            values[:, column] = numbers_of(column, numbers)
+        else:
+            values[:, column], categories[column] = _category_codes(series, name, levels), levels
     return Features(values, names, categories, numbers_of.resolutions, numbers_of.offsets)
 
 
@@ -272,7 +295,7 @@ def _to_pandas(series: Any) -> pd.Series[Any]:
     return pd.Series(array)
 
 
-def _text_as_category(series: pd.Series[Any], name: str, known: pd.Index | None) -> pd.Series[Any]:
+def _text_as_category(series: pd.Series[Any], name: str) -> pd.Series[Any]:
     """Text as categories, in alphabetical order; anything else as it is."""
     if not (series.dtype == object or isinstance(series.dtype, pd.StringDtype)):
         return series
@@ -280,7 +303,7 @@ def _text_as_category(series: pd.Series[Any], name: str, known: pd.Index | None)
     if not len(values) or not all(isinstance(value, str) for value in values):
         return series
     n_levels = values.nunique()
-    if known is None and n_levels > _MOST_TEXT_LEVELS and n_levels > len(series) / 2:
+    if n_levels > _MOST_TEXT_LEVELS and n_levels > len(series) / 2:
         msg = (
             f"Column {name!r} has {n_levels} different texts for {len(series)} people, such as "
             f"{values.iloc[0]!r}: identifiers or free text, not categories. Drop it, or use "
@@ -290,69 +313,130 @@ def _text_as_category(series: pd.Series[Any], name: str, known: pd.Index | None)
     return series.astype("category")
 
 
-def _category_codes(
-    series: pd.Series[Any], name: str, known: pd.Index | None
-) -> tuple[npt.NDArray[np.float32], pd.Index]:
-    levels = series.cat.categories
-    codes = series.cat.codes.to_numpy()
-    if known is None:
-        known = levels
-    elif not levels.equals(known):
-        position = known.get_indexer(levels)
-        used = np.unique(codes[codes >= 0])
-        unseen = [levels[code] for code in used if position[code] < 0]
-        if unseen:
+def _checked_levels(series: pd.Series[Any], name: str) -> pd.Index | None:
+    """Levels of a categorical column, which a saved model must hold; None of any other column."""
+    if not isinstance(series.dtype, pd.CategoricalDtype):
+        return None
+    for level in series.cat.categories.tolist():
+        # bool is an int.
+        if not isinstance(level, str | int | float) or level in (np.inf, -np.inf):
             msg = (
-                f"Column {name!r} has the categories {unseen!r}, which training never saw; "
-                "they are treated as missing."
+                f"Column {name!r} has the category {level!r}; categories must be text or numbers. "
+                f"Use `X[{name!r}].cat.rename_categories(str)`."
+            )
+            raise TypeError(msg)
+    return series.cat.categories
+
+
+def _category_codes(series: pd.Series[Any], name: str, known: pd.Index) -> npt.NDArray[np.float32]:
+    """Positions of the values among the known levels, NaN for missing and unknown values."""
+    if not isinstance(series.dtype, pd.CategoricalDtype):
+        _check_kind_of_levels(series, name, known)
+        # Objects, as text and numbers of any dtype are compared by value.
+        series = series.astype(object).astype("category")
+    levels, codes = series.cat.categories, series.cat.codes.to_numpy()
+    if not levels.equals(known):
+        # The last one is for missing values, whose code is -1.
+        position = np.append(known.get_indexer(levels), -1)[codes]
+        is_unseen = (codes >= 0) & (position < 0)
+        if is_unseen.any():
+            unseen = [levels[code] for code in np.unique(codes[is_unseen])]
+            more = f" and {len(unseen) - _MOST_NAMED} more" if len(unseen) > _MOST_NAMED else ""
+            msg = (
+                f"Column {name!r} has the categories {unseen[:_MOST_NAMED]!r}{more} in "
+                f"{is_unseen.sum()} of {len(codes)} rows, which training never saw; they are "
+                "treated as missing."
             )
             warnings.warn(msg, UserWarning, stacklevel=2)
-        codes = np.where(codes >= 0, np.append(position, -1)[codes], -1)
+        codes = position
     coded = codes.astype(np.float32)
     coded[codes < 0] = np.nan
-    return coded, known
+    return coded
 
 
-def _numeric_column(series: pd.Series[Any], name: str) -> npt.NDArray[Any]:
+def _check_kind_of_levels(series: pd.Series[Any], name: str, known: pd.Index) -> None:
+    """Refuse numbers among levels of text and text among levels of numbers."""
+    kinds = {isinstance(level, str) for level in known} or {True, False}
+    rows = np.flatnonzero(series.notna())
+    for row, value in zip(rows, series.to_numpy(object)[rows], strict=True):
+        if isinstance(value, str) not in kinds or not pd.api.types.is_scalar(value):
+            msg = (
+                f"Column {name!r} was a category in training, with levels such as {known[0]!r}, "
+                f"and has {value!r} in row {row}. Pass one of its levels, or None for missing."
+            )
+            raise ValueError(msg)
+
+
+def _numeric_column(series: pd.Series[Any], name: str, *, is_training: bool) -> npt.NDArray[Any]:
     if pd.api.types.is_complex_dtype(series.dtype):
         msg = f"Column {name!r}: {_COMPLEX}"
         raise ValueError(msg)
-    if not pd.api.types.is_numeric_dtype(series.dtype):
-        example = series.iloc[0] if len(series) else None
+    if pd.api.types.is_numeric_dtype(series.dtype):
+        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+    if series.isna().all():
+        if is_training:
+            msg = (
+                f"Column {name!r} has dtype {series.dtype} and no values, so that it is unknown "
+                f"whether they are numbers. Drop it, or use `X[{name!r}].astype(float)`."
+            )
+            raise TypeError(msg)
+        return np.full(len(series), np.nan)
+    values = series.to_numpy(object)
+    with suppress(TypeError):
+        numbers = _numbers_of_objects(values)
+        if numbers.dtype != object:
+            return numbers
+    row, value = _first_not_a_number(values)
+    if not is_training:
         msg = (
-            f"Column {name!r} has dtype {series.dtype} (first value {example!r}); features must be "
-            f"numbers or categories. Use `X[{name!r}].astype('category')`, or a number such as "
-            "days since a date."
+            f"Column {name!r} was a number in training, and has {value!r} in row {row}. "
+            "Pass a number, or None for missing."
         )
-        raise TypeError(msg)
-    return series.to_numpy(dtype=np.float64, na_value=np.nan)
+        raise ValueError(msg)
+    msg = (
+        f"Column {name!r} has dtype {series.dtype} (such as {value!r}, in row {row}); features "
+        f"must be numbers or categories. {_advice(series, name, value)}"
+    )
+    raise TypeError(msg)
 
 
-def _check_same_columns(features: Features, like: Features) -> None:
-    have_names = features.names is not None and like.names is not None
-    if features.n_features != like.n_features and not have_names:
+def _advice(series: pd.Series[Any], name: str, value: Any) -> str:
+    """How to make a feature of a column that is neither numbers nor categories."""
+    column = f"X[{name!r}]"
+    if isinstance(value, timedelta):
+        return f"Use a number, such as `{column} / pd.Timedelta(days=1)`."
+    if isinstance(value, date):
+        if series.dtype == object:
+            column = f"pd.to_datetime({column})"
+        zone = getattr(value, "tzinfo", None)
+        origin = "pd.Timestamp('2000-01-01'" + (")" if zone is None else f", tz={str(zone)!r})")
+        return (
+            "Use a number, such as days since a fixed date: "
+            f"`({column} - {origin}) / pd.Timedelta(days=1)`."
+        )
+    return f"Use `{column}.map(str, na_action='ignore')` for categories, or convert to float."
+
+
+def _check_same_columns(names: tuple[str, ...] | None, n_features: int, like: Features) -> None:
+    have_names = names is not None and like.names is not None
+    if n_features != like.n_features and not have_names:
         named = "" if like.names is None else f": {list(like.names)!r}"
         msg = (
-            f"X has {features.n_features} features, but SurvivalBoost is expecting "
+            f"X has {n_features} features, but SurvivalBoost is expecting "
             f"{like.n_features} features as input, the columns of training{named}."
         )
         raise ValueError(msg)
-    if features.names is not None and like.names is not None and features.names != like.names:
-        if set(features.names) == set(like.names):
+    if names is not None and like.names is not None and names != like.names:
+        if set(names) == set(like.names):
             msg = (
                 f"`X` has the columns of training in another order. Use `X[{list(like.names)!r}]`."
             )
         else:
-            missing = [name for name in like.names if name not in features.names]
-            extra = [name for name in features.names if name not in like.names]
+            missing = [name for name in like.names if name not in names]
+            extra = [name for name in names if name not in like.names]
             lacks = [f"lacks the columns {missing!r}"] if missing else []
             has = [f"has the unknown columns {extra!r}"] if extra else []
             msg = f"`X` {' and '.join([*lacks, *has])}. Use `X[{list(like.names)!r}]`."
-        raise ValueError(msg)
-    if features.names is not None and set(features.categories) != set(like.categories):
-        column = min(set(features.categories) ^ set(like.categories))
-        was = "a category" if column in like.categories else "a number"
-        msg = f"Column {_label(features, column)} was {was} in training and no longer is."
         raise ValueError(msg)
 
 

@@ -230,6 +230,19 @@ def test_categories_and_missing_values(client, data):
         model.fit(frame.assign(kind=frame["kind"].cat.as_unknown()), y)
 
 
+def test_text_is_not_taken_for_a_made_up_level(client, data):
+    text = data.X.assign(kind=np.where(data.X["x0"] > 0, "north", "south"))
+    frame, y = dd.from_pandas(text, npartitions=2), dd.from_pandas(data.y, npartitions=2)
+    with pytest.raises(ValueError, match=r"categorize\(columns=\['kind'\]\)"):
+        DaskSurvivalBoost(**SETTINGS).fit(frame, y)
+    model = DaskSurvivalBoost(**SETTINGS).fit(frame.categorize(columns=["kind"]), y)
+    assert sorted(model._schema.categories[4]) == ["north", "south"]
+    row = pd.DataFrame([{**text.iloc[0].to_dict(), "x1": None, "kind": None}])
+    expected = model.predict_survival_function(row, [0.5])
+    found = model.predict_survival_function(dd.from_pandas(row, npartitions=1), [0.5])
+    np.testing.assert_allclose(found.compute(), expected)
+
+
 # -------------------------------------------------------------------------------------- prediction
 def test_predictions_are_lazy_and_those_of_the_local_model(client, data, tmp_path):
     X, y = on_workers(client, data, 2)

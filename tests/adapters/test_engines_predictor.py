@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 TIMES = [0.0, 0.25, 0.5, 1.0, 2.0, 50.0]
 
@@ -178,11 +178,16 @@ def test_a_model_of_another_objective_is_refused(engine, people):
         other.predictor(model)
 
 
-def test_categories_that_are_no_plain_values_cannot_be_saved(engine, people, tmp_path):
-    frame = pd.DataFrame(people.X, columns=list("abcd"))
-    day = pd.Timestamp("2020-01-01")
-    frame["d"] = pd.Categorical([day, day + pd.Timedelta(days=1)] * 150)
+def test_one_row_with_missing_values_is_itself_in_many(engine, people, tmp_path):
+    """As a service gets it: every value of the row is an object."""
+    site = np.array(["a", "b", "c"])[np.arange(len(people.X)) % 3]
+    frame = pd.DataFrame(people.X, columns=list("abcd")).assign(site=site)
     objective, model = trained(engine, people, X=frame)
-    with pytest.raises(TypeError, match=r"category .* of type Timestamp cannot be saved"):
-        objective.predictor(model).save(tmp_path / "model")
-    assert not list(tmp_path.iterdir())
+    many = frame.copy()
+    many.loc[0, ["b", "site"]] = None
+    row = pd.DataFrame([{**many.loc[0].to_dict(), "b": None, "site": None}], dtype=object)
+    expected = objective.predict_cumulative_incidence(model, many, TIMES)[:1]
+    assert_allclose(objective.predict_cumulative_incidence(model, row, TIMES), expected, atol=1e-12)
+    objective.predictor(model).save(tmp_path / "model")
+    loaded = type(objective.predictor(model)).load(tmp_path / "model")
+    assert_allclose(loaded.predict_cumulative_incidence(row, TIMES), expected, atol=1e-12)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from estimator_data import boost, same_booster
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from survival_objectives import SurvivalBoost
@@ -96,12 +96,22 @@ def test_categories_of_any_plain_type(levels, data, tmp_path):
     assert_same_predictions(model, SurvivalBoost.load(tmp_path / "model"), X)
 
 
-def test_categories_that_json_cannot_hold(data, tmp_path):
-    X = data.X.assign(age=pd.cut(data.X["x0"], 3))
-    model = boost("lightgbm").fit(X, data.y)
-    with pytest.raises(TypeError, match=r"Column 'age' has categories such as Interval"):
-        model.save(tmp_path / "model")
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("method", ["hazards", "boosted"])
+@pytest.mark.parametrize("engine", ["lightgbm", "xgboost", "catboost"])
+def test_one_row_with_missing_values_is_itself_in_many(engine, method, data, tmp_path):
+    """As a service gets it, a row of objects: before and after saving."""
+    kind = np.array(["a", "b", "c"])[np.arange(len(data.X)) % 3]
+    X = data.X.assign(kind=kind)
+    model = boost(engine, censoring=method).fit(X, data.y)
+    model.save(tmp_path / "model")
+    for column in ("x0", "kind"):
+        many = X.copy()
+        many.loc[many.index[0], column] = None
+        row = pd.DataFrame([{**X.iloc[0].to_dict(), column: None}], dtype=object)
+        expected = model.predict_cumulative_incidence(many)[:1]
+        for one in (model, SurvivalBoost.load(tmp_path / "model")):
+            assert_allclose(one.predict_cumulative_incidence(row), expected, atol=1e-12)
+        assert_allclose(model.predict(row), model.predict(many)[:1], atol=1e-9)
 
 
 def test_numpy_parameters_are_kept(data, tmp_path):
