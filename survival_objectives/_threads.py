@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import joblib
+from threadpoolctl import threadpool_limits
 
 # A thread adds about one cell of the binned matrix to a histogram per nanosecond. This many keep it
 # busy for a tenth of a millisecond between two waits, much longer than waking it up takes.
@@ -43,6 +44,12 @@ def available_threads() -> int:
         if first.isdecimal() and int(first) > 0:
             limits.append(int(first))
     return min(limits)
+
+
+def blas_threads(n_jobs: int | None) -> threadpool_limits:
+    """Context with ``n_jobs`` threads in BLAS, whose rounding depends on their number."""
+    limit = available_threads() if n_jobs is not None and n_jobs < 1 else n_jobs
+    return threadpool_limits(limit, user_api="blas")
 
 
 def default_threads(n_rows: int, n_columns: int) -> int:

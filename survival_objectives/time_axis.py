@@ -18,7 +18,7 @@ three digits, because a fitted model must not contain the outcomes of single peo
 A time with a noticeable share of the events (half of that of an interval, and five events at least)
 is a mass: a knot just before it gives it an interval of its own, one unit long, or in continuous
 time from the float32 number before it. So have events at time 0, whatever their number. Where there
-is no event for a quarter of the time between the first and the last event, the interval is not
+is no event for half of the time between the first and the last event, the interval is not
 divided, and ends just before the next event.
 """
 

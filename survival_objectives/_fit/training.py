@@ -19,6 +19,7 @@ from survival_objectives._model.fitted import FittedModel, ModelFrame, StackedMo
 from survival_objectives._model.hazards import HazardMixture
 from survival_objectives._model.rounding import check_same_time_unit
 from survival_objectives._parameters import HAZARDS, chosen_method
+from survival_objectives._threads import blas_threads
 
 #: Returns a training part and a held-out part of the people.
 Split = Callable[[], tuple[Batches, Cohort]]
@@ -76,6 +77,16 @@ class Training:
         population : Population, optional
             Outcomes of all people, where they are already known.
         """
+        with blas_threads(self.parameters["n_jobs"]):
+            return self._fit(batches, held_out, split, population)
+
+    def _fit(
+        self,
+        batches: Batches,
+        held_out: Cohort | None,
+        split: Split | None,
+        population: Population | None,
+    ) -> FittedModel:
         if population is None:
             population = self._population(batches)
         previous = self.previous

@@ -16,7 +16,7 @@ _FEW_EVENTS, _FEW_PEOPLE = 0.1, 10.0
 # No interval is longer than this part of the time between the first and the last event.
 _LONGEST_INTERVAL = 1 / 16
 # Curves are flat where there is no event for more than this part of it.
-_GAP = 1 / 4
+_GAP = 1 / 2
 # A time shared by this many events, and by half of the share of an interval, is a mass of events.
 _FEWEST_IN_MASS = 5
 

@@ -7,7 +7,8 @@ and p this share among all pairs of rows. Rows with equal features and outcomes 
     (a - p) / (1 - p) >= 0.9.                                                                  (C)
 
 In coarse tables, where people with equal features are ordinary, outcomes of such people differ. If
-most outcomes are equal, such as censored at the end of the study, p is as large as a.
+most outcomes are equal, such as censored at the end of the study, p is as large as a. Where a tenth
+of all rows are equal, the features determine the outcome, and folds must not be made of outcomes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pandas as pd
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 
 _LEAST_AGREEMENT = 0.9
+_LARGEST_GROUP = 1 / 10
 
 Keys = npt.NDArray[np.uint64]
 
@@ -46,10 +48,11 @@ def copies(key: Keys, event: npt.NDArray[np.integer], duration: FloatArray) -> I
 
     Examples
     --------
-    >>> key = row_keys(np.array([[0.1], [0.7], [0.1]], np.float32))
-    >>> copies(key, np.array([1, 0, 1]), np.array([2.0, 3.0, 2.0]))
-    array([0, 1, 0])
-    >>> copies(key, np.array([1, 0, 1]), np.array([2.0, 3.0, 5.0])) is None
+    >>> age, event, duration = np.arange(30, 50), np.ones(20, int), np.arange(1, 21)
+    >>> key = row_keys(np.append(age, 49)[:, None].astype(np.float32))
+    >>> copies(key, np.append(event, 1), np.append(duration, 20))[-2:]
+    array([19, 19])
+    >>> copies(key, np.append(event, 1), np.append(duration, 7)) is None
     True
     """
     people, n_people = pd.factorize(key)[0], len(key)
@@ -59,6 +62,8 @@ def copies(key: Keys, event: npt.NDArray[np.integer], duration: FloatArray) -> I
     time = pd.factorize(duration)[0].astype(np.int64)
     outcome = pd.factorize(time * (int(event.max()) + 1) + event)[0]
     group = pd.factorize(people.astype(np.int64) * n_people + outcome)[0].astype(np.int64)
+    if np.bincount(group).max() > _LARGEST_GROUP * n_people:
+        return None
     agreeing = _n_pairs(group) / n_equal_features
     by_chance = _n_pairs(outcome) / (n_people * (n_people - 1) / 2)
     if agreeing - by_chance < _LEAST_AGREEMENT * (1 - by_chance) or agreeing == 0:

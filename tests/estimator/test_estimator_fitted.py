@@ -75,7 +75,7 @@ def test_durations_and_columns_that_float32_cannot_hold(engine, data):
 def test_held_out_people_who_do_not_count_are_refused(engine, data):
     no_people = (np.zeros(50, int), np.full(50, 1e-12))
     model = boost(engine, n_estimators=3, early_stopping_rounds=2)
-    with pytest.raises(ValueError, match=r"None of the 50 held-out people counts: .*longer"):
+    with pytest.raises(ValueError, match="has 50 people and 0 events"):
         model.fit(data.X, data.y, eval_set=(data.X[:50], no_people))
     assert not hasattr(model, "booster_")
 
