@@ -25,6 +25,7 @@ from scipy.sparse import csr_array
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._fit.population import Reduction
+from survival_objectives._interrupts import deliver_interrupt
 from survival_objectives.hazards import LOCAL, RiskRows
 from survival_objectives.validation import Features
 
@@ -206,6 +207,7 @@ class _CauseFit:
         coefficients = start[self._columns]
         ridge = (penalty + 1e-6) * np.eye(len(coefficients))
         for _ in range(_NEWTON_STEPS):
+            deliver_interrupt()
             # All rows of a person share z, so sums run over people, ten times fewer than rows.
             per_person, table = self._expected(coefficients)
             expected, by_interval, hessian = self._sums(

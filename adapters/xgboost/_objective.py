@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._interrupts import interrupts_held
 from survival_objectives._plugin import alternation
 from survival_objectives._plugin.slot import TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
@@ -208,12 +209,13 @@ def _matrix(
 ) -> Any:
     """A matrix with starting margins: what is given leaves ``base_score`` without effect."""
     types = ["c" if column in schema.categories else "q" for column in range(values.shape[1])]
-    matrix = kind(
-        values,
-        feature_types=types,
-        enable_categorical=bool(schema.categories),
-        **{"feature_names": column_names(schema), **options},
-    )
+    with interrupts_held():
+        matrix = kind(
+            values,
+            feature_types=types,
+            enable_categorical=bool(schema.categories),
+            **{"feature_names": column_names(schema), **options},
+        )
     matrix.set_base_margin(np.asarray(start, dtype=np.float32))
     return matrix
 

@@ -15,6 +15,7 @@ from survival_objectives._fit.hazards import BEYOND_FOLLOW_UP, HazardsTraining
 from survival_objectives._fit.plan import planned_frame
 from survival_objectives._fit.population import LocalReduction, Population, Reduction
 from survival_objectives._fit.stacked import StackedTraining
+from survival_objectives._interrupts import interrupts_held
 from survival_objectives._model.fitted import FittedModel, ModelFrame, StackedModel, snapshot
 from survival_objectives._model.hazards import HazardMixture
 from survival_objectives._model.rounding import check_same_time_unit
@@ -77,7 +78,7 @@ class Training:
         population : Population, optional
             Outcomes of all people, where they are already known.
         """
-        with blas_threads(self.parameters["n_jobs"]):
+        with interrupts_held(), blas_threads(self.parameters["n_jobs"]):
             return self._fit(batches, held_out, split, population)
 
     def _fit(
