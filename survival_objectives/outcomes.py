@@ -93,7 +93,7 @@ def named_outcomes(
     if y is None or known is not None:
         return y, known
     try:
-        event, duration = split_target(y)
+        event, duration, entry = split_target(y)
     except ValueError:
         return y, None  # Outcomes are checked, and the error raised, after the features.
     labels = _labels(event)
@@ -122,6 +122,8 @@ def named_outcomes(
     codes = {label: states.index(label) for label in causes}
     coded = labels.map(lambda label: codes.get(label, 0)).astype(np.int64)
     result = pd.DataFrame({"event": coded.to_numpy(), "duration": np.asarray(duration)})
+    if entry is not None:
+        result["entry"] = np.asarray(entry)
     result.index = labels.index
     return result, states
 

@@ -16,6 +16,10 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 from sksurv.util import Surv
 
+from survival_objectives import SurvivalBoost
+from survival_objectives.adapters.xgboost import IPCWObjective
+from survival_objectives.frames import outcomes_frame
+from survival_objectives.outcomes import named_outcomes
 from survival_objectives.validation import (
     SurvivalTarget,
     check_choice,
@@ -678,8 +682,84 @@ def test_many_labels_are_taken_for_durations():
         check_survival_target((np.arange(1, 61), np.ones(60)))
 
 
-@pytest.mark.parametrize("name", ["entry", "start"])
-def test_entry_times_are_refused_not_ignored(name):
+# --------------------------------------------------------------------------------- late entry
+ENTRY = [0.0, 0.5, 0.0, 3.5]
+WITH_ENTRY = {
+    "pandas": pd.DataFrame({"event": EVENT, "duration": DURATION, "entry": ENTRY}),
+    "polars": pl.DataFrame({"Entry": ENTRY, "event": EVENT, "time": DURATION}),
+    "dict": {"event": EVENT, "entry": ENTRY, "duration": DURATION},
+    "structured": np.array(
+        list(zip(EVENT, ENTRY, DURATION, strict=True)),
+        dtype=[("event", "i4"), ("entry", "f8"), ("time", "f8")],
+    ),
+}
+WITH_ENTRY["checked already"] = check_survival_target(WITH_ENTRY["dict"], late_entry=True)
+
+
+@pytest.mark.parametrize("form", WITH_ENTRY)
+def test_entry_is_read_from_forms_with_names(form):
+    target = check_survival_target(WITH_ENTRY[form], late_entry=True)
+    assert_array_equal(target.event, EVENT)
+    assert_array_equal(target.duration, DURATION)
+    assert_array_equal(target.entry, ENTRY)
+    assert target.entry.dtype == np.float64
+    assert_array_equal(target.take([3, 1]).entry, [3.5, 0.5])
+    frame = outcomes_frame(WITH_ENTRY[form])
+    assert frame.columns.tolist() == ["event", "duration", "entry"]
+    assert_array_equal(frame["entry"], ENTRY)
+
+
+def test_entry_of_0_for_all_is_none():
+    for entry in ({}, {"entry": np.zeros(4)}):
+        target = check_survival_target({"event": EVENT, "duration": DURATION, **entry})
+        assert target.entry is None
+        assert target.take([0]).entry is None
+        assert "entry" not in outcomes_frame(target)
+
+
+@pytest.mark.parametrize("form", WITH_ENTRY)
+def test_entry_is_refused_where_it_would_be_ignored(form):
+    found = r"later than 0 for 2 of 4 people \(first at rows \[1, 3\]\).*HazardBoost or HazardObj"
+    with pytest.raises(ValueError, match=found):
+        check_survival_target(WITH_ENTRY[form])
+    with pytest.raises(ValueError, match="Ask elsewhere; or drop `entry`"):
+        check_survival_target(WITH_ENTRY[form], instead="Ask elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("entry", "found"),
+    [
+        ([0, np.nan, 0, np.inf], r"`entry` is nan at row 1 \(2 such rows\)"),
+        ([0, 0, 0, -1], r"`entry` is -1.0 at row 3 .* counted from 0"),
+        ([2, 2, 0, 1], r"`entry` is 2.0 and `duration` 1.5 at row 0 \(2 such rows.*\[0, 1\]\)"),
+        ([0, 1], "`entry` has 2 values but `duration` has 4"),
+        (list("abcd"), "`entry` must be numbers"),
+        (pd.Series(np.zeros(4), index=[3, 2, 1, 0]), "entry"),
+    ],
+)
+def test_bad_entries_are_named(entry, found):
+    y = {"event": pd.Series(EVENT), "duration": pd.Series(DURATION), "entry": entry}
+    with pytest.raises((ValueError, TypeError), match=found):
+        check_survival_target(y, late_entry=True)
+
+
+@pytest.mark.parametrize("name", ["start", "truncation"])
+def test_other_names_of_entry_are_not_ignored(name):
     y = pd.DataFrame({"event": [0, 1], "duration": [1.0, 2.0], name: [0.0, 0.5]})
-    with pytest.raises(ValueError, match=rf"field '{name}'.*left truncation.*Drop the field"):
-        check_survival_target(y)
+    with pytest.raises(ValueError, match=rf"field '{name}'.*left truncation.*name it 'entry'"):
+        check_survival_target(y, late_entry=True)
+
+
+def test_text_events_keep_their_entries():
+    words = ["censored", "died", "left", "died"]
+    y = pd.DataFrame({"event": words, "duration": DURATION, "entry": ENTRY})
+    coded, names = named_outcomes(y)
+    assert names == ("event-free", "died", "left")
+    assert_array_equal(check_survival_target(coded, late_entry=True).entry, ENTRY)
+
+
+def test_horizons_refuse_late_entry_with_the_names_of_what_takes_it():
+    y = WITH_ENTRY["pandas"]
+    for refusing in (SurvivalBoost().fit, IPCWObjective):
+        with pytest.raises(ValueError, match="Use HazardBoost or HazardObjective"):
+            refusing(np.arange(4.0)[:, None], y)

@@ -339,11 +339,18 @@ def joined_outcomes(parts: Sequence[Outcomes], event_ids: IntArray) -> Outcomes:
         for part in parts
     ]
     duration = [part.target.duration for part in parts]
+    entry = [part.target.entry for part in parts]
+    if any(part is not None for part in entry):
+        pairs = zip(entry, duration, strict=True)
+        entries = np.concatenate([np.zeros(len(d)) if e is None else e for e, d in pairs])
+    else:
+        entries = None
     return Outcomes(
         SurvivalTarget(
             np.concatenate(event or [np.empty(0, np.int32)]),
             np.concatenate(duration or [np.empty(0)]),
             event_ids,
+            entries,
         ),
         np.concatenate(weights) if weights else None,
     )

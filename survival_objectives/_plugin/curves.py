@@ -22,9 +22,7 @@ _N_INTERVALS = 32
 
 def some_outcomes(target: SurvivalTarget, people: IntArray) -> SurvivalTarget:
     """Outcomes of some people, with only the causes that happened to them."""
-    return check_survival_target(
-        replace(target, event=target.event[people], duration=target.duration[people])
-    )
+    return check_survival_target(target.take(people))
 
 
 @dataclass

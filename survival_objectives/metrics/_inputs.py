@@ -98,7 +98,7 @@ class Evaluation:
         if self.incidence.ndim == 3:
             return self.target
         event = (self.target.event > 0).astype(np.int32)
-        return SurvivalTarget(event, self.target.duration, np.array([0, 1]))
+        return SurvivalTarget(event, self.target.duration, np.array([0, 1]), self.target.entry)
 
     def uncensored(self, times: FloatArray, *, left: bool = False) -> FloatArray:
         """Probability of being uncensored; 1 for a metric without weights."""

@@ -16,7 +16,10 @@ from survival_objectives.validation._values import as_float, refuse_rows
 
 _EVENT_NAMES = ("event",)
 _DURATION_NAMES = ("duration", "time")
-_ENTRY_NAMES = ("entry", "entry_time", "start", "start_time", "tstart", "truncation")
+_ENTRY_NAMES = ("entry",)
+# Names that others use for the time of entry: they must not be ignored.
+_OTHER_ENTRY_NAMES = ("entry_time", "start", "start_time", "tstart", "truncation")
+_TAKES_ENTRY = "Use HazardBoost or HazardObjective, which take it"
 # More labels than any study distinguishes: a sign that the columns are swapped.
 _MAX_CAUSES = 50
 # More causes than most studies have: worth a warning about the interpretation.
@@ -29,7 +32,9 @@ _MAX_LABEL = 2**53
 
 @dataclass(frozen=True)
 class SurvivalTarget:
-    """Checked outcomes: event and duration per person.
+    """Checked outcomes: event and duration per person, and entry where some came later than at 0.
+
+    A person is at risk in (entry, duration]; an entry of 0 includes time 0.
 
     Attributes
     ----------
@@ -40,11 +45,14 @@ class SurvivalTarget:
     event_ids : int64 array of shape (K + 1,)
         The user's labels; ``event_ids[0]`` is 0, the censored (and, in predictions, event-free)
         state.
+    entry : float64 array of shape (n_samples,), or None
+        Time at which the person came under observation; None if that is 0 for all.
     """
 
     event: npt.NDArray[np.int32]
     duration: FloatArray
     event_ids: IntArray
+    entry: FloatArray | None = None
 
     @property
     def n_samples(self) -> int:
@@ -58,7 +66,8 @@ class SurvivalTarget:
 
     def take(self, rows: Any) -> SurvivalTarget:
         """Outcomes of some people, who keep the label set of all."""
-        return SurvivalTarget(self.event[rows], self.duration[rows], self.event_ids)
+        entry = None if self.entry is None else self.entry[rows]
+        return SurvivalTarget(self.event[rows], self.duration[rows], self.event_ids, entry)
 
 
 def check_same_people(n_people: int, n_outcomes: int) -> None:
@@ -69,9 +78,14 @@ def check_same_people(n_people: int, n_outcomes: int) -> None:
 
 
 def check_survival_target(
-    y: Any, *, event_ids: npt.ArrayLike | None = None, require_event: bool = True
+    y: Any,
+    *,
+    event_ids: npt.ArrayLike | None = None,
+    require_event: bool = True,
+    late_entry: bool = False,
+    instead: str = _TAKES_ENTRY,
 ) -> SurvivalTarget:
-    """Outcomes as integer causes and float64 durations.
+    """Outcomes as integer causes, float64 durations and, where some entered late, entries.
 
     Parameters
     ----------
@@ -79,11 +93,16 @@ def check_survival_target(
         A pandas or polars frame, a dict or a structured array with a field ``event`` and a field
         ``duration`` or ``time`` (a two-field structured array with one boolean field, as
         scikit-survival makes, may use any names); a tuple ``(event, duration)``; or an
-        ``(n_samples, 2)`` array with these two columns in this order.
+        ``(n_samples, 2)`` array with these two columns in this order. A frame, dict or structured
+        array may have a field ``entry``.
     event_ids : array-like, optional
         Labels known from training; any other label is refused.
     require_event : bool, default=True
         Whether all-censored data is refused. Always accepted where ``event_ids`` is given.
+    late_entry : bool, default=False
+        Whether people may enter later than at 0. Code that would ignore the entries leaves it out.
+    instead : str
+        What the error advises where they may not.
 
     Returns
     -------
@@ -97,7 +116,7 @@ def check_survival_target(
     >>> target.event_ids
     array([0, 1, 3])
     """
-    event, duration = split_target(y)
+    event, duration, entry = split_target(y)
     event = _check_event(event)
     duration = _check_duration(duration)
     if len(event) != len(duration):
@@ -106,7 +125,24 @@ def check_survival_target(
     if len(event) == 0:
         msg = "`y` is empty: there are no people to train on."
         raise ValueError(msg)
+    entry = _check_entry(entry, duration)
+    if entry is not None and not late_entry:
+        late = np.flatnonzero(entry)
+        msg = (
+            f"`entry` is later than 0 for {len(late)} of {len(entry)} people (first at rows "
+            f"{late[:3].tolist()}), and ignoring it would bias the result. {instead}; or drop "
+            "`entry` if all people were followed from time 0."
+        )
+        raise ValueError(msg)
+    known = _known_labels(event, event_ids, require_event=require_event)
+    codes = np.searchsorted(known, event).astype(np.int32)
+    return SurvivalTarget(codes, duration, known, entry)
 
+
+def _known_labels(
+    event: IntArray, event_ids: npt.ArrayLike | None, *, require_event: bool
+) -> IntArray:
+    """Label set with 0 first: that of training, or of these events."""
     if event_ids is None:
         known = np.concatenate([[0], np.unique(event[event > 0])]).astype(np.int64)
         if require_event and len(known) == 1:
@@ -130,21 +166,22 @@ def check_survival_target(
             "If these are durations, swap the two: the order is (event, duration)."
         )
         raise ValueError(msg)
-    codes = np.searchsorted(known, event).astype(np.int32)
-    return SurvivalTarget(codes, duration, known)
+    return known
 
 
-def split_target(y: Any) -> tuple[Any, Any]:
-    """Events and durations of outcomes in any form, not yet checked."""
+def split_target(y: Any) -> tuple[Any, Any, Any]:
+    """Events, durations and entries (or None) of outcomes in any form, not yet checked."""
     if isinstance(y, SurvivalTarget):
-        return y.event_ids[y.event], y.duration
+        return y.event_ids[y.event], y.duration, y.entry
     if isinstance(y, tuple):
         if len(y) != 2:
             msg = f"A tuple `y` must be (event, duration); got {len(y)} elements."
             raise ValueError(msg)
-        return _same_people(y[0], y[1])
+        return *_same_people(y[0], y[1]), None
     if isinstance(y, Mapping):
-        return _same_people(*_fields(y, list(y.keys())))
+        event, duration, entry = _fields(y, list(y.keys()))
+        _same_people(event, entry, "entry")
+        return *_same_people(event, duration), entry
     if hasattr(y, "columns"):
         if isinstance(y, pd.DataFrame) and y.columns.has_duplicates:
             duplicate = y.columns[y.columns.duplicated()][0]
@@ -159,10 +196,10 @@ def split_target(y: Any) -> tuple[Any, Any]:
             is_bool = [array.dtype[name] == np.bool_ for name in names]
             if sum(is_bool) == 1:
                 event_name = names[is_bool.index(True)]
-                return array[event_name], array[names[is_bool.index(False)]]
+                return array[event_name], array[names[is_bool.index(False)]], None
         return _fields(array, names)
     if array.ndim == 2 and array.shape[1] == 2:
-        return array[:, 0], array[:, 1]
+        return array[:, 0], array[:, 1], None
     msg = (
         f"`y` of type {type(y).__name__} and shape {array.shape} is not understood. Pass a frame "
         "or dict with `event` and `duration`, a tuple (event, duration), or an (n, 2) array."
@@ -170,29 +207,32 @@ def split_target(y: Any) -> tuple[Any, Any]:
     raise ValueError(msg)
 
 
-def _same_people(event: Any, duration: Any) -> tuple[Any, Any]:
-    _refuse_other_index(_pandas_index(event), _pandas_index(duration), "event", "duration")
-    return event, duration
+def _same_people(event: Any, other: Any, name: str = "duration") -> tuple[Any, Any]:
+    _refuse_other_index(_pandas_index(event), _pandas_index(other), "event", name)
+    return event, other
 
 
-def _fields(y: Any, names: list[Any]) -> tuple[Any, Any]:
-    def find(wanted: tuple[str, ...]) -> Any:
+def _fields(y: Any, names: list[Any]) -> tuple[Any, Any, Any]:
+    def find(wanted: tuple[str, ...], *, optional: bool = False) -> Any:
         matches = [name for name in names if str(name).lower() in wanted]
+        if optional and not matches:
+            return None
         if len(matches) == 1:
             return y[matches[0]]
         found = f"has several: {matches}" if matches else f"has only: {names}"
         msg = f"`y` needs exactly one field named {' or '.join(map(repr, wanted))}; it {found}."
         raise ValueError(msg)
 
-    entries = [name for name in names if str(name).lower() in _ENTRY_NAMES]
-    if entries:
+    entry = find(_ENTRY_NAMES, optional=True)
+    others = [name for name in names if str(name).lower() in _OTHER_ENTRY_NAMES]
+    if entry is None and others:
         msg = (
-            f"`y` has the field {entries[0]!r}, but entry later than time 0 (left truncation) is "
-            "not supported, and ignoring it would bias the curves. Drop the field if all people "
-            "were followed from time 0."
+            f"`y` has the field {others[0]!r}. If it is the time at which people came under "
+            "observation (left truncation), name it 'entry': ignoring it would bias the curves. "
+            "Drop the field if all people were followed from time 0."
         )
         raise ValueError(msg)
-    return find(_EVENT_NAMES), find(_DURATION_NAMES)
+    return find(_EVENT_NAMES), find(_DURATION_NAMES), entry
 
 
 def _check_event(event: Any) -> IntArray:
@@ -230,6 +270,30 @@ def _check_duration(duration: Any) -> FloatArray:
         msg = f"`duration` reaches {array.max()}, beyond float32. Use a larger unit of time."
         raise ValueError(msg)
     return array
+
+
+def _check_entry(entry: Any, duration: FloatArray) -> FloatArray | None:
+    """Times of entry, or None if all are 0."""
+    if entry is None:
+        return None
+    array = as_float(entry, "entry")
+    if len(array) != len(duration):
+        msg = f"`entry` has {len(array)} values but `duration` has {len(duration)}."
+        raise ValueError(msg)
+    where = "`entry` is {value} at row {row} ({n} such rows)"
+    refuse_rows(~np.isfinite(array), array, f"{where}. Give 0 to people followed from time 0.")
+    refuse_rows(array < 0, array, f"{where}; entries are counted from 0, as durations are.")
+    rows = np.flatnonzero((array >= duration) & ((array > 0) | (duration > 0)))
+    if len(rows):
+        first = rows[0]
+        msg = (
+            f"`entry` is {array[first]} and `duration` {duration[first]} at row {first} "
+            f"({len(rows)} such rows, the first at {rows[:3].tolist()}). People are at risk in "
+            "(entry, duration], so entry must be before duration; only 0 and 0 are allowed "
+            "together. `duration` is counted from time 0, not from entry."
+        )
+        raise ValueError(msg)
+    return array if array.any() else None
 
 
 def check_paired(X: Any, y: Any, sample_weight: Any = None) -> None:
