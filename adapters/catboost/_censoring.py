@@ -61,7 +61,11 @@ class CensoringTrainer(alternation.CensoringTrainer):
         return len(self._values) - 1
 
     def advance(self, weight: FloatArray, n_rounds: int) -> None:
-        options = {"label": self._target, "weight": weight, "baseline": self._margins[0]}
+        options: dict[str, Any] = {
+            "label": self._target,
+            "weight": weight,
+            "baseline": self._margins[0],
+        }
         pool = row_pool(self._values[0], self._schema, **options)
         chunk = catboost.CatBoost({**self._params, "iterations": n_rounds})
         chunk.fit(pool)
