@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives.validation import SurvivalTarget
+from survival_objectives._people import SurvivalTarget
 
 __all__ = ["StepFunction", "aalen_johansen", "kaplan_meier", "kaplan_meier_censoring"]
 

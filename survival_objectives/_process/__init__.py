@@ -1,0 +1,1 @@
+"""The running process: threads, interrupts, progress on standard error, checkpoints on disk."""
