@@ -7,8 +7,8 @@ n(t) at risk at t, which is in (entry, duration], or at 0 with an entry of 0:
     incidence    F_k(t) = sum_{u <= t} S(u-) d_k(u) / n(u)                                       (7)
     uncensored   G(t) = prod_{u <= t} (1 - c(u) / (n(u) - sum_k d_k(u)))                         (8)
 
-Ties: an event at t comes before a censoring at t, and both before an entry at t. Hence people censored at t are at risk in (6),
-while people with an event at t have left the risk set of (8).
+Ties: an event at t comes before a censoring at t, and both before an entry at t. Hence people
+censored at t are at risk in (6), while people with an event at t have left the risk set of (8).
 
 Standard errors are Greenwood's for (6) and (8), with h(u) the hazard that is multiplied,
 
@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives.validation import SurvivalTarget
+from survival_objectives._people import SurvivalTarget
 
 __all__ = [
     "StepFunction",

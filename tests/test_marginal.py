@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sksurv.nonparametric import cumulative_incidence_competing_risks, kaplan_meier_estimator
 from strategies import survival_targets
 
+from survival_objectives._people import SurvivalTarget, check_survival_target
 from survival_objectives.marginal import (
     StepFunction,
     aalen_johansen,
@@ -21,7 +22,6 @@ from survival_objectives.marginal import (
     kaplan_meier,
     kaplan_meier_censoring,
 )
-from survival_objectives.validation import SurvivalTarget, check_survival_target
 
 GRID = np.arange(-1, 20) / 16  # Every time of `survival_targets`, between them, before and after.
 

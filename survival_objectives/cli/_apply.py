@@ -32,7 +32,7 @@ from survival_objectives.cli._people import (
     schema_table,
 )
 from survival_objectives.cli._plan import n_cores
-from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.estimators import SurvivalBoost
 
 # Number of people predicted at a time.
 _BATCH = 50_000

@@ -18,7 +18,7 @@ from survival_objectives.cli._people import (
     schema_features,
     schema_table,
 )
-from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.estimators import SurvivalBoost
 
 _N_STEPS = 120
 _N_SHOWN = 12

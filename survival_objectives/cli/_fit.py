@@ -41,7 +41,7 @@ from survival_objectives.cli._training import (
     trained_from_disk,
     untrained,
 )
-from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.estimators import SurvivalBoost
 
 if TYPE_CHECKING:
     from survival_objectives.report._write import Report

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, ParameterSampler, StratifiedKFold
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.estimators import SurvivalBoost
 
 _N_SPLITS = 3
 _SPACE = {
