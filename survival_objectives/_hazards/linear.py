@@ -18,6 +18,7 @@ so that Newton's method runs over the coefficients alone. With mu = w exp(a + z'
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,6 +96,15 @@ class LinearDesign:
         """Number of columns."""
         return len(self.feature)
 
+    def directions(self, of_features: Sequence[int]) -> IntArray:
+        """Direction of each column; the indicator of a missing value has none."""
+        return np.array(
+            [
+                of_features[feature] if kind == NUMBER else 0
+                for feature, kind in zip(self.feature, self.kind, strict=True)
+            ]
+        )
+
     def matrix(self, values: Float32Array) -> FloatArray:
         """Standardised columns, of shape (n_samples, n_columns), clipped to [-4, 4].
 
@@ -153,6 +163,7 @@ def ridge_hazards(
     penalty: float,
     start: FloatArray | None = None,
     reduction: Reduction = LOCAL,
+    directions: IntArray | None = None,
 ) -> FloatArray:
     """Coefficients b that maximise (77), of shape (K, n_columns).
 
@@ -168,6 +179,9 @@ def ridge_hazards(
         Starting point of Newton's method. Default: zero.
     reduction : Reduction
         Sums over all processes.
+    directions : array of shape (n_columns,), optional
+        +1 or -1 for columns whose coefficients must not have the other sign: they are then left
+        out.
     """
     n_columns = design.shape[1]
     found = np.zeros((n_causes, n_columns)) if start is None else start.copy()
@@ -175,7 +189,7 @@ def ridge_hazards(
     for cause in range(n_causes):
         if n_columns and events[cause].any():
             fit = _CauseFit(design, rows, cause + 1, events[cause], reduction)
-            found[cause] = fit.maximised(found[cause], penalty)
+            found[cause] = fit.maximised(found[cause], penalty, directions)
     return found
 
 
@@ -194,17 +208,35 @@ class _CauseFit:
         self._reduction = reduction
         happened = rows.target == cause
         seen = np.bincount(rows.person[happened], rows.weight[happened], minlength=len(design))
-        self._columns: slice | IntArray = slice(None)
+        self._columns = np.arange(design.shape[1])
         if design.shape[1] > _MOST_COLUMNS:
             per_person, _ = self._expected(np.zeros(design.shape[1]))
             score = np.abs(reduction.sum(design.T @ (seen - per_person)))
-            self._columns = np.sort(np.argsort(-score, kind="stable")[:_MOST_COLUMNS])
-            self._design = design[:, self._columns]
+            self._keep(np.sort(np.argsort(-score, kind="stable")[:_MOST_COLUMNS]))
         self._score_of_events = reduction.sum(self._design.T @ seen)
 
-    def maximised(self, start: FloatArray, penalty: float) -> FloatArray:
+    def _keep(self, columns: IntArray) -> None:
+        self._columns, self._design = self._columns[columns], self._design[:, columns]
+
+    def maximised(
+        self, start: FloatArray, penalty: float, directions: IntArray | None = None
+    ) -> FloatArray:
         """Coefficients of all columns."""
-        coefficients = start[self._columns]
+        coefficients = self._newton(start[self._columns], penalty)
+        while directions is not None:
+            kept = np.flatnonzero(directions[self._columns] * coefficients >= 0)
+            if len(kept) == len(coefficients):
+                break
+            self._keep(kept)
+            self._score_of_events = self._score_of_events[kept]
+            coefficients = self._newton(coefficients[kept], penalty)
+        all_coefficients = np.zeros_like(start)
+        all_coefficients[self._columns] = coefficients
+        return all_coefficients
+
+    def _newton(self, coefficients: FloatArray, penalty: float) -> FloatArray:
+        if not len(coefficients):
+            return coefficients
         ridge = (penalty + 1e-6) * np.eye(len(coefficients))
         for _ in range(_NEWTON_STEPS):
             deliver_interrupt()
@@ -222,9 +254,7 @@ class _CauseFit:
             coefficients = coefficients + step
             if np.abs(step).max() < _SMALLEST_STEP:
                 break
-        all_coefficients = np.zeros_like(start)
-        all_coefficients[self._columns] = coefficients
-        return all_coefficients
+        return coefficients
 
     def _sums(self, *parts: FloatArray) -> list[FloatArray]:
         """Sums of several arrays over all processes, in one message."""

@@ -65,6 +65,8 @@ class HazardSettings:
         with a high cost per call.
     most_rows : float, optional
         Most rows above 50 000 people, unless ``rows_per_person`` is given.
+    directions : sequence of int, optional
+        +1 or -1 for features in which hazards must rise or fall, else 0.
     """
 
     n_rounds: int | None
@@ -74,6 +76,7 @@ class HazardSettings:
     patience: int | None = None
     rounds_per_call: int = 1
     most_rows: float = np.inf
+    directions: Sequence[int] | None = None
 
 
 class HazardProblem:
@@ -219,7 +222,7 @@ class HazardProblem:
         folds, penalty = self._chosen_penalty(design, kept, held)
         if self.n_folds:
             rows, start = self._linear_rows(self.rows), np.mean(folds, axis=0)
-            folds = [*folds, ridge_hazards(design, rows, *self._shape, penalty, start, reduction)]
+            folds = [*folds, self._ridge_hazards(design, rows, penalty, start)]
         self.set_coefficients(folds)
         return True
 
@@ -233,9 +236,7 @@ class HazardProblem:
             found: list[FloatArray] = []
             for number, penalty in enumerate(_PENALTIES):
                 start = found[-1] if found else None
-                found.append(
-                    ridge_hazards(design, kept_rows, *self._shape, penalty, start, self.reduction)
-                )
+                found.append(self._ridge_hazards(design, kept_rows, penalty, start))
                 offset = found[-1] @ design.T
                 level = self.start(kept_rows, offset)
                 margin = row_margins(level, offset, held_rows)
@@ -245,6 +246,14 @@ class HazardProblem:
             path.append(found)
         best = int(self.reduction.sum(log_likelihood).argmax())
         return [found[best] for found in path], _PENALTIES[best]
+
+    def _ridge_hazards(
+        self, design: FloatArray, rows: RiskRows, penalty: float, start: FloatArray | None
+    ) -> FloatArray:
+        directions = self.settings.directions
+        assert self.columns is not None
+        by_column = None if directions is None else self.columns.directions(directions)
+        return ridge_hazards(design, rows, *self._shape, penalty, start, self.reduction, by_column)
 
     def start(self, rows: RiskRows, offset: FloatArray | None) -> FloatArray:
         """Marginal margins at which models of these rows start, of shape (K, M)."""
