@@ -6,8 +6,8 @@ import re
 from importlib import import_module
 from types import ModuleType
 
-from survival_objectives._threads import passive_wait
-from survival_objectives.validation import Features
+from survival_objectives._people import Features
+from survival_objectives._process.threads import passive_wait
 
 # What to install, where it is more than the package of that name.
 _PACKAGES = {

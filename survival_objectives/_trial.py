@@ -6,8 +6,8 @@ import sys
 
 import numpy as np
 
-from survival_objectives.estimator import SurvivalBoost
-from survival_objectives.validation import Features
+from survival_objectives._people import Features
+from survival_objectives.estimators import SurvivalBoost
 
 __all__: list[str] = []
 

@@ -16,10 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives.censoring import KaplanMeierCensoring
-from survival_objectives.marginal import StepFunction, aalen_johansen
-from survival_objectives.metrics import integrated_brier_score
-from survival_objectives.validation import (
+from survival_objectives._people import (
     Features,
     SurvivalTarget,
     check_features,
@@ -28,6 +25,9 @@ from survival_objectives.validation import (
     check_survival_target,
     check_times,
 )
+from survival_objectives.censoring import KaplanMeierCensoring
+from survival_objectives.marginal import StepFunction, aalen_johansen
+from survival_objectives.metrics import integrated_brier_score
 
 __all__ = ["AalenJohansen", "CauseSpecificCox"]
 

@@ -24,14 +24,14 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives.marginal import StepFunction, kaplan_meier_censoring
-from survival_objectives.time_axis import TimeAxis
-from survival_objectives.validation import (
+from survival_objectives._people import (
     Features,
     check_features,
     check_sample_weight,
     check_survival_target,
 )
+from survival_objectives._people.time_axis import TimeAxis, time_feature
+from survival_objectives.marginal import StepFunction, kaplan_meier_censoring
 
 __all__ = ["BoostedCensoring", "CensoringModel", "KaplanMeierCensoring", "MarginModel"]
 
@@ -85,7 +85,7 @@ class KaplanMeierCensoring:
 
     def fit(self, y: Any, X: Any = None, *, sample_weight: Any = None) -> KaplanMeierCensoring:  # noqa: ARG002
         """Estimate the curve from outcomes ``y``; ``X`` is not used."""
-        target = check_survival_target(y, require_event=False)
+        target = check_survival_target(y, require_event=False, late_entry=True)
         self.curve_ = kaplan_meier_censoring(
             target, check_sample_weight(sample_weight, target.n_samples)
         )
@@ -180,12 +180,6 @@ class BoostedCensoring:
         if not self.axis.unit:
             return time_feature(times, left=left)
         return time_feature(self.axis.prediction_time(times if left else times + self.axis.unit))
-
-
-def time_feature(times: FloatArray, *, left: bool = False) -> Float32Array:
-    """Times as the float32 feature that trees split on; with ``left``, the value just before."""
-    feature = np.asarray(times, dtype=np.float32)
-    return np.nextafter(feature, np.float32(-np.inf)) if left else feature
 
 
 def log_odds(probability: FloatArray, other: FloatArray, floor: float) -> FloatArray:

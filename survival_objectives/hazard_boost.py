@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.estimators import SurvivalBoost
 
 __all__ = ["HazardBoost"]
 

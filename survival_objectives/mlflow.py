@@ -19,7 +19,7 @@ import pandas as pd
 
 from survival_objectives._arrays import FloatArray
 from survival_objectives._version import __version__
-from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.estimators import SurvivalBoost
 
 __all__ = ["load_model", "log_model", "save_model"]
 

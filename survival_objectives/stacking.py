@@ -41,10 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import BoolArray, Float32Array, FloatArray, IntArray
-from survival_objectives.censoring import time_feature
-from survival_objectives.marginal import StepFunction
-from survival_objectives.time_axis import TimeAxis
-from survival_objectives.validation import (
+from survival_objectives._people import (
     Features,
     SurvivalTarget,
     check_choice,
@@ -52,6 +49,8 @@ from survival_objectives.validation import (
     check_positive_int,
     check_random_state,
 )
+from survival_objectives._people.time_axis import TimeAxis, time_feature
+from survival_objectives.marginal import StepFunction
 
 __all__ = [
     "HorizonSampler",
@@ -150,7 +149,7 @@ class TimeStacker:
     time_unit : float, default=0.0
         Unit in which events are recorded, such as a day. The state of a day lasts all day, so
         horizons are then drawn within their day, from the first to the last one; see
-        `survival_objectives.time_axis`. 0: time is continuous.
+        `survival_objectives._people.time_axis`. 0: time is continuous.
     bulk_end : float, optional
         All but one in fifty of the horizons that are even in time fall before it, so that a few
         people who are followed for long do not spread them thin. Default: even up to t_max.
@@ -160,7 +159,7 @@ class TimeStacker:
 
     Examples
     --------
-    >>> from survival_objectives.validation import check_survival_target
+    >>> from survival_objectives._people import check_survival_target
     >>> target = check_survival_target(([1, 0, 1], [1.0, 2.0, 4.0]))
     >>> stack = TimeStacker(n_horizons=2, sampler="stratified", random_state=0).draw(target)
     >>> stack.person

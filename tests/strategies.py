@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from survival_objectives.validation import SurvivalTarget, check_survival_target
+from survival_objectives._people import SurvivalTarget, check_survival_target
 
 # A multiple of 2^-20 up to 10^4 is exact in float64 also after adding a step of 2^-13, so that
 # finite differences see no rounding of their arguments.

@@ -30,10 +30,10 @@ from benchmarks._records import Store
 from benchmarks._runner import Runner, fingerprint
 from benchmarks._suites import SIZES, SUITES, Job, jobs_of
 from benchmarks.workers import work
+from survival_objectives._people import check_survival_target
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.marginal import aalen_johansen, kaplan_meier
 from survival_objectives.metrics import integrated_brier_score
-from survival_objectives.validation import check_survival_target
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
 from strategies import survival_targets
 
+from survival_objectives._people import check_features
+from survival_objectives._people.time_axis import time_feature
 from survival_objectives.censoring import (
     BoostedCensoring,
     CensoringModel,
     KaplanMeierCensoring,
     log_odds,
-    time_feature,
 )
 from survival_objectives.marginal import StepFunction, kaplan_meier_censoring
-from survival_objectives.validation import check_features
 
 GRID = np.arange(-1, 20) / 16
 

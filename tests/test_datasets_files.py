@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from survival_objectives._people import check_features, check_survival_target
 from survival_objectives.datasets import (
     Dataset,
     load_covid_hospital,
@@ -22,7 +23,6 @@ from survival_objectives.datasets import (
 )
 from survival_objectives.datasets import _deepsurv as deepsurv
 from survival_objectives.datasets._files import Download, fetch, read_table
-from survival_objectives.validation import check_features, check_survival_target
 
 DEEPSURV = [(load_metabric, "metabric"), (load_support, "support"), (load_gbsg, "gbsg")]
 

@@ -6,6 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad, trapezoid
 
+from survival_objectives._people import Features, check_survival_target
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.datasets import (
     _synthetic,
@@ -19,7 +20,6 @@ from survival_objectives.datasets._weibull import (
     _incidence_at_start,
 )
 from survival_objectives.marginal import aalen_johansen
-from survival_objectives.validation import Features, check_survival_target
 
 TIMES = np.array([0.0, 0.01, 0.3, 1.0, 2.5, 8.0, 100.0])
 

@@ -123,7 +123,7 @@ def test_the_core_works_without_engines_and_other_extras():
         import numpy as np
         from survival_objectives.censoring import KaplanMeierCensoring
         from survival_objectives.stacking import TimeStacker, event_rows
-        from survival_objectives.validation import check_survival_target
+        from survival_objectives._people import check_survival_target
         target = check_survival_target(([0, 1, 2], [1.0, 2.0, 3.0]))
         KaplanMeierCensoring().fit(target)
         event_rows(target, TimeStacker(random_state=0).draw(target))
@@ -140,7 +140,7 @@ def test_importing_the_core_imports_neither_engines_nor_plots():
     result = run_python(
         f"""
         import survival_objectives
-        import survival_objectives.objective, survival_objectives.metrics
+        import survival_objectives._plugin.objective, survival_objectives.metrics
         print([name for name in {(*ENGINES, "matplotlib")!r} if name in sys.modules])
         """
     )

@@ -18,6 +18,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 from survival_objectives import SurvivalBoost
+from survival_objectives._people import check_survival_target
 from survival_objectives.assessment import Assessment, assess
 from survival_objectives.baselines import AalenJohansen
 from survival_objectives.datasets import make_competing_risks
@@ -36,7 +37,6 @@ from survival_objectives.report._interval import (
 )
 from survival_objectives.report._svg import nice_ticks
 from survival_objectives.report._write import checked_study
-from survival_objectives.validation import check_survival_target
 
 SCRIPT = "<script>alert(1)</script>"
 CLOSING = "</script><img src=x onerror=alert(2)>"

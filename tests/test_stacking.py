@@ -12,6 +12,7 @@ from scipy.stats import kstest
 from strategies import survival_targets
 
 from survival_objectives import stacking
+from survival_objectives._people import check_features, check_survival_target
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import (
     SAMPLERS,
@@ -22,7 +23,6 @@ from survival_objectives.stacking import (
     event_rows,
     stacked_matrix,
 )
-from survival_objectives.validation import check_features, check_survival_target
 
 NO_FLOOR = 1e-12
 

@@ -17,19 +17,19 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._fit.engine import (
+from survival_objectives._engines.forest import Forest, Tree
+from survival_objectives._engines.protocol import (
     BatchJoiner,
     Engine,
     TreeSettings,
     packed_state,
     unpacked_state,
 )
-from survival_objectives._fit.engine_settings import OWNED, Choice, EngineSettings, Number, Whole
-from survival_objectives._model.forest import Forest, Tree
+from survival_objectives._engines.settings import OWNED, Choice, EngineSettings, Number, Whole
+from survival_objectives._people import Features
 from survival_objectives.adapters._engine import import_engine, rising_in_time
 from survival_objectives.adapters.catboost._pool import pool_columns
 from survival_objectives.stacking import drawn_states
-from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
 

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._people import Features
 from survival_objectives._plugin import alternation
 from survival_objectives.adapters._engine import import_engine, rising_in_time
 from survival_objectives.adapters.catboost._pool import pool_columns
 from survival_objectives.adapters.catboost._predictor import raw_margin
 from survival_objectives.censoring import MarginModel
-from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
 

@@ -29,7 +29,9 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._fit.rows import Probes
+from survival_objectives._horizons.completion import one_state
+from survival_objectives._horizons.rows import Probes
+from survival_objectives._plugin.objective import TrainingProblem
 from survival_objectives._plugin.problem_rows import counted_target
 from survival_objectives._plugin.slot import RowTargets, TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
@@ -38,9 +40,7 @@ from survival_objectives.adapters.catboost._derivatives import compiled_derivati
 from survival_objectives.adapters.catboost._pool import pool_columns
 from survival_objectives.adapters.catboost._predictor import Predictor, raw_margin
 from survival_objectives.adapters.catboost._seen_margins import SeenMargins
-from survival_objectives.completion import one_state
 from survival_objectives.losses import Target, gradient_hessian, pointwise_log_loss
-from survival_objectives.objective import TrainingProblem
 
 catboost = import_engine("catboost")
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import Float32Array
+from survival_objectives._people import Features
 from survival_objectives.adapters._engine import column_names
-from survival_objectives.validation import Features
 
 
 def pool_columns(

@@ -7,10 +7,10 @@ from typing import Any
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array
+from survival_objectives._people import Features
+from survival_objectives._plugin.predictor import IncidencePredictor
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.catboost._pool import pool_columns
-from survival_objectives.predictor import IncidencePredictor
-from survival_objectives.validation import Features
 
 catboost = import_engine("catboost")
 
@@ -28,7 +28,7 @@ class Predictor(IncidencePredictor):
     """Curves of a model of CatBoost, without the people it was trained on.
 
     Made by ``loss.predictor(model)``, or by `load` from a folder that `save` wrote; see
-    `survival_objectives.predictor`.
+    `survival_objectives._plugin.predictor`.
     """
 
     _engine_name = "catboost"

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from survival_objectives._people import Features, check_features
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.dask._cluster import cancel_on_exit, wait_all
 from survival_objectives.adapters.dask._worker import checked_part
-from survival_objectives.validation import Features, check_features
 
 dask = import_engine("dask")
 distributed = import_engine("distributed", extra="dask")

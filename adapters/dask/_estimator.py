@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from survival_objectives._fit.boosters import finished_boosters
-from survival_objectives._limits import check_no_own_models, check_parameters, check_warm_start
-from survival_objectives._model.checks import warn_about_model
-from survival_objectives._model.fitted import FittedModel
+from survival_objectives._models.boosters import finished_boosters
+from survival_objectives._models.checks import warn_about_model
+from survival_objectives._models.fitted import FittedModel
+from survival_objectives._people import check_positive_int
+from survival_objectives._training.limits import (
+    check_no_own_models,
+    check_parameters,
+    check_warm_start,
+)
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.dask._cluster import WorkerLostError, one_at_a_time
 from survival_objectives.adapters.dask._collection import (
@@ -17,8 +22,7 @@ from survival_objectives.adapters.dask._collection import (
 )
 from survival_objectives.adapters.dask._predictions import PartPredictions
 from survival_objectives.adapters.dask._training import ClusterTraining
-from survival_objectives.estimator import SurvivalBoost
-from survival_objectives.validation import check_positive_int
+from survival_objectives.estimators import SurvivalBoost
 
 distributed = import_engine("distributed", extra="dask")
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from survival_objectives._fit.cohort import Cohort
-from survival_objectives._predictions import brier_score_until
+from survival_objectives._models.predictions import brier_score_until
+from survival_objectives._people import Features
+from survival_objectives._people.cohort import Cohort
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.dask._collection import (
     Collection,
@@ -18,8 +19,7 @@ from survival_objectives.adapters.dask._collection import (
     pieces_of,
     schema_of,
 )
-from survival_objectives.estimator import SurvivalBoost
-from survival_objectives.validation import Features
+from survival_objectives.estimators import SurvivalBoost
 
 dask = import_engine("dask")
 da = import_engine("dask.array", extra="dask")

@@ -11,13 +11,20 @@ from typing import Any
 import numpy as np
 
 from survival_objectives._arrays import IntArray
-from survival_objectives._fit.checkpoint import (
+from survival_objectives._models.fitted import FittedModel
+from survival_objectives._people import (
+    Features,
+    KeptValues,
+    check_random_state,
+    check_survival_target,
+    warn_about_labels,
+)
+from survival_objectives._process.checkpoints import (
     Checkpoint,
     TrainingState,
     plain_parameters,
     read_checkpoint,
 )
-from survival_objectives._model.fitted import FittedModel
 from survival_objectives.adapters.dask._cluster import WorkerGroup, gather
 from survival_objectives.adapters.dask._collection import Collection, partition_blocks
 from survival_objectives.adapters.dask._worker import (
@@ -26,13 +33,6 @@ from survival_objectives.adapters.dask._worker import (
     resolutions,
     summary,
     train,
-)
-from survival_objectives.validation import (
-    Features,
-    KeptValues,
-    check_random_state,
-    check_survival_target,
-    warn_about_labels,
 )
 
 # Seconds in which lost workers may come back before a training is resumed.

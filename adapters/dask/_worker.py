@@ -19,28 +19,28 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives._fit.boosters import finished_boosters
-from survival_objectives._fit.checkpoint import (
-    Checkpoint,
-    Checkpoints,
-    TrainingState,
-    write_checkpoint,
-)
-from survival_objectives._fit.cohort import Cohort, MemoryBatches, split_cohort
-from survival_objectives._fit.people_digest import cohort_digest
-from survival_objectives._fit.population import (
+from survival_objectives._models.boosters import finished_boosters
+from survival_objectives._models.fitted import FittedModel, snapshot
+from survival_objectives._people import Features, SurvivalTarget
+from survival_objectives._people.cohort import Cohort, MemoryBatches, split_cohort
+from survival_objectives._people.digest import cohort_digest
+from survival_objectives._people.population import (
     MAX_TIMES,
     Population,
     merged_times,
     outcome_counts,
     population_of_counts,
 )
-from survival_objectives._fit.training import Training
-from survival_objectives._model.fitted import FittedModel, snapshot
-from survival_objectives._resolution import Resolution
+from survival_objectives._people.resolution import Resolution
+from survival_objectives._process.checkpoints import (
+    Checkpoint,
+    Checkpoints,
+    TrainingState,
+    write_checkpoint,
+)
+from survival_objectives._training.fit import Training
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.xgboost import _booster as xgboost_booster
-from survival_objectives.validation import Features, SurvivalTarget
 
 xgb = import_engine("xgboost", extra="dask")
 collective = import_engine("xgboost.collective", extra="dask")

@@ -17,25 +17,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._fit.boosters import finished_boosters
-from survival_objectives._fit.cohort import Cohort, checked_eval_set
-from survival_objectives._fit.disk import DiskBatches, read_batches
-from survival_objectives._fit.engine import Engine, StackedBatches
-from survival_objectives._fit.population import LocalReduction, grid_population
-from survival_objectives._fit.training import Training
-from survival_objectives._limits import check_no_own_models, check_parameters
-from survival_objectives._model.checks import warn_about_model
-from survival_objectives.adapters._engine import column_names, import_engine
-from survival_objectives.adapters.external_memory._interrupts import HeldInterrupts, interrupts_held
-from survival_objectives.adapters.xgboost import _booster as xgboost_booster
-from survival_objectives.validation import (
+from survival_objectives._engines.protocol import Engine, StackedBatches
+from survival_objectives._models.boosters import finished_boosters
+from survival_objectives._models.checks import warn_about_model
+from survival_objectives._people import (
     check_positive_int,
     check_random_state,
     warn_about_outcomes,
 )
+from survival_objectives._people.cohort import Cohort, checked_eval_set
+from survival_objectives._people.disk import DiskBatches, read_batches
+from survival_objectives._people.population import LocalReduction, grid_population
+from survival_objectives._training.fit import Training
+from survival_objectives._training.limits import check_no_own_models, check_parameters
+from survival_objectives.adapters._engine import column_names, import_engine
+from survival_objectives.adapters.external_memory._interrupts import HeldInterrupts, interrupts_held
+from survival_objectives.adapters.xgboost import _booster as xgboost_booster
 
 if TYPE_CHECKING:
-    from survival_objectives.estimator import SurvivalBoost
+    from survival_objectives.estimators import SurvivalBoost
 
 xgb = import_engine("xgboost")
 

@@ -16,14 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._fit.engine import (
+from survival_objectives._engines.forest import Forest, Tree
+from survival_objectives._engines.protocol import (
     BatchJoiner,
     Engine,
     TreeSettings,
     packed_state,
     unpacked_state,
 )
-from survival_objectives._fit.engine_settings import (
+from survival_objectives._engines.settings import (
     OWNED,
     Choice,
     EngineSettings,
@@ -31,7 +32,6 @@ from survival_objectives._fit.engine_settings import (
     Number,
     Whole,
 )
-from survival_objectives._model.forest import Forest, Tree
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.losses import gradient_hessian
 

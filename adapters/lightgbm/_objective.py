@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._people import Features
 from survival_objectives._plugin import alternation
+from survival_objectives._plugin.objective import TrainingProblem
+from survival_objectives._plugin.predictor import IncidencePredictor
 from survival_objectives._plugin.slot import TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
 from survival_objectives.losses import gradient_hessian
-from survival_objectives.objective import TrainingProblem
-from survival_objectives.predictor import IncidencePredictor
-from survival_objectives.validation import Features
 
 lgb = import_engine("lightgbm")
 
@@ -40,7 +40,7 @@ class Predictor(IncidencePredictor):
     """Curves of a booster of LightGBM, without the people it was trained on.
 
     Made by ``objective.predictor(booster)``, or by `load` from a folder that `save` wrote; see
-    `survival_objectives.predictor`.
+    `survival_objectives._plugin.predictor`.
     """
 
     _engine_name = "lightgbm"

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._fit.engine import BatchJoiner, Engine, TreeSettings
-from survival_objectives._fit.engine_settings import (
+from survival_objectives._engines.forest import Forest, Tree
+from survival_objectives._engines.protocol import BatchJoiner, Engine, TreeSettings
+from survival_objectives._engines.settings import (
     OWNED,
     Choice,
     EngineSettings,
@@ -22,7 +23,6 @@ from survival_objectives._fit.engine_settings import (
     Whole,
     n_cuda_devices,
 )
-from survival_objectives._model.forest import Forest, Tree
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.losses import gradient_hessian
 

@@ -19,10 +19,10 @@ from matplotlib.figure import Figure
 from sklearn.model_selection import train_test_split
 
 from survival_objectives import SurvivalBoost, metrics, plots
+from survival_objectives._people import check_survival_target
 from survival_objectives.adapters.lightgbm import IPCWObjective
 from survival_objectives.datasets import load_covid_hospital
 from survival_objectives.stacking import TimeStacker
-from survival_objectives.validation import check_survival_target
 
 STATES = ("in hospital", "died", "discharged")
 TIME = "Day of the stay"

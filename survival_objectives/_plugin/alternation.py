@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._fit.engine import BatchJoiner
-from survival_objectives._fit.schemes import AlternatingScheme, EventMargins
+from survival_objectives._engines.protocol import BatchJoiner
+from survival_objectives._horizons.schemes import AlternatingScheme, EventMargins
+from survival_objectives._people import check_positive_int
 from survival_objectives._plugin.problem_rows import ProblemRows
 from survival_objectives._plugin.slot import RowTargets, WeightSlot
 from survival_objectives.censoring import BoostedCensoring, MarginModel
-from survival_objectives.validation import check_positive_int
 
 logger = logging.getLogger("survival_objectives")
 
@@ -45,8 +45,8 @@ class RefreshSchedule:
 class CensoringTrainer(BatchJoiner, ABC):
     """A binary booster of an engine that is trained beside the user's model.
 
-    It is a `survival_objectives._fit.schemes.CensoringBooster`. Rows that are registered first are
-    those that it is trained on; on others it only predicts.
+    It is a `survival_objectives._horizons.schemes.CensoringBooster`. Rows that are registered
+    first are those that it is trained on; on others it only predicts.
     """
 
     def __init__(self) -> None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives._model.curves import KnotCurves
-from survival_objectives._model.knots import marginal_hazard, time_knots
+from survival_objectives._models.curves import KnotCurves
+from survival_objectives._models.knots import marginal_hazard, time_knots
+from survival_objectives._people import Features, SurvivalTarget, check_survival_target
+from survival_objectives._people.time_axis import time_feature
 from survival_objectives._plugin.reader import CalibratedCurves, CurveReader, RawMargin
-from survival_objectives.censoring import time_feature
 from survival_objectives.stacking import stacked_matrix
-from survival_objectives.validation import Features, SurvivalTarget, check_survival_target
 
 # Training people on whom curves are calibrated, and intervals between their knots.
 _CALIBRATION_PEOPLE = 5_000
@@ -22,9 +22,7 @@ _N_INTERVALS = 32
 
 def some_outcomes(target: SurvivalTarget, people: IntArray) -> SurvivalTarget:
     """Outcomes of some people, with only the causes that happened to them."""
-    return check_survival_target(
-        replace(target, event=target.event[people], duration=target.duration[people])
-    )
+    return check_survival_target(target.take(people))
 
 
 @dataclass

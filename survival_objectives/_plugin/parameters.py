@@ -6,7 +6,7 @@ PARAMETERS = """Parameters
         Numbers with NaN for missing; frames (pandas, polars) may have categorical columns.
     y : DataFrame, dict, structured array, tuple or array
         Outcomes: ``event`` (0 = censored, 1..K = causes) and ``duration``; see
-        `survival_objectives.validation.check_survival_target` for the accepted forms.
+        `survival_objectives._people.check_survival_target` for the accepted forms.
     n_horizons : int, default=4
         Horizons at which each person is observed: stacked rows per person.
     horizon_sampler : {"uniform", "stratified", "events", "mixture"} or callable, default="mixture"
@@ -25,13 +25,13 @@ PARAMETERS = """Parameters
         it is.
     completion : CompletionModel or "hazards", optional
         Complete people who were censored before a horizon by a distribution over the states
-        (equation (46) of `survival_objectives.completion`) instead of weighting the others. Your
+        (equation (46)) instead of weighting the others. Your
         own model must not have been fitted to the same people. "hazards": hazard models of
         the same engine, cross-fitted on two halves of the people. Every row then counts 1, and
         there is nothing to refresh.
     doubly_robust : bool, default=False
         Keep the rows of people who were censored, with targets that combine weights and
-        completion (equation (47) of `survival_objectives.doubly_robust`): they are right if either
+        completion (equation (47)): they are right if either
         the model of censoring or that of the events is. `refresh` computes them from both models,
         from its second time on; before that, rows are weighted.
     margins : {"reference", "free"}, default="reference"

@@ -10,10 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._fit.cohort import Cohort, GivenPeople, MemoryBatches
-from survival_objectives._fit.population import LocalReduction
-from survival_objectives._fit.rows import BatchRows, Probes, StackedPeople
-from survival_objectives._fit.schemes import (
+from survival_objectives._horizons.completion import (
+    check_completion_model,
+    completed_targets,
+    completing_incidence,
+    cross_fitted_hazards,
+    labelled_rows,
+    lost_states,
+)
+from survival_objectives._horizons.rows import BatchRows, Probes, StackedPeople
+from survival_objectives._horizons.schemes import (
     AlternatingScheme,
     CensoringBooster,
     CensoringScheme,
@@ -24,35 +30,8 @@ from survival_objectives._fit.schemes import (
     GivenScheme,
     WeightSettings,
 )
-from survival_objectives._fit.weights import marginal_survival
-from survival_objectives._plugin.curves import some_outcomes
-from survival_objectives._plugin.folds import FoldWeights
-from survival_objectives._plugin.slot import RowTargets
-from survival_objectives.censoring import (
-    CensoringModel,
-    KaplanMeierCensoring,
-    censoring_log_odds,
-    time_feature,
-)
-from survival_objectives.completion import (
-    check_completion_model,
-    completed_targets,
-    completing_incidence,
-    cross_fitted_hazards,
-    labelled_rows,
-    lost_states,
-)
-from survival_objectives.marginal import StepFunction, aalen_johansen
-from survival_objectives.stacking import (
-    HorizonSampler,
-    TimeStacker,
-    all_rows,
-    check_causes_seen,
-    event_rows,
-    latest_weighted_horizon,
-)
-from survival_objectives.time_axis import TimeAxis, event_unit, rounded_up
-from survival_objectives.validation import (
+from survival_objectives._horizons.weights import marginal_survival
+from survival_objectives._people import (
     SurvivalTarget,
     check_choice,
     check_features,
@@ -63,6 +42,22 @@ from survival_objectives.validation import (
     relative_weights,
     take_rows,
     warn_about_outcomes,
+)
+from survival_objectives._people.cohort import Cohort, GivenPeople, MemoryBatches
+from survival_objectives._people.population import LocalReduction
+from survival_objectives._people.time_axis import TimeAxis, event_unit, rounded_up, time_feature
+from survival_objectives._plugin.curves import some_outcomes
+from survival_objectives._plugin.folds import FoldWeights
+from survival_objectives._plugin.slot import RowTargets
+from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring, censoring_log_odds
+from survival_objectives.marginal import StepFunction, aalen_johansen
+from survival_objectives.stacking import (
+    HorizonSampler,
+    TimeStacker,
+    all_rows,
+    check_causes_seen,
+    event_rows,
+    latest_weighted_horizon,
 )
 
 _GIVEN = (

@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._model.curves import KnotCurves
-from survival_objectives._model.forest import monotone_incidence
+from survival_objectives._engines.forest import monotone_incidence
+from survival_objectives._models.curves import KnotCurves
+from survival_objectives._people import Features, SurvivalTarget, check_features, check_times
+from survival_objectives._people.time_axis import TimeAxis, time_feature
 from survival_objectives._plugin.slot import RowTargets
-from survival_objectives.censoring import log_odds, time_feature
+from survival_objectives.censoring import log_odds
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import stacked_matrix
-from survival_objectives.time_axis import TimeAxis
-from survival_objectives.validation import Features, SurvivalTarget, check_features, check_times
 
 #: Sum of the trees, (n_rows, n_margins), for float32 rows of features and time.
 RawMargin = Callable[[Float32Array], npt.ArrayLike]

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives._whole_files import replacing
+from survival_objectives._process.files import replacing
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError, UsageError, listed, visible
 from survival_objectives.cli._fit import named_columns
@@ -33,7 +33,7 @@ from survival_objectives.cli._people import (
     schema_table,
 )
 from survival_objectives.cli._plan import n_cores
-from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.estimators import SurvivalBoost
 
 # Number of people predicted at a time.
 _BATCH = 50_000

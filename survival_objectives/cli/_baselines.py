@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray
+from survival_objectives._people import check_survival_target
 from survival_objectives.baselines import CauseSpecificCox
 from survival_objectives.marginal import aalen_johansen
-from survival_objectives.validation import check_survival_target
 
 _N_TIMES = 100
 # A Cox regression has few coefficients; more people change them little.

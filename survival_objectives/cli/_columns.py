@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import BoolArray, FloatArray
+from survival_objectives._people import is_id_name
 from survival_objectives.cli._dates import days, looks_like_dates
 from survival_objectives.cli._errors import CommandError, UsageError, listed, suggestion
 from survival_objectives.cli._tables import Table
-from survival_objectives.validation import is_id_name
 
 #: With more levels than this, a text column is a name or a note rather than a category.
 MAX_LEVELS = 100

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives._whole_files import replacing
+from survival_objectives._process.files import replacing
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._folder import Schema, check_file, load_folder
@@ -19,7 +19,7 @@ from survival_objectives.cli._people import (
     schema_features,
     schema_table,
 )
-from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.estimators import SurvivalBoost
 
 _N_STEPS = 120
 _N_SHOWN = 12

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
 from survival_objectives._arrays import IntArray
-from survival_objectives._whole_files import replacing
+from survival_objectives._process.files import replacing
 from survival_objectives.assessment import check_assessable
 from survival_objectives.cli._baselines import trained_baselines
 from survival_objectives.cli._columns import Column, Selection, features, understand_columns
@@ -43,7 +44,7 @@ from survival_objectives.cli._training import (
     trained_from_disk,
     untrained,
 )
-from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.estimators import SurvivalBoost
 
 if TYPE_CHECKING:
     from survival_objectives.report._write import Report
@@ -456,6 +457,13 @@ def _findings(model: SurvivalBoost, data: _Data, assessment: Any) -> Report:
     """What the report says, and its summary."""
     from survival_objectives.report._write import Report, checked_study
 
+    if data.person is not None:
+        # Rows of one person are no independent observations: each person counts once.
+        _, first = np.unique(data.person[assessment.index], return_index=True)
+        rows = np.sort(first)
+        curves = {name: curve[rows] for name, curve in assessment.curves.items()}
+        index, fold = assessment.index[rows], assessment.fold[rows]
+        assessment = replace(assessment, curves=curves, index=index, fold=fold)
     study = checked_study(
         model,
         data.X,
@@ -475,7 +483,8 @@ def _write_report(
     cautions: Sequence[str],
     options: argparse.Namespace,
 ) -> None:
-    described = f"{data.n_people} people from {Path(data.table.source).name}."
+    rows = f" in {len(data.y)} rows" * (data.person is not None)
+    described = f"{data.n_people} people{rows} from {Path(data.table.source).name}."
     if data.batches is not None:
         described += f" Charts and scores use {len(data.y)} of them, drawn at random."
     findings.write(

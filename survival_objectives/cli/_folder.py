@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from survival_objectives._process.files import is_stream
 from survival_objectives._version import __version__
-from survival_objectives._whole_files import is_stream
 from survival_objectives.cli._columns import Column
 from survival_objectives.cli._errors import CommandError, listed, suggestion
 from survival_objectives.cli._outcomes import Events
-from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.estimators import SurvivalBoost
 
 REPORT = "report.html"
 

@@ -32,7 +32,7 @@ from survival_objectives.cli._errors import CommandError, UsageError
 from survival_objectives.cli._evaluate import run_compare, run_evaluate
 from survival_objectives.cli._explain import run_explain
 from survival_objectives.cli._fit import run_fit
-from survival_objectives.estimator import ENGINES
+from survival_objectives.estimators import ENGINES
 
 _EXIT_CODES = """\
 exit codes:

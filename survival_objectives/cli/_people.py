@@ -15,7 +15,7 @@ from survival_objectives.cli._folder import Schema
 from survival_objectives.cli._outcomes import outcomes
 from survival_objectives.cli._rows import person_of_rows
 from survival_objectives.cli._tables import Table, read_table
-from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.estimators import SurvivalBoost
 
 
 def schema_table(options: argparse.Namespace, schema: Schema) -> Table:

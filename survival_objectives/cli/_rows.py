@@ -10,11 +10,7 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives.cli._console import Console
-from survival_objectives.cli._dates import Span, days, looks_like_dates
-from survival_objectives.cli._errors import CommandError, UsageError
-from survival_objectives.cli._tables import Table
-from survival_objectives.validation import (
+from survival_objectives._people import (
     check_features,
     copies,
     is_id_name,
@@ -22,6 +18,10 @@ from survival_objectives.validation import (
     row_keys,
     several_rows,
 )
+from survival_objectives.cli._console import Console
+from survival_objectives.cli._dates import Span, days, looks_like_dates
+from survival_objectives.cli._errors import CommandError, UsageError
+from survival_objectives.cli._tables import Table
 
 # A column is numbers or dates if hardly any cell is something else.
 _NEARLY_ALL = 0.95

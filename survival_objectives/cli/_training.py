@@ -13,11 +13,11 @@ import pandas as pd
 from sklearn.base import clone
 
 from survival_objectives._arrays import IntArray
-from survival_objectives._progress import progress_to
+from survival_objectives._process.progress import progress_to
 from survival_objectives.cli._console import Bar, Console, in_words
 from survival_objectives.cli._plan import GROWTH, Cost, Plan, n_cores
 from survival_objectives.cli._tuning import TunedSurvivalBoost
-from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.estimators import SurvivalBoost
 
 # From this many people on, a training on a few estimates the time of a training on all.
 _FEWEST_TO_PROBE = 5_000

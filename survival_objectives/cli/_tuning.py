@@ -17,7 +17,7 @@ from sklearn.model_selection import (
 )
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.estimators import SurvivalBoost
 
 _N_SPLITS = 3
 _SPACE = {

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from survival_objectives._people import check_survival_target
 from survival_objectives.datasets._dataset import Dataset
 from survival_objectives.datasets._files import (
     DATA_DIR_VARIABLE,
@@ -20,7 +21,6 @@ from survival_objectives.datasets._files import (
     find_file,
     read_table,
 )
-from survival_objectives.validation import check_survival_target
 
 _URL = "https://raw.githubusercontent.com/jaredleekatzman/DeepSurv/master/experiments/data"
 _LICENCE = "MIT, as the DeepSurv repository"

@@ -11,20 +11,20 @@ import pandas as pd
 from scipy.optimize import brentq
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives.datasets._dataset import Dataset
-from survival_objectives.datasets._weibull import (
-    WeibullCensoring,
-    WeibullHazards,
-    WeibullTruth,
-    time_average,
-)
-from survival_objectives.validation import (
+from survival_objectives._people import (
     Features,
     check_choice,
     check_fraction,
     check_positive_int,
     check_random_state,
     check_times,
+)
+from survival_objectives.datasets._dataset import Dataset
+from survival_objectives.datasets._weibull import (
+    WeibullCensoring,
+    WeibullHazards,
+    WeibullTruth,
+    time_average,
 )
 
 Censoring = Literal["dependent", "independent"] | None

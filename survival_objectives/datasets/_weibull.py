@@ -26,7 +26,7 @@ import numpy.typing as npt
 from scipy.integrate import trapezoid
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives.validation import Features, check_features, check_times
+from survival_objectives._people import Features, check_features, check_times
 
 # Quadrature of (53): Gauss-Legendre nodes in panels of log-time. The sum of all states then misses
 # 1 by less than 1e-9 for shapes up to 8 (tests/test_datasets_synthetic.py).

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from scipy.stats import chi2
 
 from survival_objectives._arrays import BoolArray, FloatArray
+from survival_objectives._people import check_fraction, check_positive_int
 from survival_objectives.marginal import aalen_johansen
 from survival_objectives.metrics._inputs import (
     Evaluation,
@@ -29,7 +30,6 @@ from survival_objectives.metrics._inputs import (
     warn_beyond_last,
 )
 from survival_objectives.metrics._integrals import averaged, integrated_score
-from survival_objectives.validation import check_fraction, check_positive_int
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import BoolArray, FloatArray, IntArray
+from survival_objectives._people import check_choice, check_survival_target, check_times
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.metrics._inputs import (
     Evaluation,
@@ -26,7 +27,6 @@ from survival_objectives.metrics._inputs import (
     ipcw_weights,
     warn_follow_up,
 )
-from survival_objectives.validation import check_choice, check_survival_target, check_times
 
 # Pairs held in memory at a time by the concordance with a conditional model of censoring.
 _BLOCK_PAIRS = 2_000_000

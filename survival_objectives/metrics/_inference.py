@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy.stats import norm
 
 from survival_objectives._arrays import FloatArray
+from survival_objectives._people import check_choice, check_fraction
 from survival_objectives.metrics import _concordance, _integrals, _scores
 from survival_objectives.metrics._influence import (
     Influence,
@@ -27,7 +28,6 @@ from survival_objectives.metrics._inputs import (
     ipcw_weights,
     warn_follow_up,
 )
-from survival_objectives.validation import check_choice, check_fraction
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 
 from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._people import check_groups
 from survival_objectives.metrics._concordance import (
     Pairs,
     cases_and_controls,
@@ -46,7 +47,6 @@ from survival_objectives.metrics._inputs import (
     Weights,
     censoring_at_exit,
 )
-from survival_objectives.validation import check_groups
 
 
 @dataclass(frozen=True)

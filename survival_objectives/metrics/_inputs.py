@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from survival_objectives._arrays import BoolArray, FloatArray, IntArray
-from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
-from survival_objectives.validation import (
+from survival_objectives._people import (
     SurvivalTarget,
     check_fraction,
     check_sample_weight,
     check_survival_target,
     check_times,
 )
+from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 
 # Predictions of other packages come in float32 and overshoot 0 and 1 by its rounding.
 _PROBABILITY_TOLERANCE = 1e-6
@@ -98,7 +98,7 @@ class Evaluation:
         if self.incidence.ndim == 3:
             return self.target
         event = (self.target.event > 0).astype(np.int32)
-        return SurvivalTarget(event, self.target.duration, np.array([0, 1]))
+        return SurvivalTarget(event, self.target.duration, np.array([0, 1]), self.target.entry)
 
     def uncensored(self, times: FloatArray, *, left: bool = False) -> FloatArray:
         """Probability of being uncensored; 1 for a metric without weights."""

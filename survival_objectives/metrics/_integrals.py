@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray
+from survival_objectives._people import check_choice
 from survival_objectives.metrics._inputs import Weights, warn_follow_up
 from survival_objectives.metrics._scores import (
     binary_log_loss,
@@ -16,7 +17,6 @@ from survival_objectives.metrics._scores import (
     vector_log_loss,
     weighted_evaluation,
 )
-from survival_objectives.validation import check_choice
 
 
 def integrated_score(

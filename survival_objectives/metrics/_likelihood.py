@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray
+from survival_objectives._people import check_fraction, check_positive_int, check_times
 from survival_objectives.metrics._inputs import (
     FollowUpWarning,
     check_evaluation,
     curve_values,
     sorted_by_time,
 )
-from survival_objectives.validation import check_fraction, check_positive_int, check_times
 
 
 def cen_log_simple_score(

@@ -15,6 +15,13 @@ import numpy.typing as npt
 from scipy.stats import chi2
 
 from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._people import (
+    SurvivalTarget,
+    check_choice,
+    check_positive_int,
+    check_survival_target,
+    check_times,
+)
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics._calibration import CalibrationTest
 from survival_objectives.metrics._inputs import (
@@ -25,13 +32,6 @@ from survival_objectives.metrics._inputs import (
     end_of_follow_up,
     is_followed,
     warn_beyond_last,
-)
-from survival_objectives.validation import (
-    SurvivalTarget,
-    check_choice,
-    check_positive_int,
-    check_survival_target,
-    check_times,
 )
 
 

@@ -11,17 +11,17 @@ import numpy.typing as npt
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives.censoring import CensoringModel
-from survival_objectives.metrics._concordance import concordance_index, time_dependent_auc
-from survival_objectives.metrics._integrals import integrated_brier_score, integrated_log_loss
-from survival_objectives.metrics._reach import survival_model
-from survival_objectives.validation import (
+from survival_objectives._people import (
     SurvivalTarget,
     check_positive_int,
     check_sample_weight,
     check_survival_target,
     check_times,
 )
+from survival_objectives.censoring import CensoringModel
+from survival_objectives.metrics._concordance import concordance_index, time_dependent_auc
+from survival_objectives.metrics._integrals import integrated_brier_score, integrated_log_loss
+from survival_objectives.metrics._reach import survival_model
 
 
 class SurvivalScorer:

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import BoolArray, FloatArray
+from survival_objectives._people import check_fraction
 from survival_objectives.metrics._inputs import (
     Evaluation,
     Weights,
@@ -29,7 +30,6 @@ from survival_objectives.metrics._inputs import (
     ipcw_weights,
     warn_follow_up,
 )
-from survival_objectives.validation import check_fraction
 
 BinaryScore = Callable[[FloatArray, BoolArray], npt.ArrayLike]
 

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives.marginal import kaplan_meier
-from survival_objectives.metrics._inputs import FollowUpWarning, check_incidence
-from survival_objectives.validation import (
+from survival_objectives._people import (
     SurvivalTarget,
     check_choice,
     check_sample_weight,
     check_survival_target,
     check_times,
 )
+from survival_objectives.marginal import kaplan_meier
+from survival_objectives.metrics._inputs import FollowUpWarning, check_incidence
 
 
 def event_time(

@@ -8,9 +8,9 @@ import numpy as np
 from scipy import stats
 
 from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._people import Features, take_rows
 from survival_objectives.report._facts import Study, column_name
 from survival_objectives.report._format import number
-from survival_objectives.validation import Features, take_rows
 
 # Numbers of people used where all would take long and change no chart.
 _N_EXPLAINED = 1000

@@ -10,9 +10,10 @@ import numpy as np
 from scipy import stats
 
 from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._people import Features, SurvivalTarget, take_rows
 from survival_objectives.assessment import Assessment
 from survival_objectives.censoring import KaplanMeierCensoring
-from survival_objectives.estimator import SurvivalBoost
+from survival_objectives.estimators import SurvivalBoost
 from survival_objectives.marginal import aalen_johansen, kaplan_meier_censoring
 from survival_objectives.metrics import (
     FewEventsWarning,
@@ -22,7 +23,6 @@ from survival_objectives.metrics import (
 )
 from survival_objectives.report._format import number
 from survival_objectives.report._interval import brier_difference, fold_difference
-from survival_objectives.validation import Features, SurvivalTarget, take_rows
 
 # Numbers of people used where all would take long and change no chart.
 _N_WEIGHED = 4000

@@ -11,10 +11,10 @@ import numpy as np
 from scipy import stats
 
 from survival_objectives._arrays import FloatArray
+from survival_objectives._people import SurvivalTarget
 from survival_objectives.assessment import Assessment
 from survival_objectives.marginal import kaplan_meier_censoring
 from survival_objectives.metrics import integrated_score
-from survival_objectives.validation import SurvivalTarget
 
 _LEVEL = 0.95
 

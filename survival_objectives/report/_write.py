@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from survival_objectives._whole_files import is_stream, replacing
-from survival_objectives.assessment import Assessment
-from survival_objectives.estimator import SurvivalBoost
-from survival_objectives.report._facts import Study
-from survival_objectives.report._in_short import Findings, InShort, find, in_short_of
-from survival_objectives.report._page import page
-from survival_objectives.validation import (
+from survival_objectives._people import (
     check_features,
     check_same_people,
     check_survival_target,
     take_rows,
 )
+from survival_objectives._process.files import is_stream, replacing
+from survival_objectives.assessment import Assessment
+from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.report._facts import Study
+from survival_objectives.report._in_short import Findings, InShort, find, in_short_of
+from survival_objectives.report._page import page
 
 
 def write_report(

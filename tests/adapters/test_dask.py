@@ -22,7 +22,7 @@ from seed_noise import largest_mean
 from sklearn.base import clone
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._fit.checkpoint import read_checkpoint
+from survival_objectives._process.checkpoints import read_checkpoint
 from survival_objectives.adapters.dask import DaskSurvivalBoost, WorkerLostError, _worker
 from survival_objectives.datasets import integrated_squared_error, make_competing_risks
 

@@ -9,11 +9,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._fit import engine as registry
-from survival_objectives._fit.engine import ENGINES, Adapter, TreeSettings
+from survival_objectives._engines import protocol as registry
+from survival_objectives._engines.protocol import ENGINES, Adapter, TreeSettings
+from survival_objectives._people import Features
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.losses import log_loss, probabilities
-from survival_objectives.validation import Features
 
 N_ROWS = 400
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives.completion import CrossFittedCompletion, SurvivalCompletion
+from survival_objectives._horizons.completion import CrossFittedCompletion, SurvivalCompletion
 from survival_objectives.losses import full_hessian, gradient_hessian, pointwise_log_loss
 from survival_objectives.stacking import lost_rows
 

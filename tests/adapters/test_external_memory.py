@@ -18,8 +18,8 @@ import xgboost as xgb
 from seed_noise import largest_mean
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._fit.loop import BoostingLoop
-from survival_objectives._fit.schemes import AlternatingScheme
+from survival_objectives._horizons.loop import BoostingLoop
+from survival_objectives._horizons.schemes import AlternatingScheme
 from survival_objectives.adapters.external_memory import ParquetBatches, fit_external
 from survival_objectives.adapters.external_memory import _training as external_memory
 from survival_objectives.datasets import integrated_squared_error, make_competing_risks

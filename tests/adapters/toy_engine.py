@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
-from survival_objectives._fit.engine import BatchJoiner, Engine, packed_state, unpacked_state
-from survival_objectives._fit.engine_settings import EngineSettings, Whole
-from survival_objectives._model.forest import Forest, Tree
+from survival_objectives._engines.forest import Forest, Tree
+from survival_objectives._engines.protocol import BatchJoiner, Engine, packed_state, unpacked_state
+from survival_objectives._engines.settings import EngineSettings, Whole
 from survival_objectives.losses import gradient_hessian
 
 SETTINGS = EngineSettings("toy", {"max_leaf_nodes": Whole(2, 1000)}, {"loss": "it is fixed"})

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from survival_objectives import SurvivalBoost
+from survival_objectives._people import check_survival_target
 from survival_objectives.baselines import CauseSpecificCox
 from survival_objectives.cli._baselines import baseline_curves, trained_baselines
 from survival_objectives.marginal import aalen_johansen
-from survival_objectives.validation import check_survival_target
 
 QUICK = ["--rounds", "3", "--test-size", "0.3", "--threads", "1", "--quiet"]
 PREDICT = ["predict", "model", "people.csv", "--quiet"]

@@ -232,10 +232,10 @@ def test_devices_are_never_replaced(run, workplace):
 
 def test_standard_output_by_name(workplace):
     command = "from survival_objectives.cli import main; main()"
+    arguments = ["predict", "model", "people.csv", "--times", "5", "--out", "/dev/stdout"]
     with open("out.csv", "w") as file:
         subprocess.run(
-            [sys.executable, "-c", command, *"predict model people.csv --times 5".split()]
-            + ["--out", "/dev/stdout", "--quiet"],
+            [sys.executable, "-c", command, *arguments],
             stdout=file,
             check=True,
         )

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._progress import progress_to, report_progress
+from survival_objectives._process.progress import progress_to, report_progress
 from survival_objectives.cli import _apply, _console, _disk, _training
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._plan import Cost, Plan, n_cores, planned

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from estimator_data import boost, simulated
 
+from survival_objectives._people import check_survival_target
 from survival_objectives.datasets import integrated_squared_error
 from survival_objectives.marginal import aalen_johansen
-from survival_objectives.validation import check_survival_target
 
 
 def marginal_curves(y, times, n_samples):

@@ -8,9 +8,9 @@ from estimator_data import ENGINES, boost
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._fit import schemes
+from survival_objectives._horizons import schemes
+from survival_objectives._horizons.completion import SurvivalCompletion
 from survival_objectives.adapters.external_memory import fit_external
-from survival_objectives.completion import SurvivalCompletion
 from survival_objectives.datasets import make_competing_risks
 
 # No feature matters to the events of the exponential people.

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sksurv.util import Surv
 
 from survival_objectives import SurvivalBoost
+from survival_objectives._people import check_survival_target
 from survival_objectives.marginal import aalen_johansen
-from survival_objectives.validation import check_survival_target
 
 
 def test_signature_is_the_one_of_the_contract():

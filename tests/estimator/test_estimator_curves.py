@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives._fit.loop import BoostingLoop
-from survival_objectives._model import fitted as fitted_models
-from survival_objectives._model.forest import (
+from survival_objectives._engines.forest import (
     Forest,
     Tree,
     averaged_incidence,
     monotone_incidence,
 )
+from survival_objectives._horizons.loop import BoostingLoop
+from survival_objectives._models import fitted as fitted_models
+from survival_objectives._people import check_features
+from survival_objectives._people.time_axis import time_unit
 from survival_objectives.losses import probabilities
-from survival_objectives.time_axis import time_unit
-from survival_objectives.validation import check_features
 
 # What each engine is asked to grow, besides its defaults.
 CASES = [

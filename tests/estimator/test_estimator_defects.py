@@ -14,13 +14,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from survival_objectives._fit import stacked
-from survival_objectives._fit.loop import BoostingLoop
-from survival_objectives._fit.plan import coarse_censoring_curve
-from survival_objectives._model import fitted
-from survival_objectives._model.fitted import StackedModel
+from survival_objectives._horizons import training as stacked
+from survival_objectives._horizons.loop import BoostingLoop
+from survival_objectives._horizons.plan import coarse_censoring_curve
+from survival_objectives._models import fitted
+from survival_objectives._models.fitted import StackedModel
+from survival_objectives._people import check_survival_target
 from survival_objectives.metrics import concordance_index
-from survival_objectives.validation import check_survival_target
 
 
 def remembered_loops(monkeypatch):

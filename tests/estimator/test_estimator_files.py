@@ -14,7 +14,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._model import files
+from survival_objectives._models import storage as files
 
 METADATA = "survival_boost.json"
 GOLDEN = Path(__file__).parents[1] / "golden_models"

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._fit.population import Population, grid_population
-from survival_objectives._model.rounding import check_same_time_unit, rounded_horizon, two_digits
-from survival_objectives.validation import check_survival_target
+from survival_objectives._models.rounding import check_same_time_unit, rounded_horizon, two_digits
+from survival_objectives._people import check_survival_target
+from survival_objectives._people.population import Population, grid_population
 
 
 # -------------------------------------------------------------------------------------- weights

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._fit.loop import BoostingLoop
+from survival_objectives._horizons.loop import BoostingLoop
 from survival_objectives.adapters.dask import DaskSurvivalBoost
 from survival_objectives.adapters.external_memory import fit_external
 from survival_objectives.censoring import KaplanMeierCensoring

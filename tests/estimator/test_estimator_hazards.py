@@ -16,9 +16,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._fit.hazard_people import stratified_folds
+from survival_objectives._hazards.people import stratified_folds
+from survival_objectives._people import check_survival_target
 from survival_objectives.marginal import aalen_johansen
-from survival_objectives.validation import check_survival_target
 
 FloatArray = npt.NDArray[np.float64]
 ENGINES = ["xgboost", "lightgbm", "catboost"]
@@ -108,7 +108,7 @@ def test_parts_do_not_change_predictions(
     fitted: SurvivalBoost, two_causes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = fitted.predict_cumulative_incidence(two_causes[0])
-    monkeypatch.setattr("survival_objectives._model.mixture._PREDICTION_SIZE", 3 * 101 * 70)
+    monkeypatch.setattr("survival_objectives._hazards.mixture._PREDICTION_SIZE", 3 * 101 * 70)
     assert_allclose(fitted.predict_cumulative_incidence(two_causes[0]), whole, atol=1e-6)
 
 

@@ -9,7 +9,7 @@ import pytest
 from estimator_data import boost, engine_margins, with_steps
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives._model.fitted import StackedModel
+from survival_objectives._models.fitted import StackedModel
 from survival_objectives.metrics import concordance_index, integrated_brier_score
 
 

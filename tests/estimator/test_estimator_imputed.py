@@ -15,10 +15,11 @@ from seed_noise import largest_mean
 from sklearn.base import clone
 
 from survival_objectives import SurvivalBoost, estimator
-from survival_objectives._fit import engine as registry
-from survival_objectives._fit import stacked
-from survival_objectives._fit.checkpoint import Checkpoints
-from survival_objectives._fit.schemes import ImputedScheme
+from survival_objectives._engines import protocol as registry
+from survival_objectives._horizons import training as stacked
+from survival_objectives._horizons.schemes import ImputedScheme
+from survival_objectives._people import check_survival_target
+from survival_objectives._process.checkpoints import Checkpoints
 from survival_objectives.adapters.external_memory import fit_external
 from survival_objectives.baselines import AalenJohansen
 from survival_objectives.datasets import integrated_squared_error
@@ -31,7 +32,6 @@ from survival_objectives.stacking import (
     drawn_states,
     lost_rows,
 )
-from survival_objectives.validation import check_survival_target
 
 
 # ------------------------------------------------------------------------------------------- rows

@@ -12,7 +12,7 @@ import pytest
 from estimator_data import boost, simulated
 
 from survival_objectives import SurvivalBoost, estimator
-from survival_objectives._fit.stacked import StackedTraining
+from survival_objectives._horizons.training import StackedTraining
 
 REFUSED = [
     ({"engine": "lightgdm"}, ValueError, "`engine` is 'lightgdm'; choose from 'xgboost'"),

@@ -17,8 +17,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._fit import engine as registry
-from survival_objectives._model import files
+from survival_objectives._engines import protocol as registry
+from survival_objectives._models import storage as files
 
 METADATA = "survival_boost.json"
 

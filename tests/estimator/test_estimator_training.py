@@ -11,8 +11,9 @@ import pytest
 from estimator_data import boost, same_booster, simulated, tree_settings
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives._fit import cohort, stacked
-from survival_objectives._fit import engine as registry
+from survival_objectives._engines import protocol as registry
+from survival_objectives._horizons import training as stacked
+from survival_objectives._people import cohort
 from survival_objectives.losses import log_loss
 
 

@@ -1,0 +1,312 @@
+"""What an engine must offer to be trained from here, and which engines there are.
+
+An adapter module describes its engine by one `Engine`: how boosters are made, saved and loaded, and
+which settings are passed on. `ENGINES` lists the adapters; a further engine needs its module and a
+line there. `Booster` has every member that training and prediction use, and
+tests/adapters/test_engine_protocol.py checks them for all engines.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import io
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives._arrays import BoolArray, Float32Array, FloatArray
+from survival_objectives._engines.forest import Forest
+from survival_objectives._engines.settings import EngineSettings
+from survival_objectives._people import Features
+from survival_objectives._process.threads import available_threads, default_threads
+
+logger = logging.getLogger("survival_objectives")
+
+#: Stacked rows (features, time) with their starting margins, batch by batch, from the beginning at
+#: each call.
+StackedBatches = Callable[[], Iterator[tuple[Float32Array, FloatArray]]]
+
+_MIN_FEATURES = 4
+
+
+@dataclass(frozen=True)
+class TreeSettings:
+    """Settings of the trees in the estimator's terms; each adapter translates them.
+
+    Attributes
+    ----------
+    schema : Features
+        Columns of training, without the time.
+    n_causes : int
+        1 for a single cause and for censoring.
+    learning_rate, max_depth
+        As in every engine.
+    min_leaf_people : float
+        Smallest sum of Hessians in a leaf, in people: at p = 1/2 a person adds 1/4.
+    min_split_gain : float
+        Smallest gain G^2 / H of a split, in people.
+    max_features : float
+        Share of the features that a tree may split on, besides the time.
+    n_horizons : int
+        Stacked rows per person and round.
+    monotone : bool
+        Whether margins rise in time.
+    seed, n_jobs
+        Reproducibility and threads.
+    engine_params : mapping
+        The user's own settings in the engine's terms, which take precedence. ``Engine.settings``
+        says which there are.
+    """
+
+    schema: Features
+    n_causes: int
+    learning_rate: float
+    max_depth: int
+    min_leaf_people: float
+    min_split_gain: float
+    max_features: float
+    n_horizons: int
+    monotone: bool
+    seed: int
+    n_jobs: int | None
+    engine_params: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, parameters: Mapping[str, Any], schema: Features, n_causes: int, seed: int
+    ) -> TreeSettings:
+        """Settings from the parameters of an estimator."""
+        return cls(
+            schema=schema,
+            n_causes=n_causes,
+            learning_rate=float(parameters["learning_rate"]),
+            max_depth=int(parameters["max_depth"]),
+            min_leaf_people=float(parameters["min_leaf_people"]),
+            min_split_gain=float(parameters["min_split_gain"]),
+            max_features=float(parameters["max_features"]),
+            n_horizons=int(parameters["n_horizons"]),
+            monotone=bool(parameters["monotone"]),
+            seed=seed,
+            n_jobs=parameters["n_jobs"],
+            engine_params=parameters["engine_params"] or {},
+        )
+
+    def threads(self, n_rows: int) -> int:
+        """Threads for so many rows: ``n_jobs``, or by the size of the work."""
+        if self.n_jobs is None:
+            return default_threads(n_rows, self.schema.n_features + 1)
+        return self.most_threads
+
+    @property
+    def most_threads(self) -> int:
+        """Threads for any number of rows."""
+        if self.n_jobs is None or self.n_jobs < 1:
+            return available_threads()
+        return self.n_jobs
+
+    @property
+    def column_share(self) -> float:
+        """Share of the columns that a tree may split on, the time being one of them."""
+        n_features = self.schema.n_features
+        # Half a column more: engines round down.
+        return min(1.0, (self._n_drawn_features + 1.5) / (n_features + 1))
+
+    @property
+    def _n_drawn_features(self) -> int:
+        """``max_features`` as a number, but at least a few: one alone may be uninformative."""
+        n_features = self.schema.n_features
+        return max(int(self.max_features * n_features), min(n_features, _MIN_FEATURES))
+
+    def drawn_columns(self, round: int) -> BoolArray | None:
+        """Which columns the trees of a round may split on, the time always; None for all.
+
+        For engines that cannot draw columns while keeping one of them.
+        """
+        n_features = self.schema.n_features
+        if self._n_drawn_features == n_features:
+            return None
+        is_drawn = np.zeros(n_features + 1, np.bool_)
+        generator = np.random.default_rng([self.seed, round])
+        is_drawn[generator.choice(n_features, self._n_drawn_features, replace=False)] = True
+        is_drawn[-1] = True
+        return is_drawn
+
+
+class Booster(Protocol):
+    """A boosted model of one engine that trains on several registered matrices in turn."""
+
+    #: Whether the event-free margin is left out (see `survival_objectives.losses`).
+    reference: bool
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds so far."""
+
+    def add(self, values: Float32Array, start: FloatArray) -> int:
+        """Register rows (features, time) with their starting margins; returns their key."""
+
+    def add_batches(self, rows: StackedBatches) -> int:
+        """Register rows that come in batches, as one matrix; returns its key."""
+
+    def boost(
+        self, key: int, target: npt.NDArray[Any], weight: npt.NDArray[Any], n_rounds: int
+    ) -> None:
+        """Train ``n_rounds`` more rounds on registered rows.
+
+        ``target`` are states, int32 of shape (n_rows,), or distributions over the states, float32
+        of shape (n_rows, K + 1), where the engine takes them.
+        """
+
+    def margin(self, key: int) -> npt.ArrayLike:
+        """Current margins of registered rows, (n_rows, n_margins), start included."""
+
+    def contribution(self, values: Float32Array, first: int, last: int) -> npt.ArrayLike:
+        """Sum of the trees of rounds first..last-1 on any rows, (n_rows, n_margins)."""
+
+    def release(self) -> None:
+        """Forget all registered rows; the trees stay."""
+
+    def state(self) -> bytes:
+        """The trees so far, and what else training on the registered rows depends on.
+
+        Empty before the first round.
+        """
+
+    def restore(self, state: bytes) -> None:
+        """Continue from a `state`, with the same rows registered in the same order."""
+
+    def model(self, n_rounds: int) -> Any:
+        """The engine's own model, cut to its first rounds and free of training data."""
+
+    def forest(self) -> Forest:
+        """The trees in plain numbers, of a booster that was made from one `model`."""
+
+    def shap_values(self, values: Float32Array) -> npt.ArrayLike:
+        """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
+
+    def importances(self) -> FloatArray:
+        """Importance of every column, the time last."""
+
+
+class BatchJoiner:
+    """``add_batches`` of engines that keep all registered rows in memory."""
+
+    def add_batches(self: Any, rows: StackedBatches) -> int:
+        batches = list(rows())
+        if len(batches) == 1:
+            values, start = batches.pop()
+        else:
+            values, start = (np.concatenate(column) for column in zip(*batches, strict=True))
+        key: int = self.add(values, start)
+        return key
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One engine, as its adapter describes it.
+
+    Attributes
+    ----------
+    name : str
+    booster : callable
+        ``booster(settings, model=None)`` makes a `Booster` with these `TreeSettings`, empty or
+        around the engine's own model. Trainings from disk and on a cluster replace it.
+    settings : EngineSettings
+        Settings in the engine's own terms that are passed on.
+    max_depth : int
+        The deepest trees it grows.
+    file_name : str
+        Pattern of the files of its models, with a place for their ``{name}``.
+    refresh_every : int
+        Default number of rounds between two refreshes of targets and weights.
+    save, load : callable
+        Write the engine's own model to a path, and read it.
+    rounds_per_call : int
+        Fewest rounds per call of `Booster.boost` where there are many rows and calls cost much.
+    most_rows : float
+        Most rows of hazards that are drawn from a large population, where rows cost much.
+    takes_any_target : bool
+        Whether `Booster.boost` takes targets that sum to 1 but are no distributions.
+    coarse_bins : mapping
+        Settings for about 64 bins per column, which is enough for rows of hazards.
+    """
+
+    name: str
+    booster: Callable[..., Booster]
+    settings: EngineSettings
+    max_depth: int
+    file_name: str
+    refresh_every: int
+    save: Callable[[Any, str], None]
+    load: Callable[[str], Any]
+    rounds_per_call: int = 1
+    most_rows: float = np.inf
+    takes_any_target: bool = False
+    coarse_bins: Mapping[str, Any] = field(default_factory=dict)
+
+    def new_booster(self, settings: TreeSettings, model: Any = None) -> Booster:
+        """A booster with these settings, empty or around the engine's own ``model``."""
+        return self.booster(settings, model)
+
+
+class Adapter(NamedTuple):
+    """Where an engine is: the module that holds its `Engine`, and the package it needs."""
+
+    module: str
+    package: str
+
+
+#: Adapters by engine, in the order in which a missing engine is replaced.
+ENGINES: dict[str, Adapter] = {
+    "xgboost": Adapter("survival_objectives.adapters.xgboost._booster", "xgboost"),
+    "lightgbm": Adapter("survival_objectives.adapters.lightgbm._booster", "lightgbm"),
+    "catboost": Adapter("survival_objectives.adapters.catboost._booster", "catboost"),
+}
+
+
+def engine(name: str) -> Engine:
+    """The engine of this name; its adapter is imported when first asked for."""
+    found: Engine = importlib.import_module(ENGINES[name].module).ENGINE
+    return found
+
+
+def is_installed(name: str) -> bool:
+    """Whether the package of an engine can be imported."""
+    return importlib.util.find_spec(ENGINES[name].package) is not None
+
+
+def engine_to_use(wanted: str) -> str:
+    """The engine that is asked for or, where it is not installed, the first that is."""
+    for name in (wanted, *ENGINES):
+        if is_installed(name):
+            return name
+    msg = f"No engine is installed ({', '.join(ENGINES)}). Use: pip install {wanted}"
+    raise ImportError(msg)
+
+
+def installed_engine(wanted: str) -> str:
+    """As `engine_to_use`, with a log line where another engine takes the place."""
+    name = engine_to_use(wanted)
+    if name != wanted:
+        logger.warning("%s is not installed; training with %s instead.", wanted, name)
+    return name
+
+
+def packed_state(trees: bytes, margins: list[FloatArray]) -> bytes:
+    """Trees and the margins of all registered rows as bytes, for `Booster.state`."""
+    stream = io.BytesIO()
+    arrays: dict[str, Any] = {str(number): margin for number, margin in enumerate(margins)}
+    np.savez(stream, trees=np.frombuffer(trees, np.uint8), **arrays)
+    return stream.getvalue()
+
+
+def unpacked_state(state: bytes) -> tuple[bytes, list[FloatArray]]:
+    """Trees and margins from `packed_state`."""
+    with np.load(io.BytesIO(state), allow_pickle=False) as content:
+        margins = [content[str(number)] for number in range(len(content.files) - 1)]
+        return content["trees"].tobytes(), margins

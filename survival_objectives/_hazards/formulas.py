@@ -1,0 +1,370 @@
+r"""Discrete-time hazards: risk-set rows, incidence curves, calibration and mixture weights.
+
+Time is divided by knots e_0 < e_1 < ... < e_M. A person who is event-free at e_m has an event of
+cause k in the interval (e_m, e_{m+1}] with probability q_km, or stays event-free. Censored people
+stay in the risk set until they are censored, so that no censoring weights are needed.
+
+A person who is event-free throughout the first L intervals has one row per interval, with target 0.
+If L > J, the intervals are divided into J slices, and one interval is drawn per slice with a
+uniform u_j, with the weight of the whole slice:
+
+    m_j = floor((j + u_j) L / J),        w_j = L / J,        j = 0, ..., J - 1.                (70)
+
+The last interval adds a row: with target k and weight 1 for an event of cause k, with target 0 and
+the observed share of the interval as weight for a censored person.
+
+Margins are log-odds against staying event-free. They start at smoothed marginal hazards, where
+D_km are events, R_km the sum of weights times exp(offset), and D_k, R_k their sums over intervals:
+
+    s_km = log((D_km + 1/2) / (R_km + R_k / (2 D_k))).                                         (71)
+
+Margins f determine hazards, and hazards determine the incidences at knots:
+
+    q_km = exp(f_km) / (1 + sum_j exp(f_jm)),                                                  (72)
+    F_k(e_{m+1}) = F_k(e_m) + S(e_m) q_km,        S = 1 - sum_k F_k.                           (73)
+
+Terms added to the margins match the expected events E_km = sum w q_km of the risk set to the
+observed ones, in a few iterations:
+
+    d_km <- d_km + c_km + log((D_k + 1/2) / (sum_m E_km exp(c_km) + 1/2)),
+    c_km = log((D_km + 1) / (E_km + 1)).                                                       (74)
+
+The first term matches the events of each interval, the second the total D_k of each cause: with
+many causes or few people most intervals have no event of a cause, but each keeps a small hazard.
+
+Each person contributes to the likelihood of the observed outcomes
+
+    l = F_k(e_{m+1}) - F_k(e_m) for an event of cause k in (e_m, e_{m+1}],
+    l = (1 - r) S(e_m) + r S(e_{m+1}) when censored after a share r of it,                     (75)
+
+and several models are mixed with the weights pi_j that maximise the likelihood of held-out people,
+found by expectation-maximisation with sample weights w_i:
+
+    pi_j <- sum_i w_i pi_j l_ij / (sum_j' pi_j' l_ij') / sum_i w_i.                            (76)
+
+The number of boosting rounds maximises the likelihood of the same people, so that boosted models
+look better than they are. They have to pay for their weight: with c_j = 1 for models with trees and
+0 for others, the subset A of the models with the largest
+
+    sum_i w_i log(sum_{j in A} pi_j l_ij) - sum_{j in A} c_j                                   (82)
+
+is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from survival_objectives._arrays import BoolArray, FloatArray, IntArray
+from survival_objectives._people.population import LocalReduction, Reduction
+
+__all__ = [
+    "LOCAL",
+    "RiskRows",
+    "interval_places",
+    "interval_start",
+    "knot_incidence",
+    "mixture_weights",
+    "person_likelihood",
+    "risk_rows",
+    "selected_weights",
+    "time_corrections",
+]
+
+
+#: The reduction of a single process that holds all people.
+LOCAL = LocalReduction()
+
+# Lower bound: a single outcome cannot dominate the log-likelihood of a model.
+_LEAST_LIKELIHOOD = 1e-7
+_CORRECTION_STEPS = 8
+_LARGEST_STEP = 2.0
+_MIXTURE_STEPS = 200
+
+
+@dataclass(frozen=True)
+class RiskRows:
+    """Rows of the risk sets: one per person and interval.
+
+    Attributes
+    ----------
+    person : int32 array of shape (n_rows,)
+    interval : int16 array of shape (n_rows,)
+    target : int32 array of shape (n_rows,)
+        0 = event-free at the end of the interval, 1..K = causes.
+    weight : float64 array of shape (n_rows,)
+    """
+
+    person: npt.NDArray[np.int32]
+    interval: npt.NDArray[np.int16]
+    target: npt.NDArray[np.int32]
+    weight: FloatArray
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.person)
+
+    def take(self, chosen: BoolArray | IntArray | slice) -> RiskRows:
+        """A subset of the rows."""
+        return RiskRows(
+            self.person[chosen], self.interval[chosen], self.target[chosen], self.weight[chosen]
+        )
+
+    def by_person(self) -> RiskRows:
+        """The same rows, sorted by person."""
+        return self.take(np.argsort(self.person, kind="stable"))
+
+    def events(self, n_causes: int, n_intervals: int) -> FloatArray:
+        """Total weight of the events of each cause in each interval, (K, M)."""
+        happened = self.target > 0
+        cell = (self.target[happened].astype(np.int64) - 1) * n_intervals + self.interval[happened]
+        total = np.bincount(
+            cell, weights=self.weight[happened], minlength=n_causes * n_intervals
+        ).astype(np.float64)
+        return total.reshape(n_causes, n_intervals)
+
+
+def interval_places(knots: FloatArray, place: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Interval between knots that contains each time, and the share of it before that time.
+
+    >>> interval_places(np.array([0.0, 1.0, 3.0]), np.array([0.0, 1.0, 1.5]))
+    (array([0, 0, 1]), array([0.  , 1.  , 0.25]))
+    """
+    interval = np.minimum(np.searchsorted(knots[1:], place), len(knots) - 2)
+    share = (place - knots[interval]) / (knots[interval + 1] - knots[interval])
+    return interval, np.clip(share, 0.0, 1.0)
+
+
+def risk_rows(
+    event: npt.NDArray[np.int32],
+    place: FloatArray,
+    knots: FloatArray,
+    *,
+    weight: FloatArray | None = None,
+    n_rows: int | None = None,
+    generator: np.random.Generator | None = None,
+) -> RiskRows:
+    """One row per person and interval at risk, sampled as in (70).
+
+    Parameters
+    ----------
+    event : int32 array of shape (n_samples,)
+        0 = censored, 1..K = causes.
+    place : array of shape (n_samples,)
+        Time of the event or of censoring, on the axis of the knots.
+    knots : array of shape (M + 1,)
+    weight : array of shape (n_samples,), optional
+        Sample weights.
+    n_rows : int, optional
+        J, the maximum number of rows per person besides the last one. Default: all intervals.
+    generator : numpy Generator, optional
+        Source of the draws; needed with ``n_rows``.
+    """
+    last, share = interval_places(knots, place)
+    person, interval, row_weight = _event_free_rows(last, n_rows, generator)
+    happened = event > 0
+    share = np.where(happened, 1.0, share)
+    leaving = np.flatnonzero(share > 0)
+    person = np.concatenate([person, leaving])
+    row_weight = np.concatenate([row_weight, share[leaving]])
+    if weight is not None:
+        row_weight *= weight[person]
+    n_stayed = len(person) - len(leaving)
+    target = np.concatenate([np.zeros(n_stayed, np.int32), event[leaving].astype(np.int32)])
+    interval = np.concatenate([interval, last[leaving]])
+    return RiskRows(person.astype(np.int32), interval.astype(np.int16), target, row_weight)
+
+
+def _event_free_rows(
+    n_intervals: IntArray, n_rows: int | None, generator: np.random.Generator | None
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Person, interval and weight of the rows with target 0 before the last interval."""
+    is_whole = np.full(len(n_intervals), True) if n_rows is None else n_intervals <= n_rows
+    whole = np.where(is_whole, n_intervals, 0)
+    person = np.repeat(np.arange(len(n_intervals)), whole)
+    interval = np.arange(len(person)) - np.repeat(np.cumsum(whole) - whole, whole)
+    weight = np.ones(len(person))
+    if n_rows is None or generator is None:
+        return person, interval, weight
+    many = np.flatnonzero(~is_whole)
+    length = n_intervals[many, None]
+    drawn = (np.arange(n_rows) + generator.random((len(many), n_rows))) * length / n_rows
+    # Rounding may move the end of the last slice into the interval after it.
+    slices = np.minimum(drawn.astype(np.int64), length - 1)
+    return (
+        np.concatenate([person, np.repeat(many, n_rows)]),
+        np.concatenate([interval, slices.ravel()]),
+        np.concatenate([weight, np.repeat(n_intervals[many] / n_rows, n_rows)]),
+    )
+
+
+def interval_start(
+    rows: RiskRows,
+    n_causes: int,
+    n_intervals: int,
+    offset: FloatArray | None = None,
+    reduction: Reduction = LOCAL,
+) -> FloatArray:
+    """Marginal margins s, equation (71), of shape (K, M).
+
+    Parameters
+    ----------
+    rows : RiskRows
+    n_causes, n_intervals : int
+    offset : array of shape (K, n_samples), optional
+        Linear predictors per person, which are added to the margins later.
+    reduction : Reduction
+        Sums over all processes.
+    """
+    own = np.empty((2, n_causes, n_intervals))
+    own[0] = rows.events(n_causes, n_intervals)
+    for cause in range(n_causes):
+        relative = 1.0 if offset is None else np.exp(offset[cause][rows.person])
+        own[1, cause] = np.bincount(rows.interval, rows.weight * relative, minlength=n_intervals)
+    events, at_risk = reduction.sum(own)
+    # A cause without observed events keeps a positive hazard.
+    per_event = at_risk.sum(axis=1) / np.maximum(events.sum(axis=1), 0.5)
+    start: FloatArray = np.log((events + 0.5) / (at_risk + 0.5 * per_event[:, None]))
+    return start
+
+
+def _hazards(margin: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Hazards (72) along the first axis, and the probability of staying event-free."""
+    top = np.maximum(margin.max(axis=0), 0.0)
+    odds = np.exp(margin - top)
+    stay = np.exp(-top)
+    total = odds.sum(axis=0) + stay
+    return odds / total, stay / total
+
+
+def knot_incidence(margin: FloatArray) -> FloatArray:
+    """Incidences at knots, equations (72) and (73), of shape (K, M + 1, n_samples).
+
+    Parameters
+    ----------
+    margin : array of shape (K, M, n_samples)
+    """
+    hazard, stay = _hazards(margin)
+    before = np.ones_like(stay)
+    np.cumprod(stay[:-1], axis=0, out=before[1:])
+    incidence = np.zeros((len(margin), margin.shape[1] + 1, margin.shape[2]))
+    np.cumsum(hazard * before, axis=1, out=incidence[:, 1:])
+    return incidence
+
+
+def time_corrections(
+    margin: FloatArray, rows: RiskRows, n_intervals: int, reduction: Reduction = LOCAL
+) -> FloatArray:
+    """Terms d that match expected to observed events, equation (74), of shape (K, M).
+
+    Parameters
+    ----------
+    margin : array of shape (K, n_rows)
+        Margins of the rows.
+    rows : RiskRows
+    n_intervals : int
+    reduction : Reduction
+        Sums over all processes.
+    """
+    events = reduction.sum(rows.events(len(margin), n_intervals))
+    correction = np.zeros_like(events)
+    for _ in range(_CORRECTION_STEPS):
+        hazard, _ = _hazards(margin + correction[:, rows.interval])
+        expected = reduction.sum(
+            [np.bincount(rows.interval, rows.weight * q, minlength=n_intervals) for q in hazard]
+        )
+        step = np.log((events + 1) / (expected + 1))
+        total = np.log((events.sum(axis=1) + 0.5) / ((expected * np.exp(step)).sum(axis=1) + 0.5))
+        correction += np.clip(step + total[:, None], -_LARGEST_STEP, _LARGEST_STEP)
+    return correction
+
+
+def person_likelihood(
+    incidence: FloatArray, event: npt.NDArray[np.int32], place: FloatArray, knots: FloatArray
+) -> FloatArray:
+    """Likelihood of each person's outcome, equation (75), at least 1e-7.
+
+    Parameters
+    ----------
+    incidence : array of shape (K, M + 1, n_samples)
+        At knots.
+    event, place, knots
+        As in `risk_rows`.
+    """
+    interval, share = interval_places(knots, place)
+    person = np.arange(len(event))
+    cause = np.maximum(event - 1, 0)
+    risen = incidence[cause, interval + 1, person] - incidence[cause, interval, person]
+    survival = 1 - incidence.sum(axis=0)
+    stayed = (1 - share) * survival[interval, person] + share * survival[interval + 1, person]
+    return np.maximum(np.where(event > 0, risen, stayed), _LEAST_LIKELIHOOD)
+
+
+def mixture_weights(
+    likelihood: FloatArray, weight: FloatArray | None = None, reduction: Reduction = LOCAL
+) -> FloatArray:
+    """Mixture weights of several models that maximise the likelihood, equation (76).
+
+    Parameters
+    ----------
+    likelihood : array of shape (n_models, n_samples)
+    weight : array of shape (n_samples,), optional
+        Sample weights.
+    reduction : Reduction
+        Sums over all processes.
+
+    Examples
+    --------
+    >>> mixture_weights(np.array([[0.5, 0.5], [0.1, 0.1]])).round(3)
+    array([1., 0.])
+    """
+    n_models, n_samples = likelihood.shape
+    total = reduction.sum(n_samples if weight is None else weight.sum())
+    pi = np.full(n_models, 1 / n_models)
+    for _ in range(_MIXTURE_STEPS):
+        joint = pi[:, None] * likelihood
+        joint /= joint.sum(axis=0)
+        if weight is not None:
+            joint *= weight
+        pi = reduction.sum(joint.sum(axis=1)) / total
+    return pi
+
+
+def selected_weights(
+    likelihood: FloatArray,
+    cost: FloatArray,
+    weight: FloatArray | None = None,
+    reduction: Reduction = LOCAL,
+) -> FloatArray:
+    """Mixture weights of the subset of models that maximises (82); 0 for the other models.
+
+    Parameters
+    ----------
+    likelihood : array of shape (n_models, n_samples)
+    cost : array of shape (n_models,)
+        c.
+    weight, reduction
+        As in `mixture_weights`. Sample weights have mean 1.
+
+    Examples
+    --------
+    >>> selected_weights(np.array([[0.5, 0.5, 0.4], [0.4, 0.4, 0.6]]), np.array([0.0, 1.0]))
+    array([1., 0.])
+    """
+    n_models = len(likelihood)
+    best, found = -np.inf, np.zeros(n_models)
+    for size in range(1, n_models + 1):
+        for subset in map(list, combinations(range(n_models), size)):
+            pi = mixture_weights(likelihood[subset], weight, reduction) if size > 1 else np.ones(1)
+            log_likelihood = np.log(pi @ likelihood[subset])
+            own = log_likelihood.sum() if weight is None else log_likelihood @ weight
+            criterion = float(reduction.sum(own)) - cost[subset].sum()
+            if criterion > best:
+                best, found = criterion, np.zeros(n_models)
+                found[subset] = pi
+    return found

@@ -1,0 +1,286 @@
+"""A mixture of hazard models as a fitted model: curves, contributions of features, and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._engines.forest import Forest
+from survival_objectives._hazards.linear import MISSING, LinearDesign
+from survival_objectives._hazards.mixture import (
+    FILE_NAMES,
+    HazardModel,
+    HazardTrees,
+    Member,
+    Mixture,
+)
+from survival_objectives._models.curves import KnotCurves
+from survival_objectives._models.fitted import (
+    ENGINE_ROWS,
+    BoosterMaker,
+    FittedModel,
+    ModelFrame,
+    TrainingRecord,
+    parts_of,
+)
+from survival_objectives._people import Features
+from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
+
+# Number of values in memory while contributions are computed: 2^22 doubles are 32 MB.
+_CONTRIBUTIONS_SIZE = 2**22
+# Number of intervals at which feature importances are computed.
+_IMPORTANCE_INTERVALS = 4
+# Curves by knots do not use the steps of a forest.
+_NO_STEPS = Forest([], 1, 0, at_most=True)
+
+
+@dataclass(frozen=True, eq=False)
+class HazardMixture(FittedModel):
+    """A mixture of hazard models, with curves that are linear between knots.
+
+    Attributes
+    ----------
+    curves : KnotCurves
+    mixture : Mixture
+    importance : float64 array of shape (n_features,)
+        Mean absolute contributions, see `with_importances`.
+    """
+
+    curves: KnotCurves
+    mixture: Mixture
+    importance: FloatArray
+
+    @property
+    def booster(self) -> Any:
+        """The engine's model of the trees with the largest weight; None without trees."""
+        kind = self.mixture.heaviest_kind()
+        return None if kind is None else self.mixture.members[kind].refit.model
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds of `booster`; 0 without trees."""
+        trees = self.mixture.heaviest_trees()
+        return 0 if trees is None else trees.n_rounds
+
+    @property
+    def member_weights(self) -> dict[str, float]:
+        """Mixture weight of each kind of model."""
+        return {kind: member.weight for kind, member in self.mixture.members.items()}
+
+    @property
+    def censoring(self) -> CensoringModel:
+        """The marginal curve: hazards need no model of censoring."""
+        return KaplanMeierCensoring.of_curve(self.frame.censoring_curve)
+
+    def wrapped(self, new_booster: BoosterMaker) -> HazardMixture:
+
+        def other(model: HazardModel) -> HazardModel:
+            if model.trees is None:
+                return model
+            return replace(model, trees=HazardTrees(new_booster(model.model), model.model))
+
+        members = {
+            kind: Member(member.weight, tuple(map(other, member.folds)), other(member.refit))
+            for kind, member in self.mixture.members.items()
+        }
+        return replace(self, mixture=Mixture(members, self.mixture.design))
+
+    # -------------------------------------------------------------------------------- predictions
+    def _steps(self) -> Forest:
+        return _NO_STEPS
+
+    @property
+    def n_walked(self) -> int:
+        return ENGINE_ROWS // self.mixture.n_intervals + 1
+
+    def parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
+        return self.mixture.parts(n_samples, n_times)
+
+    def _incidence(self, values: Float32Array, times: FloatArray) -> FloatArray:
+        return self.curves.values(self.mixture.incidence(values), times)
+
+    def hazard(self, features: Features) -> tuple[FloatArray, FloatArray]:
+        """Hazards of the intervals between knots, (n_samples, K, M), and the knots, (M + 1,)."""
+        knots = self.curves.knots
+        hazard = np.empty((features.n_samples, self.frame.n_causes, len(knots) - 1))
+        for people in self.parts(features.n_samples):
+            incidence = self.mixture.incidence(features.values[people])
+            before = np.maximum(1 - incidence[:, :-1].sum(axis=0), np.finfo(np.float64).tiny)
+            hazard[people] = (np.diff(incidence, axis=1) / before).transpose(2, 0, 1)
+        return np.clip(hazard, 0.0, 1.0), knots * (self.frame.axis.unit or 1.0)
+
+    # -------------------------------------------------------------------------------- explanation
+    def interval_shares(self, time: float) -> FloatArray:
+        """Shares omega of (81), (K, M): marginal shares of the intervals in the events by a time.
+
+        A cause without events by that time gets the shares of all events; if there are none at
+        all, the first interval has the whole share.
+        """
+        events = self._marginal_events()
+        knots = self.curves.knots
+        passed = (float(self.frame.axis.number(time)) - knots[:-1]) / np.diff(knots)
+        events = events * np.clip(passed, 0.0, 1.0)
+        first = np.zeros(events.shape[1])
+        first[0] = 1.0
+        all_causes = events.sum(axis=0) if events.any() else first
+        has_none = ~events.any(axis=1)
+        events[has_none] = all_causes
+        shares: FloatArray = events / events.sum(axis=1, keepdims=True)
+        return shares
+
+    def _marginal_events(self) -> FloatArray:
+        """Marginal probability of each cause in each interval, (K, M)."""
+        hazard = self.curves.hazard
+        stay = np.cumprod(1 - np.minimum(hazard.sum(axis=0), 1.0))
+        events: FloatArray = hazard * np.append(1.0, stay[:-1])
+        return events
+
+    def shap_values(self, features: Features, time: float) -> FloatArray:
+        """Contributions to the mean log-odds (81), (n_samples, K, n_features + 2)."""
+        omega = self.interval_shares(time)
+        n_people = _CONTRIBUTIONS_SIZE // (omega.size * (features.n_features + 2))
+        found = np.empty((features.n_samples, self.frame.n_causes, features.n_features + 2))
+        for people in parts_of(features.n_samples, n_people):
+            found[people] = self.mixture.contributions(features.values[people], omega)
+        return found
+
+    def margin(self, features: Features, time: float) -> FloatArray:
+        """The mean log-odds (81) that `shap_values` explains, (n_samples, K)."""
+        return self.mixture.margin(features.values, self.interval_shares(time))
+
+    def with_importances(self, values: Float32Array) -> HazardMixture:
+        """The model with feature importances computed on ``values``.
+
+        The importance is the mean absolute contribution to the log-odds of each cause at a few
+        intervals, by the models fitted to all people; causes are weighted by their frequency.
+        """
+        events = self._marginal_events()
+        at = np.cumsum(events.sum(axis=0))
+        middle = (np.arange(_IMPORTANCE_INTERVALS) + 0.5) / _IMPORTANCE_INTERVALS
+        intervals = np.searchsorted(at, middle * at[-1])
+        share = np.bincount(intervals, minlength=len(at)) / _IMPORTANCE_INTERVALS
+        omega = np.tile(share, (len(events), 1))
+        linear = self.mixture.linear_columns(values)
+        found = np.zeros((len(values), len(events), values.shape[1] + 2))
+        for member in self.mixture.members.values():
+            found += member.weight * member.refit.contributions(values, linear, omega)
+        by_cause = np.abs(found[:, :, :-2]).mean(axis=0)
+        importance: FloatArray = events.sum(axis=1) / events.sum() @ by_cause
+        return replace(self, importance=importance)
+
+    def importances(self) -> FloatArray:
+        """Mean absolute contribution of each feature, over training people."""
+        return self.importance
+
+    # -------------------------------------------------------------------------------- persistence
+    def to_plain(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        mixture, design = self.mixture, self.mixture.design
+        members = mixture.members
+        content = {
+            "importance": self.importance.tolist(),
+            "design": None if design is None else _design_content(design),
+            "weights": {FILE_NAMES[kind]: member.weight for kind, member in members.items()},
+            "n_folds": mixture.n_folds,
+            "models": {
+                name: {
+                    "level": model.level.tolist(),
+                    "coefficients": None
+                    if model.coefficients is None
+                    else model.coefficients.tolist(),
+                }
+                for name, model in mixture.models().items()
+            },
+        }
+        models = {
+            name: model.model for name, model in mixture.models().items() if model.model is not None
+        }
+        return content, models
+
+    @staticmethod
+    def file_names(content: Mapping[str, Any]) -> list[str]:
+        """Possible names of the engine's models in a description."""
+        weights, n_folds = content["weights"], content["n_folds"]
+        if not weights or not set(weights) <= set(FILE_NAMES.values()):
+            msg = f"weights are of the members {list(weights)}"
+            raise ValueError(msg)
+        numbers = ["all", *map(str, range(n_folds))]
+        return [f"{name}_{number}" for name in weights for number in numbers]
+
+    @classmethod
+    def from_plain(
+        cls,
+        frame: ModelFrame,
+        record: TrainingRecord,
+        curves: KnotCurves,
+        content: Mapping[str, Any],
+        models: Mapping[str, Any],
+        new_booster: BoosterMaker,
+    ) -> HazardMixture:
+        """The model that `to_plain` described."""
+        n_features = frame.schema.n_features
+        design = _design(content["design"], n_features)
+        shape = frame.n_causes, len(curves.knots) - 1
+
+        def hazard_model(name: str) -> HazardModel:
+            stored = content["models"][name]
+            level = _array(stored["level"], "level", shape)
+            coefficients = None
+            if stored["coefficients"] is not None and design is not None:
+                wanted = frame.n_causes, design.n_columns
+                coefficients = _array(stored["coefficients"], "coefficients", wanted)
+            model = models.get(name)
+            trees = None if model is None else HazardTrees(new_booster(model), model)
+            return HazardModel(level, coefficients, trees, model)
+
+        members = {}
+        for kind, name in FILE_NAMES.items():
+            if name in content["weights"]:
+                folds = [hazard_model(f"{name}_{fold}") for fold in range(content["n_folds"])]
+                refit = hazard_model(f"{name}_all")
+                members[kind] = Member(float(content["weights"][name]), tuple(folds), refit)
+        importance = _array(content["importance"], "importance", (n_features,))
+        return cls(frame, record, curves, Mixture(members, design), importance)
+
+
+def _design_content(design: LinearDesign) -> dict[str, Any]:
+    return {
+        "feature": list(design.feature),
+        "kind": list(design.kind),
+        "mean": design.mean.tolist(),
+        "scale": design.scale.tolist(),
+    }
+
+
+def _design(content: Mapping[str, Any] | None, n_features: int) -> LinearDesign | None:
+    if content is None:
+        return None
+    feature, kind = (_whole_numbers(content[name], name) for name in ("feature", "kind"))
+    in_range = all(0 <= column < n_features for column in feature)
+    if len(kind) != len(feature) or not in_range or min(kind, default=0) < MISSING:
+        msg = f"the linear part has columns of features {feature} of {n_features}"
+        raise ValueError(msg)
+    shape = (len(feature),)
+    scale = _array(content["scale"], "scale", shape)
+    if (scale <= 0).any():
+        msg = "a scale of the linear part is not positive"
+        raise ValueError(msg)
+    return LinearDesign(feature, kind, _array(content["mean"], "mean", shape), scale)
+
+
+def _whole_numbers(values: Any, name: str) -> tuple[int, ...]:
+    if not isinstance(values, list) or any(type(value) is not int for value in values):
+        msg = f"{name} is {values!r}, not a list of integers"
+        raise TypeError(msg)
+    return tuple(values)
+
+
+def _array(values: Any, name: str, shape: tuple[int, ...]) -> FloatArray:
+    array = np.array(values, dtype=np.float64)
+    if array.shape != shape or not np.isfinite(array).all():
+        msg = f"{name} has the shape {array.shape} or values that are not finite, not {shape}"
+        raise ValueError(msg)
+    return array

@@ -1,0 +1,314 @@
+"""Training data of hazard models: features in batches, outcomes, folds and subsampling.
+
+Features come in batches that may be read from disk each time; the outcomes of this process are in
+memory. If other processes hold more people, all processes make the same calls, and a `Reduction`
+sums their counts.
+
+Up to 50 000 people, all of them are used, with up to 8 rows each besides the last one, and folds
+are held out in turn. With more people the cost of training grows faster than its error falls, so
+the number of rows is limited to
+
+    n_rows = 450 000 (n / 50 000)^(1/2),                                                       (80)
+
+or to `Engine.most_rows` if that is less, first with fewer rows per person, down to two besides the
+last, then with a random subset of the people. A single part of the people is then held out instead
+of folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._hazards.formulas import LOCAL
+from survival_objectives._people import Features
+from survival_objectives._people.population import Reduction
+
+#: Rows for all intervals, regardless of the number of people.
+ALL_ROWS = "all"
+#: Up to this many people, folds are held out in turn and rows are not subsampled further.
+CROSS_FITTED_PEOPLE = 50_000
+_ROWS_PER_PERSON, _LEAST_ROWS_PER_PERSON = 8, 2
+# Maximum number of boosting rounds up to this many people, and above.
+_MOST_ROUNDS, _MOST_ROUNDS_ABOVE = 300, 1000
+# Share of the people held out where there are no folds, and their maximum number.
+_HELD_OUT_SHARE, _MOST_HELD_OUT = 0.1, 50_000
+
+
+class FeatureBatches(Protocol):
+    """Features in batches, in the same order at each iteration."""
+
+    def __iter__(self) -> Iterator[tuple[slice, Features]]:
+        """Consecutive slices of people, with their features."""
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """All features as one batch in memory."""
+
+    features: Features
+
+    def __iter__(self) -> Iterator[tuple[slice, Features]]:
+        yield slice(0, self.features.n_samples), self.features
+
+
+@dataclass(frozen=True)
+class _Concatenated:
+    """Batches of several groups of people, numbered consecutively."""
+
+    groups: Sequence[FeatureBatches]
+    sizes: Sequence[int]
+
+    def __iter__(self) -> Iterator[tuple[slice, Features]]:
+        first = 0
+        for group, size in zip(self.groups, self.sizes, strict=True):
+            for people, features in group:
+                yield slice(first + people.start, first + people.stop), features
+            first += size
+
+
+@dataclass(frozen=True)
+class HazardPeople:
+    """People of this process, with outcomes on the axis of the knots.
+
+    Attributes
+    ----------
+    batches : FeatureBatches
+    event : int32 array of shape (n_samples,)
+        0 = censored, 1..K = causes.
+    place : float64 array of shape (n_samples,)
+        Time of the event or of censoring, on the axis of the knots.
+    weight : float64 array of shape (n_samples,), or None
+        Sample weights with a mean of 1.
+    knots : float64 array of shape (M + 1,)
+    n_causes : int
+    group : int64 array of shape (n_samples,), or None
+        Rows of one group are held out together.
+    """
+
+    batches: FeatureBatches
+    event: npt.NDArray[np.int32]
+    place: FloatArray
+    weight: FloatArray | None
+    knots: FloatArray
+    n_causes: int
+    group: IntArray | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """Number of people."""
+        return len(self.event)
+
+    @property
+    def n_intervals(self) -> int:
+        """Number of intervals between knots, M."""
+        return len(self.knots) - 1
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether all features are one batch in memory."""
+        return isinstance(self.batches, InMemory)
+
+    def weights(self, chosen: IntArray) -> FloatArray | None:
+        """Sample weights of a subset."""
+        return None if self.weight is None else self.weight[chosen]
+
+    def features(self, chosen: npt.NDArray[np.integer[Any]]) -> Features:
+        """Features of a subset, in memory; ``chosen`` is increasing."""
+        if isinstance(self.batches, InMemory) and len(chosen) == self.n_samples:
+            return self.batches.features
+        values, schema = None, None
+        for people, features in self.batches:
+            first, last = np.searchsorted(chosen, [people.start, people.stop])
+            if values is None:
+                values = np.empty((len(chosen), features.values.shape[1]), np.float32)
+                schema = features
+            values[first:last] = features.values[chosen[first:last] - people.start]
+        assert values is not None
+        assert schema is not None
+        return replace(schema, values=values)
+
+    def take(self, chosen: IntArray) -> HazardPeople:
+        """A subset, with features in memory; ``chosen`` is increasing."""
+        return replace(
+            self,
+            batches=InMemory(self.features(chosen)),
+            event=self.event[chosen],
+            place=self.place[chosen],
+            weight=self.weights(chosen),
+            group=None if self.group is None else self.group[chosen],
+        )
+
+    def followed_by(self, others: HazardPeople) -> HazardPeople:
+        """These people, followed by others."""
+        weight = None
+        if self.weight is not None or others.weight is not None:
+            weight = np.concatenate(
+                [
+                    np.ones(group.n_samples) if group.weight is None else group.weight
+                    for group in (self, others)
+                ]
+            )
+        return replace(
+            self,
+            batches=_Concatenated(
+                (self.batches, others.batches), (self.n_samples, others.n_samples)
+            ),
+            event=np.concatenate([self.event, others.event]),
+            place=np.concatenate([self.place, others.place]),
+            weight=weight,
+            group=None,
+        )
+
+
+@dataclass(frozen=True)
+class RowBudget:
+    """How many people and how many rows per person are used.
+
+    Attributes
+    ----------
+    n_rows : int or None
+        Maximum number of rows per person besides the last; None for all.
+    people_share : float
+        Share of the people who are used.
+    """
+
+    n_rows: int | None
+    people_share: float
+
+    @classmethod
+    def of(
+        cls, n_people: float, rows_per_person: int | str | None, most_rows: float = np.inf
+    ) -> RowBudget:
+        """The budget for a number of people.
+
+        Parameters
+        ----------
+        n_people : float
+            Number of people in all processes.
+        rows_per_person : int, "all" or None
+            Requested number of rows; None follows equation (80).
+        most_rows : float, optional
+            Most rows in all, where they follow equation (80).
+
+        Examples
+        --------
+        >>> RowBudget.of(50_000, None)
+        RowBudget(n_rows=8, people_share=1.0)
+        >>> RowBudget.of(200_000, None)
+        RowBudget(n_rows=3, people_share=1.0)
+        >>> RowBudget.of(5_000_000, None)
+        RowBudget(n_rows=2, people_share=0.3)
+        """
+        if rows_per_person == ALL_ROWS:
+            return cls(None, 1.0)
+        if rows_per_person is not None:
+            return cls(int(rows_per_person), 1.0)
+        if n_people <= CROSS_FITTED_PEOPLE:
+            return cls(_ROWS_PER_PERSON, 1.0)
+        n_rows = (_ROWS_PER_PERSON + 1) * np.sqrt(CROSS_FITTED_PEOPLE * n_people)
+        per_person = min(n_rows, most_rows) / n_people
+        n_rows = max(_LEAST_ROWS_PER_PERSON, int(np.floor(per_person + 1e-9)) - 1)
+        return cls(n_rows, min(1.0, float(round(per_person / (n_rows + 1), 6))))
+
+    def chosen(self, n_samples: int, generator: np.random.Generator) -> IntArray | None:
+        """Indices of the people of a process who are used; None for all."""
+        if self.people_share == 1.0:
+            return None
+        n_chosen = int(np.ceil(self.people_share * n_samples))
+        return np.sort(generator.choice(n_samples, n_chosen, replace=False))
+
+
+def most_rounds(n_people: float) -> int:
+    """Maximum number of boosting rounds; the held-out likelihood chooses the actual number.
+
+    >>> most_rounds(10_000), most_rounds(1_000_000)
+    (300, 1000)
+    """
+    return _MOST_ROUNDS if n_people <= CROSS_FITTED_PEOPLE else _MOST_ROUNDS_ABOVE
+
+
+def folds_of_groups(
+    draw: Callable[[npt.NDArray[np.int32]], IntArray],
+    event: npt.NDArray[np.int32],
+    group: IntArray | None,
+) -> IntArray:
+    """Folds of rows, with all rows of a group in one fold.
+
+    Parameters
+    ----------
+    draw : callable
+        Returns a fold per unit from the events of the units.
+    event : int32 array of shape (n_samples,)
+    group : int64 array of shape (n_samples,), or None
+        A unit is a group, with the rarest event of its rows. Default: a unit is a row.
+    """
+    if group is None:
+        return draw(event)
+    number, _ = pd.factorize(group)
+    rarest_first = np.argsort(np.bincount(event)[event], kind="stable")
+    _, first = np.unique(number[rarest_first], return_index=True)
+    fold = draw(event[rarest_first[first]])[number]
+    # Rows of one person may have several events: a cause in a single fold is never held out.
+    for cause in np.unique(event[fold >= 0]):
+        own = fold[event == cause]
+        if len(np.unique(own)) == 1:
+            fold[np.isin(number, number[event == cause])] = -1
+    return fold
+
+
+def stratified_folds(
+    event: npt.NDArray[np.int32],
+    n_folds: int,
+    generator: np.random.Generator,
+    reduction: Reduction = LOCAL,
+    n_causes: int | None = None,
+) -> IntArray:
+    """A random fold per person, stratified by event.
+
+    People with a cause that occurs fewer than ``n_folds`` times get -1: they are never held out, so
+    that every model is fitted to all causes. So do people with a cause that ended up in a single
+    fold, which may happen if several processes have a few of them each.
+    """
+    n_causes = int(event.max(initial=0)) if n_causes is None else n_causes
+    count = reduction.sum(np.bincount(event, minlength=n_causes + 1))
+    fold = np.full(len(event), -1)
+    for cause in np.unique(event):
+        members = generator.permutation(np.flatnonzero(event == cause))
+        first = generator.integers(n_folds)
+        if count[cause] >= n_folds:
+            fold[members] = (np.arange(len(members)) + first) % n_folds
+    cell = event[fold >= 0] * n_folds + fold[fold >= 0]
+    size = (n_causes + 1) * n_folds
+    in_fold = reduction.sum(np.bincount(cell, minlength=size)).reshape(-1, n_folds)
+    alone = np.flatnonzero((in_fold > 0).sum(axis=1) == 1)
+    fold[np.isin(event, alone)] = -1
+    return fold
+
+
+def one_held_out_part(
+    event: npt.NDArray[np.int32],
+    n_causes: int,
+    generator: np.random.Generator,
+    reduction: Reduction = LOCAL,
+) -> IntArray:
+    """0 for a random held-out part of the people, and -1 for the others.
+
+    About a tenth of the people with each event are held out, at most 50 000 in total. Causes with
+    fewer than ten people are never held out.
+    """
+    count = reduction.sum(np.bincount(event, minlength=n_causes + 1))
+    share = min(_HELD_OUT_SHARE, _MOST_HELD_OUT / count.sum())
+    fold = np.full(len(event), -1)
+    for cause in np.unique(event):
+        members = generator.permutation(np.flatnonzero(event == cause))
+        n_held = int(share * len(members) + generator.random())
+        if count[cause] * _HELD_OUT_SHARE >= 1:
+            fold[members[:n_held]] = 0
+    return fold

@@ -1,0 +1,79 @@
+"""Distributions of a completion model as targets of the rows of censored people."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._horizons.completion import Incidence, completed_targets, lost_states
+from survival_objectives._horizons.rows import joined
+from survival_objectives._horizons.schemes.base import (
+    CensoringScheme,
+    Chunk,
+    TargetsAndWeights,
+    WeightSettings,
+)
+from survival_objectives._people.cohort import Outcomes
+from survival_objectives.marginal import StepFunction
+from survival_objectives.stacking import TimeStacker, all_rows
+
+
+class AllRowsScheme(CensoringScheme):
+    """A scheme with targets for the rows of censored people, so that no row needs a weight 1/G.
+
+    Parameters
+    ----------
+    settings : WeightSettings
+    marginal : StepFunction
+        Aalen-Johansen curves of the population, (n_steps, K + 1).
+    """
+
+    event_rows = staticmethod(all_rows)
+
+    def __init__(self, settings: WeightSettings, marginal: StepFunction) -> None:
+        super().__init__(settings)
+        self._marginal = marginal
+
+    def state_weights(self, outcomes: Outcomes, stacker: TimeStacker) -> FloatArray:
+        """Total weight of each state on newly drawn rows, by the marginal curves."""
+        stack = stacker.draw(outcomes.target)
+        states = self._marginal(stack.horizon)
+        weight = np.ones(outcomes.n_samples) if outcomes.weight is None else outcomes.weight
+        total: FloatArray = weight[stack.person] @ states
+        return total
+
+    def held_out_until(self, last: float) -> float:
+        """The latest held-out horizon; later, a weighted loss is too noisy."""
+        curve = self._settings.kaplan_meier.curve_
+        unseen = curve.times[(curve.values < self._settings.floor) & (curve.times > 0)]
+        return min(last, float(unseen[0])) if len(unseen) else last
+
+
+class CompletedScheme(AllRowsScheme):
+    """Distributions (46) of a completion model as targets; it is evaluated once per draw.
+
+    Parameters
+    ----------
+    settings, marginal
+        As in `AllRowsScheme`.
+    incidence : callable
+        ``incidence(people, times)`` gives curves of training people by their positions.
+    """
+
+    def __init__(
+        self, settings: WeightSettings, marginal: StepFunction, incidence: Incidence
+    ) -> None:
+        super().__init__(settings, marginal)
+        self._incidence = incidence
+        self._known: dict[int, Float32Array] = {}
+
+    def targets_and_weights(self, chunk: Chunk) -> TargetsAndWeights:
+        """Distributions over the states, and weights without a censoring adjustment."""
+        number, weights = chunk.draw.number, []
+        for rows in chunk.rows():
+            if number not in self._known:
+                axis = self._settings.axis
+                states = lost_states(self._incidence, rows.target, rows.events, axis)
+                self._known[number] = completed_targets(rows.target, rows.events, *states)
+            weights.append(self.row_weight(rows))
+        return self._known[number], joined(weights, np.float32)

@@ -1,0 +1,441 @@
+"""What a fitted estimator predicts and explains, from its `FittedModel`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from survival_objectives._arrays import FloatArray
+from survival_objectives._hazards.model import HazardMixture
+from survival_objectives._models.display import DisplayMixin
+from survival_objectives._models.fitted import FittedModel
+from survival_objectives._models.horizon_view import view_at
+from survival_objectives._models.onnx.export import write_onnx
+from survival_objectives._people import (
+    Features,
+    check_choice,
+    check_features,
+    check_fraction,
+    check_paired,
+    check_survival_target,
+    check_times,
+)
+from survival_objectives._people.labels import named_outcomes
+from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
+from survival_objectives.metrics import integrated_brier_score
+
+# Number of times at which the Brier score is integrated.
+_N_TIMES = 101
+
+
+class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
+    """Base class of estimators whose only fitted state is a `FittedModel`.
+
+    Setting ``fitted_model``, after training or loading, sets all public fitted attributes.
+    """
+
+    booster_: Any
+    n_estimators_: int
+    censoring_: CensoringModel
+    censoring_method_: str
+    _model: FittedModel
+
+    @property
+    def fitted_model(self) -> FittedModel:
+        """The fitted model, for code that saves, exports or moves models."""
+        check_is_fitted(self)
+        return self._model
+
+    @fitted_model.setter
+    def fitted_model(self, model: FittedModel) -> None:
+        frame, record = model.frame, model.record
+        self._model = model
+        self.engine_, self.event_ids_, self.times_ = frame.engine, frame.event_ids, frame.times
+        self.booster_, self.n_estimators_ = model.booster, model.n_rounds
+        self.censoring_ = model.censoring
+        self.censoring_method_, self.censoring_reason_ = record.method, record.reason
+        self.history_, self.refreshed_rounds_ = record.history, record.refreshed_rounds
+        self.n_floored_ = record.n_floored
+        self.n_features_in_ = frame.schema.n_features
+        names = frame.schema.names
+        some = {
+            "feature_names_in_": None if names is None else np.array(names, dtype=object),
+            "n_events_": record.n_events,
+            "member_weights_": model.member_weights if isinstance(model, HazardMixture) else None,
+        }
+        for name, value in some.items():
+            self.__dict__.pop(name, None)
+            if value is not None:
+                setattr(self, name, value)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+    # ------------------------------------------------------------------------------------- states
+    @property
+    def event_names_(self) -> tuple[str, ...]:
+        """Names of the states, "event-free" first: labels of text events, else "cause 1" etc."""
+        return self._model.frame.state_names
+
+    def _state(self, cause: Any) -> int:
+        """Position of the curve of a cause, by its label or its name; 0 is event-free."""
+        check_is_fitted(self)
+        if isinstance(cause, str):
+            check_choice(cause, "cause", self.event_names_)
+            return self.event_names_.index(cause)
+        check_choice(cause, "cause", self.event_ids_.tolist())
+        return int(np.searchsorted(self.event_ids_, cause))
+
+    # --------------------------------------------------------------------------------- prediction
+    @property
+    def _schema(self) -> Features:
+        return self._model.schema
+
+    def _checked(self, X: Any) -> Features:
+        check_is_fitted(self)
+        return check_features(X, like=self._model.schema)
+
+    def predict_cumulative_incidence(
+        self,
+        X: Any,
+        times: Any = None,
+        *,
+        cause: int | str | None = None,
+        conditional_after: float | None = None,
+        as_frame: bool = False,
+    ) -> Any:
+        """Probability of each state at each time.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_samples, n_features)
+            People, with the columns of training.
+        times : array of shape (n_times,), optional
+            Times >= 0 in any order. Default: ``times_``.
+        cause : int or str, optional
+            A label of ``event_ids_`` or a name of ``event_names_``: return its incidence alone.
+        conditional_after : float, optional
+            Return probabilities given that the person is event-free at this time. At earlier times
+            the event-free probability is 1.
+        as_frame : bool, default=False
+            Whether to return a DataFrame with one row per person, the index of ``X``, and columns
+            (event, time), or times if ``cause`` is given. Events are names if training had names,
+            else labels.
+
+        Returns
+        -------
+        float64 array of shape (n_samples, K + 1, n_times), or (n_samples, n_times) with ``cause``
+            Index 0 is the probability of being event-free, index k the incidence of
+            ``event_ids_[k]``; they sum to 1.
+        """
+        features = self._checked(X)
+        times = self.times_ if times is None else check_times(times)
+        if conditional_after is None:
+            curves = self._model.incidence(features, times)
+        else:
+            known = _one_time(conditional_after, "conditional_after")
+            curves = self._model.conditional_incidence(features, times, known)
+        if cause is not None:
+            curves = curves[:, self._state(cause)]
+            return pd.DataFrame(curves, _index(X), _time_index(times)) if as_frame else curves
+        if not as_frame:
+            return curves
+        columns = pd.MultiIndex.from_product([self._column_names, times], names=["event", "time"])
+        return pd.DataFrame(curves.reshape(len(curves), -1), _index(X), columns)
+
+    @property
+    def _column_names(self) -> list[Any]:
+        """States in the columns of frames: names if training had names, else labels."""
+        named = self._model.frame.event_names
+        return self.event_ids_.tolist() if named is None else list(named)
+
+    def predict_survival_function(
+        self,
+        X: Any,
+        times: Any = None,
+        *,
+        conditional_after: float | None = None,
+        as_frame: bool = False,
+    ) -> Any:
+        """Probability of being event-free, of shape (n_samples, n_times).
+
+        Parameters as in `predict_cumulative_incidence`; a frame has one column per time.
+        """
+        curves = self.predict_cumulative_incidence(X, times, conditional_after=conditional_after)
+        if not as_frame:
+            return curves[:, 0]
+        columns = _time_index(self.times_ if times is None else check_times(times))
+        return pd.DataFrame(curves[:, 0], _index(X), columns)
+
+    def predict_proba(
+        self, X: Any, time_horizon: float | None = None, *, as_frame: bool = False
+    ) -> Any:
+        """Probability of each state at one horizon, of shape (n_samples, K + 1).
+
+        The horizon defaults to the middle of ``times_``. A frame has one column per state.
+        """
+        check_is_fitted(self)
+        if time_horizon is None:
+            time_horizon = float(self.times_[len(self.times_) // 2])
+        time_horizon = _one_time(time_horizon, "time_horizon")
+        curves: FloatArray = self.predict_cumulative_incidence(X, time_horizon)
+        if not as_frame:
+            return curves[:, :, 0]
+        columns = pd.Index(self._column_names, name="event")
+        return pd.DataFrame(curves[:, :, 0], _index(X), columns)
+
+    def predict(self, X: Any) -> FloatArray:
+        """Risk of any event, higher is worse: expected share of time lost up to ``times_[-1]``."""
+        survival: FloatArray = self.predict_survival_function(X)
+        kept: FloatArray = np.trapezoid(survival, self.times_, axis=1) / self.times_[-1]
+        return 1 - kept
+
+    def predict_quantile(self, X: Any, quantile: Any = 0.5, *, as_frame: bool = False) -> Any:
+        """Quantile of the time to any event; inf if it is not reached.
+
+        The default is the median. Several quantiles give one column each; a frame has the quantiles
+        as column labels.
+        """
+        features = self._checked(X)
+        quantiles = [
+            check_fraction(q, "quantile", zero=False, one=False) for q in np.ravel(quantile)
+        ]
+        if not quantiles:
+            msg = "`quantile` is empty. Give at least one, such as [0.25, 0.5, 0.75]."
+            raise ValueError(msg)
+        found = self._model.quantiles(features, quantiles)
+        if not as_frame:
+            return found[:, 0] if np.ndim(quantile) == 0 else found
+        return pd.DataFrame(found, _index(X), pd.Index(quantiles, name="quantile"))
+
+    def predict_restricted_mean_time(
+        self, X: Any, horizon: float | None = None, *, cause: int | str | None = None
+    ) -> FloatArray:
+        """Mean event-free time up to a horizon, or the mean time lost to a cause.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_samples, n_features)
+            People.
+        horizon : float, optional
+            Default: ``times_[-1]``.
+        cause : int or str, optional
+            A label of ``event_ids_`` or a name of ``event_names_``: return the time lost to this
+            cause instead, the area under its incidence. Event-free time and the times lost to all
+            causes sum to the horizon.
+        """
+        features = self._checked(X)
+        horizon = float(self.times_[-1]) if horizon is None else _one_time(horizon, "horizon")
+        state = 0 if cause is None else self._state(cause)
+        if cause is not None and state == 0:
+            names = ", ".join(map(repr, self.event_names_[1:]))
+            msg = (
+                f"`cause` is {cause!r}, the event-free state: leave it out for event-free time, or "
+                f"choose from {', '.join(map(str, self.event_ids_[1:]))} ({names})."
+            )
+            raise ValueError(msg)
+        return self._model.restricted_mean(features, horizon, state)
+
+    def predict_hazard(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Discrete-time hazards between knots, and the knots, of a model of hazards.
+
+        Returns
+        -------
+        hazard : float64 array of shape (n_samples, K, M)
+            Probability of each cause in an interval, given event-free at its beginning.
+        knots : float64 array of shape (M + 1,)
+            Interval m is (knot m, knot m + 1]. If time has whole units and events happen in unit 0,
+            the first knot is one unit before.
+        """
+        features = self._checked(X)
+        if not isinstance(self._model, HazardMixture):
+            msg = (
+                f"`predict_hazard` needs a model of hazards; this one has censoring_method_="
+                f'{self.censoring_method_!r}. Train with `censoring="hazards"`, or take '
+                "differences of `predict_cumulative_incidence`."
+            )
+            raise ValueError(msg)
+        return self._model.hazard(features)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Negative integrated Brier score, averaged over causes and the event-free state.
+
+        Higher is better. Weights come from the marginal censoring of the training data.
+        """
+        check_is_fitted(self)
+        check_paired(X, y, sample_weight)
+        y, _ = named_outcomes(y, names=self.event_names_)
+        target = check_survival_target(y, event_ids=self.event_ids_)
+        return -brier_score_until(float(target.duration.max()), self, X, target, sample_weight)
+
+    def at_horizon(self, horizon: float, cause: int = 0, *, kind: str = "regressor") -> Any:
+        """The model at one horizon, as a scikit-learn regressor or classifier.
+
+        Parameters
+        ----------
+        horizon : float
+            Time >= 0.
+        cause : int, default=0
+            Label of a cause, or 0 for any event.
+        kind : {"regressor", "classifier"}, default="regressor"
+            A regressor whose ``predict`` is the incidence of the cause by the horizon, for
+            `cross_val_predict`, `partial_dependence` and `permutation_importance`; or a binary
+            classifier with ``predict_proba``, for `CalibrationDisplay`.
+
+        Returns
+        -------
+        HorizonRegressor or HorizonClassifier
+            Fitted if this model is fitted; its ``fit`` trains a copy.
+        """
+        return view_at(self, horizon, cause, kind)
+
+    # -------------------------------------------------------------------------------- explanation
+    def plot(
+        self,
+        person: Any,
+        times: Any = None,
+        *,
+        conditional_after: float | None = None,
+        time_label: str = "Time",
+        ax: Any = None,
+    ) -> Any:
+        """Axes with the stacked probabilities of one person's states over time.
+
+        Needs matplotlib.
+
+        Parameters
+        ----------
+        person : Series, or DataFrame or array with one row
+            Features of the person.
+        times, conditional_after
+            As in `predict_cumulative_incidence`; times are increasing.
+        time_label : str, default="Time"
+            Label of the horizontal axis.
+        ax : Axes, optional
+            Axes to draw on. Default: new axes.
+        """
+        from survival_objectives.plots import plot_stacked_incidence
+
+        check_is_fitted(self)
+        X = person.to_frame().T.infer_objects() if isinstance(person, pd.Series) else person
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        if len(X) != 1:
+            msg = f"`person` has {len(X)} rows; give one, such as `X.iloc[[0]]`."
+            raise ValueError(msg)
+        times = np.linspace(0, self.times_[-1], 200) if times is None else check_times(times)
+        curves = self.predict_cumulative_incidence(X, times, conditional_after=conditional_after)
+        return plot_stacked_incidence(
+            curves[0], times, state_names=self.event_names_, time_label=time_label, ax=ax
+        )
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """Importance of each feature, without the time; sums to 1.
+
+        The share of the gain of all splits; with hazards, of the mean absolute contributions
+        (`shap_values`) for a sample of training people.
+        """
+        check_is_fitted(self)
+        gains = self._model.importances()
+        total = gains.sum()
+        shares: FloatArray = gains / total if total > 0 else np.full(len(gains), 1 / len(gains))
+        return shares
+
+    def shap_values(self, X: Any, time_horizon: float) -> FloatArray:
+        r"""SHAP values: contributions of the features to log-odds at a horizon.
+
+        They are computed by the engine's own TreeSHAP. With hazards, they explain the log-odds of
+        each cause in an interval against staying event-free, averaged over the intervals up to the
+        horizon, with the marginal share of the cause's events in each interval as weights;
+        contributions of the linear part, coefficient times standardised value, are added.
+
+        Returns
+        -------
+        float64 array of shape (n_samples, n_margins, n_features + 2)
+            Contributions of the features, of the time and, last, the base value. They sum to the
+            margins: log-odds of each cause against being event-free (with CatBoost, several causes
+            and another method than hazards: of each state, up to a constant).
+        """
+        features = self._checked(X)
+        return self._model.shap_values(features, _one_time(time_horizon, "time_horizon"))
+
+    # ------------------------------------------------------------------------------------- export
+    def to_onnx(self, path: Any, times: Any = None, *, categories: str = "codes") -> None:
+        """Write the model as an ONNX graph whose output is `predict_cumulative_incidence`.
+
+        Needs onnx. If onnxruntime is installed, graph and model are first compared on made-up
+        people; a graph that differs by more than 1e-5 is not written.
+
+        Parameters
+        ----------
+        path : path
+            The file, such as "model.onnx", which must not exist.
+        times : array of shape (n_times,), optional
+            Fixed times >= 0 of the output. Default: times are an input of the graph.
+        categories : {"codes", "text"}, default="codes"
+            Input of categorical columns. "codes": as codes 0, 1, ... of their levels, which are
+            listed in the metadata. "text": as a separate text input. Levels unseen in training are
+            treated as missing.
+
+        Notes
+        -----
+        Inputs are ``features``, float32 of shape (n_people, n_features) in the order of training
+        with NaN for missing; with "text" and categorical columns, ``categories`` of shape
+        (n_people, n_categorical), and ``features`` has the other columns only; and without fixed
+        times, ``times``, float64 of shape (n_times,). The output ``probabilities`` is float32 of
+        shape (n_people, K + 1, n_times). Infinite features, which `predict_cumulative_incidence`
+        refuses, are not detected.
+        """
+        write_onnx(self.fitted_model, path, times, categories)
+
+
+def brier_score_until(
+    last_seen: float, model: FittedPredictions, X: Any, y: Any, sample_weight: Any
+) -> float:
+    """Mean integrated Brier score over all states, up to a time or the end of ``times_``.
+
+    Parameters
+    ----------
+    last_seen : float
+        Longest duration of all people, of whom ``X`` and ``y`` may be a part.
+    model : FittedPredictions
+        A fitted model; weights come from the marginal censoring of its training data.
+    X, y, sample_weight
+        People, their outcomes and weights.
+    """
+    target = check_survival_target(y, event_ids=model.event_ids_)
+    frame = model.fitted_model.frame
+    times = np.linspace(0, min(last_seen, model.times_[-1]), _N_TIMES + 1)[1:-1]
+    score: float = integrated_brier_score(
+        KaplanMeierCensoring.of_curve(frame.censoring_curve),
+        (model.event_ids_[target.event], target.duration),
+        model.predict_cumulative_incidence(X, times),
+        times,
+        average="all",
+        sample_weight=sample_weight,
+        event_ids=model.event_ids_,
+        min_censoring_survival=frame.parameters["min_censoring_survival"],
+    )
+    return float(score)
+
+
+def _one_time(time: Any, name: str) -> float:
+    if np.ndim(time) != 0:
+        msg = (
+            f"`{name}` must be one number; got shape {np.shape(time)}. "
+            "For several times, use `predict_cumulative_incidence`."
+        )
+        raise ValueError(msg)
+    return float(check_times(time)[0])
+
+
+def _time_index(times: FloatArray) -> pd.Index:
+    return pd.Index(times, name="time")
+
+
+def _index(X: Any) -> Any:
+    return X.index if isinstance(X, pd.DataFrame) else None

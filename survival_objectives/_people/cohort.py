@@ -1,0 +1,485 @@
+"""Checked people: one `Cohort` in memory, or `Batches` of them that are read one after another.
+
+Every way of training starts from here. Outcomes and weights of all people of a process are in
+memory (20 bytes per person); features may come in batches, for instance from disk. In memory, all
+people are one batch.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
+
+from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._people import (
+    Features,
+    SurvivalTarget,
+    check_features,
+    check_groups,
+    check_paired,
+    check_same_people,
+    check_sample_weight,
+    check_survival_target,
+    check_time_resolution,
+    relative_weights,
+    take_rows,
+    warn_about_columns,
+)
+from survival_objectives._people.labels import survival_outcomes
+from survival_objectives._people.population import Reduction
+from survival_objectives._people.resolution import Resolution
+from survival_objectives._people.time_axis import TimeAxis, time_feature
+
+Rows = slice | IntArray
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Outcomes and weights of people, without their features.
+
+    Attributes
+    ----------
+    target : SurvivalTarget
+        Durations are float32 values, as trees see time.
+    weight : float64 array of shape (n_samples,), or None
+        Sample weights, all positive; None where every person counts once.
+    group : int64 array of shape (n_samples,), or None
+        Rows of one group are in one fold.
+    """
+
+    target: SurvivalTarget
+    weight: FloatArray | None
+    group: IntArray | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """Number of people."""
+        return self.target.n_samples
+
+    def take(self, rows: Rows) -> Outcomes:
+        """Outcomes of some people, who keep the label set of all."""
+        target = self.target
+        if isinstance(rows, slice) and rows == slice(0, target.n_samples):
+            return self
+        return Outcomes(
+            target.take(rows),
+            None if self.weight is None else self.weight[rows],
+            None if self.group is None else self.group[rows],
+        )
+
+    def aligned(self, axis: TimeAxis) -> Outcomes:
+        """The same people with durations aligned to the time axis."""
+        return replace(self, target=axis.aligned(self.target))
+
+    def with_relative_weights(self, reduction: Reduction) -> Outcomes:
+        """The same people with weights whose mean over all parts of the people is 1."""
+        return replace(self, weight=relative_weights(self.weight, reduction.sum))
+
+
+@dataclass(frozen=True)
+class GivenPeople:
+    """People as the user passed them, for a censoring model of the user's own.
+
+    Attributes
+    ----------
+    X : array or DataFrame
+        Features in the user's own type.
+    duration : float64 array of shape (n_samples,)
+        Durations before any rounding.
+    """
+
+    X: Any
+    duration: FloatArray
+
+    def take(self, rows: IntArray) -> GivenPeople:
+        """Some of the people."""
+        return GivenPeople(take_rows(self.X, rows), self.duration[rows])
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """Checked people in memory: features, outcomes and weights.
+
+    Attributes
+    ----------
+    features : Features
+    target : SurvivalTarget
+        Durations are float32 values, as trees see time.
+    weight : float64 array of shape (n_samples,), or None
+        Sample weights, all positive: people of weight 0 are left out.
+    given : GivenPeople, optional
+        The same people as the user passed them, if `keep_given`.
+    duration_resolution : Resolution, optional
+        What rounding left of the durations, where it was counted.
+    group : int64 array of shape (n_samples,), or None
+        Rows of one group are in one fold.
+    """
+
+    features: Features
+    target: SurvivalTarget
+    weight: FloatArray | None
+    given: GivenPeople | None = None
+    duration_resolution: Resolution | None = field(default=None, compare=False)
+    group: IntArray | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """Number of people."""
+        return self.target.n_samples
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """Outcomes and weights alone."""
+        return Outcomes(self.target, self.weight, self.group)
+
+    @classmethod
+    def checked(
+        cls,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        like: Features | None = None,
+        event_ids: npt.ArrayLike | None = None,
+        resolution: str = "check",
+        require_event: bool = True,
+        keep_given: bool = False,
+        groups: Any = None,
+    ) -> Cohort:
+        """Checked people, without those of weight 0 and the causes that only they had.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            What the user passed.
+        like : Features, optional
+            Columns of training.
+        event_ids : array, optional
+            Labels of training. Default: those of the people with a positive weight.
+        resolution : {"check", "count", "ignore"}, default="check"
+            Whether times and columns are refused that float32 cannot hold, or what is left of them
+            is only counted, for people who come in parts.
+        require_event : bool, default=True
+            Whether people who are all censored are refused.
+        keep_given : bool, default=False
+            Whether `given` is kept.
+        groups : array, optional
+            Group of each row, such as the person.
+        """
+        check_paired(X, y, sample_weight)
+        features = check_features(X, like=like, resolution=resolution, with_offsets=True)
+        weight = check_sample_weight(sample_weight, features.n_samples)
+        # Labels of people who do not count need not be those of training.
+        checked = partial(check_survival_target, event_ids=event_ids, require_event=require_event)
+        is_part = weight is not None and not weight.all()
+        target = check_survival_target(y, require_event=False) if is_part else checked(y)
+        if resolution == "check":
+            check_time_resolution(target.duration)
+        check_same_people(features.n_samples, target.n_samples)
+        given = GivenPeople(X, target.duration) if keep_given else None
+        group = check_groups(groups, features.n_samples)
+        cohort = cls(features, target, weight, given, group=group)
+        if weight is not None and is_part:
+            cohort = cohort.take(np.flatnonzero(weight))
+            cohort = replace(cohort, target=checked(cohort.target))
+        duration = cohort.target.duration
+        counted = Resolution.of(duration) if resolution == "count" else None
+        rounded = time_feature(duration).astype(np.float64)
+        return replace(
+            cohort,
+            target=replace(cohort.target, duration=rounded),
+            duration_resolution=counted,
+        )
+
+    @classmethod
+    def checked_part(
+        cls, X: Any, y: Any, sample_weight: Any, *, like: Features | None, resolution: str
+    ) -> Cohort | None:
+        """One batch or partition of the people, or None if no one in it has a positive weight.
+
+        It may be empty, or have no events: other batches may have them.
+        """
+        n_people = len(X)
+        check_same_people(n_people, _n_outcomes(y))
+        if sample_weight is not None and len(sample_weight) != n_people:
+            msg = f"`sample_weight` has {len(sample_weight)} values for {n_people} people."
+            raise ValueError(msg)
+        if n_people == 0:
+            return None
+        if sample_weight is not None and not np.any(np.asarray(sample_weight)):
+            return None
+        return cls.checked(
+            X, y, sample_weight, like=like, resolution=resolution, require_event=False
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Cohort], schema: Features, event_ids: IntArray) -> Cohort:
+        """The people of all parts with one schema and one label set; there may be none."""
+        values = [part.features.values for part in parts]
+        empty = np.empty((0, schema.n_features), np.float32)
+        outcomes = joined_outcomes([part.outcomes for part in parts], event_ids)
+        features = replace(schema, values=np.concatenate(values or [empty]))
+        return cls(features, outcomes.target, outcomes.weight)
+
+    def take(self, rows: IntArray) -> Cohort:
+        """Some of the people, who keep the label set of all."""
+        outcomes = self.outcomes.take(rows)
+        return Cohort(
+            replace(self.features, values=self.features.values[rows]),
+            outcomes.target,
+            outcomes.weight,
+            None if self.given is None else self.given.take(rows),
+            group=outcomes.group,
+        )
+
+    def with_outcomes(self, outcomes: Outcomes) -> Cohort:
+        """The same people with other durations or weights."""
+        return replace(self, target=outcomes.target, weight=outcomes.weight)
+
+    def aligned(self, axis: TimeAxis) -> Cohort:
+        """The same people with durations aligned to the time axis."""
+        return self.with_outcomes(self.outcomes.aligned(axis))
+
+    def with_relative_weights(self, reduction: Reduction) -> Cohort:
+        """The same people with weights whose mean over all parts of the people is 1."""
+        return self.with_outcomes(self.outcomes.with_relative_weights(reduction))
+
+
+def separated_outcomes(
+    X: Any,
+    y: Any,
+    duration: Any,
+    event: Any,
+    censored: str | Sequence[str] | None,
+    grouped: bool,
+) -> tuple[Any, Any]:
+    """Features and outcomes, from ``X`` and ``y`` or from the columns of one frame.
+
+    Of a frame, whose columns nobody has chosen, those that look like late entry are warned about
+    and, unless rows are ``grouped``, ids that repeat.
+    """
+    if y is not None:
+        if duration is not None or event is not None:
+            msg = "Pass outcomes as `y`, or as `duration` and `event` of the frame, not both."
+            raise ValueError(msg)
+        return X, y
+    if duration is None or event is None:
+        msg = "Pass outcomes: `fit(X, y)`, or `fit(frame, duration='time', event='status')`."
+        raise ValueError(msg)
+    y = survival_outcomes(X, duration=duration, event=event, censored=censored)
+    features = [name for name in X.columns if name not in (duration, event)]
+    warn_about_columns(X, features, duration, grouped=grouped, stacklevel=4)
+    return X[features], y
+
+
+def checked_eval_set(eval_set: Any, people: Cohort, *, keep_given: bool = False) -> Cohort:
+    """Held-out people with the columns and labels of the training people."""
+    if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
+        msg = f"`eval_set` must be a pair (X, y); got {type(eval_set).__name__}."
+        raise ValueError(msg)
+    X, y = eval_set
+    try:
+        held_out = Cohort.checked(
+            X,
+            y,
+            like=people.features.schema,
+            event_ids=people.target.event_ids,
+            resolution="ignore",
+            keep_given=keep_given,
+        )
+    except (TypeError, ValueError) as error:
+        msg = f"`eval_set`: {error}"
+        raise type(error)(msg) from None
+    if held_out.n_samples < 2 or not held_out.target.event.any():
+        msg = (
+            f"`eval_set` has {held_out.n_samples} people and "
+            f"{np.count_nonzero(held_out.target.event)} events, too few to choose the number of "
+            "rounds. Hold out more people, or leave it out."
+        )
+        raise ValueError(msg)
+    return held_out
+
+
+def split_cohort(
+    cohort: Cohort, fraction: float, generator: np.random.Generator
+) -> tuple[Cohort, Cohort]:
+    """Training people and held-out people, a ``fraction`` of the cohort, stratified by event."""
+    event, n_samples = cohort.target.event, cohort.n_samples
+    counts = np.bincount(event, minlength=cohort.target.n_causes + 1)
+    # Every cause must stay in the training part; a cause seen once or twice cannot be split.
+    groups = np.where(counts[event] >= 3, event, 0)
+    n_groups = len(np.unique(groups))
+    n_held = round(fraction * n_samples)
+    can_stratify = np.bincount(groups)[np.unique(groups)].min() >= 2 and n_held >= n_groups
+    seed = int(generator.integers(2**31 - 1))
+    if cohort.group is None:
+        kept, held = train_test_split(
+            np.arange(n_samples),
+            test_size=fraction,
+            random_state=seed,
+            stratify=groups if can_stratify else None,
+        )
+    else:
+        splitter = GroupShuffleSplit(1, test_size=fraction, random_state=seed)
+        kept, held = next(splitter.split(event, groups=cohort.group))
+    missing = np.setdiff1d(event[held], event[kept])
+    kept = np.concatenate([kept, held[np.isin(event[held], missing)]])
+    held = np.setdiff1d(held, kept)
+    if len(held) == 0:
+        msg = (
+            f"{n_samples} people are too few to hold some out for early stopping. "
+            "Pass `eval_set`, or set `early_stopping_rounds=None`."
+        )
+        raise ValueError(msg)
+    return cohort.take(kept), cohort.take(held)
+
+
+def joined_outcomes(parts: Sequence[Outcomes], event_ids: IntArray) -> Outcomes:
+    """Outcomes of all parts under one label set."""
+    weights = [part.weight for part in parts if part.weight is not None]
+    event = [
+        np.searchsorted(event_ids, part.target.event_ids[part.target.event]).astype(np.int32)
+        for part in parts
+    ]
+    duration = [part.target.duration for part in parts]
+    entry = [part.target.entry for part in parts]
+    if any(part is not None for part in entry):
+        pairs = zip(entry, duration, strict=True)
+        entries = np.concatenate([np.zeros(len(d)) if e is None else e for e, d in pairs])
+    else:
+        entries = None
+    return Outcomes(
+        SurvivalTarget(
+            np.concatenate(event or [np.empty(0, np.int32)]),
+            np.concatenate(duration or [np.empty(0)]),
+            event_ids,
+            entries,
+        ),
+        np.concatenate(weights) if weights else None,
+    )
+
+
+class Batches(Protocol):
+    """People of one process whose features are read batch by batch, in the same order each time."""
+
+    @property
+    def n_samples(self) -> int:
+        """Number of people of this process."""
+
+    @property
+    def schema(self) -> Features:
+        """Columns, without any person."""
+
+    @property
+    def resident(self) -> Features:
+        """Features of people who are in memory all the time: of people on disk, none."""
+
+    @property
+    def given(self) -> GivenPeople | None:
+        """The people as the user passed them, where they were kept."""
+
+    @property
+    def slices(self) -> Sequence[slice]:
+        """Rows of each batch among all people of this process."""
+
+    def outcomes(self) -> Outcomes:
+        """Outcomes and weights of all people of this process."""
+
+    def __iter__(self) -> Iterator[tuple[slice, Features]]:
+        """Rows and features, batch by batch."""
+
+    def with_outcomes(self, outcomes: Outcomes) -> Batches:
+        """The same people with other durations or weights."""
+
+    def sample(self, n_people: int, generator: np.random.Generator) -> Iterator[Cohort]:
+        """About ``n_people`` people at random, or all if there are fewer, in parts."""
+
+
+@dataclass(frozen=True)
+class MemoryBatches:
+    """`Batches` of people in memory: usually one batch."""
+
+    cohorts: Sequence[Cohort]
+
+    @property
+    def n_samples(self) -> int:
+        return sum(cohort.n_samples for cohort in self.cohorts)
+
+    @property
+    def schema(self) -> Features:
+        return self.cohorts[0].features.schema
+
+    @property
+    def resident(self) -> Features:
+        """Features of the first batch."""
+        return self.cohorts[0].features
+
+    @property
+    def given(self) -> GivenPeople | None:
+        """The people of the first batch as the user passed them, where they were kept."""
+        return self.cohorts[0].given
+
+    @cached_property
+    def slices(self) -> Sequence[slice]:
+        return batch_slices(cohort.n_samples for cohort in self.cohorts)
+
+    @cached_property
+    def _outcomes(self) -> Outcomes:
+        if len(self.cohorts) == 1:
+            return self.cohorts[0].outcomes
+        return joined_outcomes(
+            [cohort.outcomes for cohort in self.cohorts], self.cohorts[0].target.event_ids
+        )
+
+    def outcomes(self) -> Outcomes:
+        return self._outcomes
+
+    def __iter__(self) -> Iterator[tuple[slice, Features]]:
+        for rows, cohort in zip(self.slices, self.cohorts, strict=True):
+            yield rows, cohort.features
+
+    def with_outcomes(self, outcomes: Outcomes) -> MemoryBatches:
+        return MemoryBatches(
+            [
+                cohort.with_outcomes(outcomes.take(rows))
+                for rows, cohort in zip(self.slices, self.cohorts, strict=True)
+            ]
+        )
+
+    def split(
+        self, fraction: float, generator: np.random.Generator
+    ) -> tuple[MemoryBatches, Cohort]:
+        """Training people, and held-out people, a ``fraction`` of the first batch."""
+        kept, held = split_cohort(self.cohorts[0], fraction, generator)
+        return MemoryBatches([kept]), held
+
+    def sample(self, n_people: int, generator: np.random.Generator) -> Iterator[Cohort]:
+        for cohort in self.cohorts:
+            if cohort.n_samples > n_people:
+                chosen = generator.choice(cohort.n_samples, n_people, replace=False)
+                yield cohort.take(np.sort(chosen))
+            else:
+                yield cohort
+
+
+def batch_slices(sizes: Iterable[int]) -> list[slice]:
+    """Rows of consecutive batches of these sizes.
+
+    >>> batch_slices([2, 3])
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
+    ends = itertools.accumulate(sizes, initial=0)
+    return [slice(begin, end) for begin, end in itertools.pairwise(ends)]
+
+
+def _n_outcomes(y: Any) -> int:
+    if isinstance(y, tuple):
+        return len(y[0])
+    return len(next(iter(y.values()))) if isinstance(y, Mapping) else len(y)

@@ -1,0 +1,500 @@
+r"""One training problem, free of any engine: the face of the plugin.
+
+`TrainingProblem` holds the stacked rows of the event model, their targets and weights
+(`survival_objectives._horizons.schemes`), and the margins from which boosting starts. An adapter
+adds what only its engine can do: hold the rows, ask for derivatives, train a binary booster for a
+few rounds (`CensoringTrainer`), and evaluate a trained model on rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.model_selection import GroupKFold
+
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._people import (
+    Features,
+    SurvivalTarget,
+    check_choice,
+    check_features,
+    check_fraction,
+    check_positive_int,
+    check_random_state,
+    check_times,
+)
+from survival_objectives._plugin.alternation import (
+    Alternation,
+    RefreshRecord,
+    RefreshSchedule,
+    log_floor,
+)
+from survival_objectives._plugin.buffers import DerivativeBuffers
+from survival_objectives._plugin.curves import CurveCalibration
+from survival_objectives._plugin.parameters import PARAMETERS
+from survival_objectives._plugin.predictor import IncidencePredictor
+from survival_objectives._plugin.problem_rows import (
+    CensoringSettings,
+    HeldOutRows,
+    HorizonSettings,
+    ProblemRows,
+)
+from survival_objectives._plugin.reader import CurveReader, MarginalTail, check_falling, start_curve
+from survival_objectives._plugin.slot import WeightSlot
+from survival_objectives.censoring import CensoringModel
+from survival_objectives.losses import Target, gradient_hessian, log_loss
+from survival_objectives.stacking import HorizonSampler, TrainingRows
+
+__all__ = ["TrainingProblem"]
+
+
+class TrainingProblem(ABC):
+    """Stacked rows, weights and starting margins of one training problem.
+
+    The public face of this class are its engine-specific children.
+
+    {parameters}
+    """
+
+    #: Attributes that hold engine handles and what is computed from others: never pickled.
+    _transient: tuple[str, ...] = ()
+    #: Name of the engine, for models that are trained beside the user's.
+    _engine_name: ClassVar[str] = ""
+    #: What predicts without the training people.
+    _predictor_type: ClassVar[type[IncidencePredictor]]
+    #: Times per person at which doubly robust targets evaluate both models.
+    _n_nodes: ClassVar[int] = 24
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", PARAMETERS)
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        n_horizons: int = 4,
+        horizon_sampler: str | HorizonSampler = "mixture",
+        horizon_max: float | None = None,
+        hard_zero_fraction: float = 0.0,
+        refresh_every: int = 10,
+        censoring: str | CensoringModel = "kaplan-meier",
+        completion: Any = None,
+        doubly_robust: bool = False,
+        margins: str = "reference",
+        start: str = "constant",
+        monotone: bool | None = None,
+        min_censoring_survival: float = 0.05,
+        min_event_survival: float = 0.05,
+        sample_weight: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self._slot, self._scratch = WeightSlot(), DerivativeBuffers()
+        self._reference = check_choice(margins, "margins", ("reference", "free")) == "reference"
+        self._schedule = RefreshSchedule(refresh_every)
+        self._start = check_choice(start, "start", ("marginal", "constant", "zero"))
+        generator = check_random_state(random_state)
+        # Training and held-out horizons come from separate streams, so that adding a held-out set
+        # leaves the training rows as they are.
+        streams = generator.spawn(2)
+        self._engine_seed = int(generator.integers(2**31 - 1))
+        self._data = data = ProblemRows(
+            X,
+            y,
+            sample_weight,
+            HorizonSettings(n_horizons, horizon_sampler, horizon_max, hard_zero_fraction),
+            CensoringSettings(
+                censoring,
+                completion,
+                doubly_robust,
+                check_fraction(min_censoring_survival, "min_censoring_survival", zero=False),
+                check_fraction(min_event_survival, "min_event_survival", zero=False),
+                self._n_nodes,
+            ),
+            streams=(streams[0], streams[1]),
+            completion_engine=(self._engine_name, self._engine_seed),
+        )
+        self._monotone = self._is_monotone(monotone)
+        self._note_refresh(data.censoring_model, data.n_floored, [])
+        log_floor(data.floor, data.n_floored, self._events.n_rows)
+        tail = MarginalTail(data.population, data.last) if horizon_max is None else None
+        self._reader = CurveReader(
+            data.features.schema,
+            start_curve(start, data.initial, data.population, data.target, self._reference),
+            self._reference,
+            data.axis,
+            tail,
+        )
+        self._calibration = CurveCalibration(
+            data.features,
+            data.target,
+            data.weight,
+            self._reader,
+            self._monotone,
+            *data.curve_ends(horizon_max),
+        )
+
+    def _is_monotone(self, monotone: bool | None) -> bool:
+        """Whether every tree rises in time, where the user may have left it open."""
+        if monotone and not self._reference:
+            msg = (
+                "`monotone=True` needs `margins='reference'`: with free margins, curves that "
+                "all rise in time do not make survival fall."
+            )
+            raise ValueError(msg)
+        return self._reference if monotone is None else bool(monotone)
+
+    # ------------------------------------------------------------------------------- public facts
+    @property
+    def event_ids_(self) -> IntArray:
+        """Labels of the curves: 0 for event-free, then the causes as the user named them."""
+        return self._data.target.event_ids
+
+    @property
+    def n_margins(self) -> int:
+        """Margins the engine trains: K with the reference link, K + 1 with the free one."""
+        return self._target.n_causes + (not self._reference)
+
+    @property
+    def person(self) -> IntArray:
+        """Person of each training row, by position in ``X``; rows of one are not independent."""
+        return self._data.people[self._events.person]
+
+    @property
+    def horizon(self) -> Float32Array:
+        """Horizon of each training row, also its last feature."""
+        return self._events.horizon
+
+    @property
+    def target(self) -> Target:
+        """State of each training row at its horizon: 0 = event-free, 1..K = cause.
+
+        With ``completion`` or ``doubly_robust``, a distribution over the states, (n_rows, K + 1);
+        the latter before any refresh, when rows of people who were censored have weight 0.
+        """
+        return self._data.initial.target
+
+    @property
+    def initial_weight(self) -> Float32Array:
+        """Weight of each training row before any refresh: 1/G or, with ``completion``, 1."""
+        return self._data.initial.weight
+
+    @property
+    def stacked_features(self) -> Float32Array:
+        """Features of the training rows, the horizon last; built at each access."""
+        return self._events.matrix(self._features)
+
+    def folds(
+        self, n_splits: int = 5, *, random_state: int | None = None
+    ) -> list[tuple[IntArray, IntArray]]:
+        """Training and test rows of a cross-validation over people, for the engine's ``cv``.
+
+        Rows of one person always stay on one side.
+        """
+        splitter = GroupKFold(
+            check_positive_int(n_splits, "n_splits"), shuffle=True, random_state=random_state
+        )
+        return list(splitter.split(self.person, groups=self.person))
+
+    def sklearn_objective(
+        self,
+        y_true: npt.NDArray[Any],
+        y_pred: npt.NDArray[Any],
+        sample_weight: npt.NDArray[Any] | None = None,
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Gradient and Hessian in the form that the engine's scikit-learn classifier expects.
+
+        Pass it as the classifier's ``objective`` and fit on ``(stacked_features, target,
+        sample_weight=initial_weight)``. The wrappers start at 0, so construct with
+        ``start="zero"``, and train one margin per class, so with ``margins="free"``, but for a
+        single cause one margin in all, which is ``margins="reference"`` (of ``params``, leave out
+        the ``objective`` there). They offer no way to replace weights during training, so there is
+        no refresh.
+        """
+        if self._has_distributions:
+            msg = (
+                "The scikit-learn wrappers take labels, but the targets of this objective are "
+                "distributions. Leave out `completion` and `doubly_robust`."
+            )
+            raise ValueError(msg)
+        wanted = "reference" if self._target.n_causes == 1 else "free"
+        if self._start != "zero" or self._reference != (wanted == "reference"):
+            msg = (
+                "The scikit-learn wrappers start at 0 and train a margin for every class, but one "
+                f"for two classes. Construct with `margins={wanted!r}, start='zero'`."
+            )
+            raise ValueError(msg)
+        target = np.asarray(y_true).astype(np.int32)
+        gradient, hessian = gradient_hessian(
+            y_pred.reshape(len(target), -1),
+            target,
+            sample_weight,
+            reference=self._reference,
+            hessian_scale=self._hessian_scale,
+        )
+        return gradient.reshape(y_pred.shape), hessian.reshape(y_pred.shape)
+
+    # --------------------------------------------------------------------------------- prediction
+    @abstractmethod
+    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
+        """Sum of the trees of ``model`` on rows of features and time, (n_rows, n_margins)."""
+
+    def predict_cumulative_incidence(
+        self, model: Any, X: Any, times: Any, *, calibrated: bool = True
+    ) -> FloatArray:
+        """Probability of each state at each time.
+
+        Parameters
+        ----------
+        model
+            What the engine's training call returned.
+        X : array or DataFrame of shape (n_samples, n_features)
+            People, with the columns of training.
+        times : array of shape (n_times,)
+            Times >= 0, in any order.
+        calibrated : bool, default=True
+            Whether curves are calibrated in time (equations (17) and (18)): on the training people,
+            expected and observed numbers of events agree. They then never fall, and each model is
+            evaluated once on the training people. With False, probabilities are those of its
+            margins.
+
+        Returns
+        -------
+        float64 array of shape (n_samples, K + 1, n_times)
+            Index 0 is the probability of being event-free, index k the incidence of
+            ``event_ids_[k]``; they sum to 1.
+
+        Raises
+        ------
+        ValueError
+            If the model was not trained by this objective, or one of the same columns, link, causes
+            and start. This is known from the name of the time column, which the engines save
+            with a model.
+        """
+        times = check_times(times)
+        if calibrated:
+            predictor: IncidencePredictor = self.predictor(model)
+            return predictor.predict_cumulative_incidence(X, times)
+        self._check_model(model)
+        features = check_features(X, like=self._reader.schema)
+        curves = self._reader.cumulative_incidence(
+            lambda matrix: self._raw_margin(model, matrix), features, times
+        )
+        if self._monotone:
+            check_falling(curves[:, 0], times)
+        return curves
+
+    def predict_survival_function(
+        self, model: Any, X: Any, times: Any, *, calibrated: bool = True
+    ) -> FloatArray:
+        """Probability of being event-free, (n_samples, n_times); as the incidences' index 0."""
+        return self.predict_cumulative_incidence(model, X, times, calibrated=calibrated)[:, 0]
+
+    def predictor(self, model: Any) -> Any:
+        """A predictor with a trained model that holds no training data.
+
+        Parameters
+        ----------
+        model
+            What the engine's training call returned.
+
+        Returns
+        -------
+        IncidencePredictor
+            With ``predict_cumulative_incidence(X, times)``, ``predict_survival_function(X, times)``
+            and ``save(path)``. Its curves are the calibrated ones, bit for bit those of this
+            objective.
+        """
+        self._check_model(model)
+        curves = self._calibration.curves(lambda matrix: self._raw_margin(model, matrix))
+        return self._predictor_type(model, curves, self.event_ids_)
+
+    # ------------------------------------------------------------------------------- own models
+    @abstractmethod
+    def _check_model(self, model: Any) -> None:
+        """Refuse a model that was not trained by this objective; see `_check_trained`."""
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        """Fingerprint, eight hex digits, of everything that turns margins into curves."""
+        return self._reader.fingerprint(self.event_ids_)
+
+    def _marked(self, columns: Sequence[str]) -> list[str]:
+        """Names of the stacked columns, that of the time with the fingerprint.
+
+        Engines show an objective no booster to mark, but they all save these names with it.
+        """
+        return [*columns[:-1], f"{columns[-1]}_{self._fingerprint}"]
+
+    def _check_trained(self, columns: Sequence[str] | None, n_margins: int) -> None:
+        """Refuse a model by its number of margins and the mark of its time column.
+
+        Parameters
+        ----------
+        columns : sequence of str, or None
+            Names of the model's columns; None if training had no names, as in the scikit-learn
+            wrappers; then only the shape of the model can be checked.
+        n_margins : int
+            Margins of the model.
+        """
+        if n_margins != self.n_margins:
+            raise ValueError(self._wrong_margins(n_margins))
+        if columns is None and self._start == "zero":
+            return
+        name = None if columns is None else columns[-1]
+        if name is None or not name.endswith(f"_{self._fingerprint}"):
+            msg = (
+                f"This model was not trained by this objective: its last column is {name!r}, but "
+                f"this objective's time column ends in '_{self._fingerprint}'. Predict with the "
+                "objective that trained it, or with one made from the same data, settings and "
+                "`random_state`."
+            )
+            raise ValueError(msg)
+
+    def _wrong_margins(self, n_margins: float) -> str:
+        return (
+            f"The model has {n_margins:g} margins per row, but this objective trains "
+            f"{self.n_margins}. Merge its parameters into yours: `{{**objective.params, ...}}`, "
+            "and set neither the number of classes nor another objective."
+        )
+
+    # ---------------------------------------------------------------------------- for the adapters
+    @property
+    def _events(self) -> TrainingRows:
+        """Rows of the event model."""
+        return self._data.rows.events
+
+    @property
+    def _features(self) -> Features:
+        return self._data.features
+
+    @property
+    def _target(self) -> SurvivalTarget:
+        """Outcomes aligned to the time axis."""
+        return self._data.target
+
+    @property
+    def completion_(self) -> Any:
+        """What completed people who were censored, or None."""
+        return self._data.completion
+
+    @property
+    def _has_distributions(self) -> bool:
+        """Whether targets are distributions over the states, not labels."""
+        return self.target.ndim == 2
+
+    def refresh(
+        self, params: Mapping[str, Any] | None = None, *, doubly_robust: bool | None = None
+    ) -> Any:
+        """Callback that refreshes the censoring weights every ``refresh_every`` rounds.
+
+        It advances a censoring model by as many rounds and replaces the weights by those of it:
+        Algorithms 1 and 3 of the paper, inside the engine's training call.
+
+        Parameters
+        ----------
+        params : mapping, optional
+            The engine's parameters of the censoring model. Default: those of the event model's
+            trees, which CatBoost does not show to a callback: pass its ``depth`` and so on.
+        doubly_robust : bool, optional
+            Whether targets are the doubly robust ones, equation (47). Default: as in the
+            constructor, which must agree, because it makes the rows.
+
+        Returns
+        -------
+        callback of the engine, for one training
+        """
+        is_doubly_robust = self._data.is_doubly_robust
+        if doubly_robust is not None and bool(doubly_robust) != is_doubly_robust:
+            msg = (
+                f"`refresh(doubly_robust={doubly_robust})` needs an objective that was constructed "
+                f"with `doubly_robust={doubly_robust}`: the training rows of this one "
+                f"{'include' if is_doubly_robust else 'leave out'} people who were censored before "
+                "the horizon."
+            )
+            raise ValueError(msg)
+        return self._refresh_callback(params)
+
+    @abstractmethod
+    def _refresh_callback(self, params: Mapping[str, Any] | None) -> Any:
+        """What the engine calls between rounds, which only translates to `Alternation`."""
+
+    def _new_alternation(self) -> Alternation:
+        """The feedback loop of one training, which starts from the initial weights."""
+        data = self._data
+        alternation = Alternation(data, self._reference, self._schedule, self._note_refresh)
+        self._note_refresh(data.censoring_model, data.n_floored, [])
+        return alternation
+
+    def _note_refresh(
+        self, censoring: CensoringModel, n_floored: int, records: list[RefreshRecord]
+    ) -> None:
+        # If several threads train with the same problem, these show the latest refresh of any.
+        self.censoring_, self.n_floored_, self.refreshes_ = censoring, n_floored, records
+
+    @property
+    @abstractmethod
+    def _hessian_scale(self) -> float:
+        """Scale of the Hessian at which the engine's regularisation keeps its usual meaning."""
+
+    def _derivatives(
+        self, margin: npt.NDArray[Any], rows: IntArray | None, order: Literal["C", "F"]
+    ) -> tuple[Float32Array, Float32Array]:
+        """Gradient and Hessian of all training rows, or of a fold's, in reused float32 buffers."""
+        if rows is None:
+            # A refresh callback offers its weights before each round. A training without one, also
+            # after an interrupted training with one, thus always sees the initial weights.
+            offered = self._slot.take() or self._data.initial
+            target, weight = offered.target, offered.weight
+        else:
+            target, weight = self.target[rows], self._data.fold_weight(rows, held_out=False)
+        shape = (len(target), self.n_margins)
+        if margin.size != len(target) * self.n_margins:
+            raise ValueError(self._wrong_margins(margin.size / len(target)))
+        gradient, hessian = self._scratch.pair(shape, order)
+        gradient_hessian(
+            margin.reshape(shape, order=order),
+            target,
+            weight,
+            reference=self._reference,
+            hessian_scale=self._hessian_scale,
+            out=(gradient, hessian),
+        )
+        return gradient, hessian
+
+    def _metric(
+        self,
+        margin: npt.NDArray[Any],
+        label: npt.NDArray[Any],
+        weight: npt.NDArray[Any] | None,
+        rows: IntArray | slice | None,
+    ) -> float:
+        """Mean loss of own training rows, or with None of held-out ones, which have labels."""
+        target: Target = label.astype(np.int32)
+        if rows is not None and self._has_distributions:
+            target = self.target[rows]
+        return log_loss(margin, target, weight, reference=self._reference)
+
+    def _start_margin(self, horizon: npt.ArrayLike) -> FloatArray:
+        return self._reader.start(horizon)
+
+    def _probe_rows(self) -> tuple[Float32Array, FloatArray]:
+        """Further rows at which a refresh evaluates the event model, and their starting margins."""
+        probes = self._data.event_probes
+        return probes.matrix(self._features), self._start_margin(probes.feature)
+
+    def _held_out_rows(self, X: Any, y: Any) -> HeldOutRows:
+        """Rows of held-out people, with the margins at which boosting started."""
+        return self._data.held_out(X, y, self._reader.start)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in self._transient}
+
+
+TrainingProblem.__doc__ = (TrainingProblem.__doc__ or "").replace("{parameters}", PARAMETERS)

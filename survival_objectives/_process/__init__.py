@@ -1,0 +1,1 @@
+"""The running process: threads, progress on standard error, and checkpoints on disk."""

@@ -1,0 +1,260 @@
+"""Checkpoints of a training: its state, and a folder with the engine's trees and JSON, no pickle.
+
+On a cluster the first worker writes them, and reads them on resume, so the folder must be one that
+every worker sees. A checkpoint records which worker trained on which partitions: the same people
+must get the same random stream for the resumed model to be that of an uninterrupted run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from survival_objectives._hazards.state import HazardState
+
+_METADATA = "checkpoint.json"
+_FILE_NAME = re.compile(r"[a-z0-9-]+")
+_State = TypeVar("_State")
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """Held-out loss after a round."""
+
+    round: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class LoopState:
+    """State of a training between two chunks: with the same people and seed, it continues here.
+
+    Attributes
+    ----------
+    n_chunks : int
+        Chunks that are done.
+    events, censoring : bytes
+        Trees of the models; empty where there are none.
+    history, refreshed_rounds
+        As in `survival_objectives._horizons.loop.BoostingLoop`.
+    """
+
+    n_chunks: int
+    events: bytes
+    censoring: bytes
+    history: tuple[RoundRecord, ...]
+    refreshed_rounds: tuple[int, ...]
+
+    @property
+    def n_steps(self) -> int:
+        """Number of finished chunks, which never decreases."""
+        return self.n_chunks
+
+    def to_plain(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """What JSON can hold, and trees by name."""
+        described = {
+            "n_chunks": self.n_chunks,
+            "history": [[record.round, record.loss] for record in self.history],
+            "refreshed_rounds": list(self.refreshed_rounds),
+        }
+        return described, {"events": self.events, "censoring": self.censoring}
+
+    @classmethod
+    def from_plain(cls, content: Mapping[str, Any], trees: Mapping[str, bytes]) -> LoopState:
+        """The state that `to_plain` described."""
+        return cls(
+            content["n_chunks"],
+            trees["events"],
+            trees["censoring"],
+            tuple(RoundRecord(number, loss) for number, loss in content["history"]),
+            tuple(content["refreshed_rounds"]),
+        )
+
+
+#: The state of a training by any method.
+TrainingState = LoopState | HazardState
+_STATES: dict[str, type[LoopState] | type[HazardState]] = {
+    "stacked": LoopState,
+    "hazards": HazardState,
+}
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """The state a training starts from, and how its states are saved.
+
+    Attributes
+    ----------
+    state : LoopState or HazardState, optional
+        Where to continue.
+    every : int, optional
+        Rounds between two checkpoints. Default: none are made.
+    write : callable, optional
+        Takes each state. On a cluster one worker writes, and all make checkpoints.
+    """
+
+    state: TrainingState | None = None
+    every: int | None = None
+    write: Callable[[TrainingState], None] | None = None
+
+    def state_of(self, kind: type[_State]) -> _State | None:
+        """Where a training with states of this kind continues."""
+        if self.state is None or isinstance(self.state, kind):
+            return self.state
+        msg = (
+            "The checkpoint was written by a training with another method for censored people. "
+            "Set `censoring` back, or fit with `resume=False`."
+        )
+        raise ValueError(msg)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a training must have in common with the one that it resumes.
+
+    Attributes
+    ----------
+    parameters : dict
+        Those of the estimator that change the model.
+    seed : int
+        The seed, also where none was given.
+    partitions : list of list of int
+        Partitions of each worker.
+    n_samples : list of int
+        People in each partition.
+    digests : list of str
+        Digests of the people of each partition, followed by those of ``eval_set``.
+    """
+
+    parameters: dict[str, Any]
+    seed: int
+    partitions: list[list[int]]
+    n_samples: list[int]
+    digests: list[str]
+
+    def check_resumes(self, other: Checkpoint) -> None:
+        """Raise an error that names what differs from the interrupted training."""
+        for name, value in self.parameters.items():
+            if other.parameters.get(name) != value:
+                msg = (
+                    f"The checkpoint was written with {name}={value!r}, not "
+                    f"{other.parameters.get(name)!r}. Set it back, or fit with `resume=False`."
+                )
+                raise ValueError(msg)
+        if self.n_samples != other.n_samples:
+            msg = (
+                f"The checkpoint was written with {sum(self.n_samples)} people in "
+                f"{len(self.n_samples)} partitions; here are {sum(other.n_samples)} in "
+                f"{len(other.n_samples)}, or in others. Pass the same data, or fit with "
+                "`resume=False`."
+            )
+            raise ValueError(msg)
+        if self.digests != other.digests:
+            raise ValueError(self._other_people(other))
+
+    def _other_people(self, other: Checkpoint) -> str:
+        n_partitions = len(self.n_samples)
+        differ = [
+            number
+            for number, (ours, theirs) in enumerate(zip(self.digests, other.digests, strict=False))
+            if ours != theirs
+        ]
+        where = "`eval_set`"
+        if differ and differ[0] < n_partitions:
+            where = f"partition {differ[0]}"
+        return (
+            f"The checkpoint was written with other people, or with durations in another unit "
+            f"({where} differs). Pass the same data in the same order, or fit with `resume=False`."
+        )
+
+
+def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that JSON can hold.
+
+    >>> plain_parameters({"max_depth": 4, "horizon_sampler": len})
+    {'max_depth': 4}
+    """
+    return {name: value for name, value in parameters.items() if _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False, default=_plain_number)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _plain_number(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    msg = f"{value!r} is not plain"
+    raise TypeError(msg)
+
+
+def write_checkpoint(folder: str, checkpoint: Checkpoint, state: TrainingState) -> None:
+    """Write the state, whole or not at all, and remove older ones."""
+    parent = Path(folder)
+    parent.mkdir(parents=True, exist_ok=True)
+    older = _checkpoints(parent)
+    described, trees = state.to_plain()
+    content = {
+        **asdict(checkpoint),
+        **described,
+        "method": next(name for name, kind in _STATES.items() if isinstance(state, kind)),
+        "files": {name: hashlib.sha256(tree).hexdigest() for name, tree in trees.items()},
+    }
+    draft = Path(tempfile.mkdtemp(dir=parent, prefix=".draft-"))
+    for name, tree in trees.items():
+        (draft / f"{name}.ubj").write_bytes(tree)
+    (draft / _METADATA).write_text(json.dumps(content, indent=1))
+    destination = parent / f"chunk-{state.n_steps:06d}"
+    if destination.exists():  # Of an earlier training in this folder.
+        shutil.rmtree(destination)
+    draft.rename(destination)
+    for path in older:
+        if path != destination:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def read_checkpoint(folder: str) -> tuple[Checkpoint, TrainingState] | None:
+    """The latest checkpoint in a folder, or None."""
+    found = _checkpoints(Path(folder))
+    if not found:
+        return None
+    path = found[-1]
+    try:
+        content = json.loads((path / _METADATA).read_text())
+        trees = {}
+        for name, digest in content["files"].items():
+            if not _FILE_NAME.fullmatch(name):
+                msg = f"{name!r} is no name of a file"
+                raise ValueError(msg)
+            trees[name] = (path / f"{name}.ubj").read_bytes()
+            if hashlib.sha256(trees[name]).hexdigest() != digest:
+                msg = f"{name}.ubj is not the file that was written"
+                raise ValueError(msg)
+        checkpoint = Checkpoint(**{one.name: content[one.name] for one in fields(Checkpoint)})
+        return checkpoint, _STATES[content["method"]].from_plain(content, trees)
+    except KeyError as error:
+        msg = (
+            f"The checkpoint {str(path)!r} lacks {error}: it is damaged, or of an earlier version. "
+            "Fit with `resume=False`."
+        )
+        raise ValueError(msg) from error
+    except (OSError, ValueError, TypeError) as error:
+        msg = f"The checkpoint {str(path)!r} is damaged: {error}. Fit with `resume=False`."
+        raise ValueError(msg) from error
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("chunk-*") if (path / _METADATA).exists())

@@ -1,0 +1,28 @@
+"""Pictures of predictions, scores, weights and training, from plain arrays (matplotlib)."""
+
+from survival_objectives.plots._data import GroupIncidence, group_incidence
+from survival_objectives.plots._plots import (
+    PALETTE,
+    plot_accuracy,
+    plot_brier,
+    plot_calibration,
+    plot_group_incidence,
+    plot_history,
+    plot_importance,
+    plot_stacked_incidence,
+    plot_weights,
+)
+
+__all__ = [
+    "PALETTE",
+    "GroupIncidence",
+    "group_incidence",
+    "plot_accuracy",
+    "plot_brier",
+    "plot_calibration",
+    "plot_group_incidence",
+    "plot_history",
+    "plot_importance",
+    "plot_stacked_incidence",
+    "plot_weights",
+]

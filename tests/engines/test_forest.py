@@ -1,0 +1,61 @@
+"""Trees of a finished model: read once, evaluated by the engine or by hand, left out of pickles."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from survival_objectives import SurvivalBoost
+from survival_objectives._engines.forest import EngineTrees, Forest, Tree
+from survival_objectives.datasets import make_competing_risks
+
+
+class Booster:
+    """One stump on time, with and without the engine."""
+
+    reference, n_rounds = True, 1
+    n_read = 0
+
+    def forest(self):
+        Booster.n_read += 1
+        stump = Tree([1, -1, -1], [0.5, 0, 0], [1, -1, -1], [2, -1, -1], [True] * 3, {},
+                     [(), (-1.0,), (2.0,)], 0)  # fmt: skip
+        return Forest([stump], 1, 1, at_most=True)
+
+    def contribution(self, rows, first, last):
+        assert (first, last) == (0, 1)
+        return np.where(rows[:, -1:] <= 0.5, -1.0, 2.0)
+
+
+def test_trees_are_read_once_and_not_pickled():
+    Booster.n_read = 0
+    trees = EngineTrees(Booster())
+    assert trees.forest() is trees.forest()
+    assert Booster.n_read == 1
+    again = pickle.loads(pickle.dumps(trees))
+    assert_array_equal(again.forest().breaks, [0.5])
+    assert Booster.n_read == 2
+
+
+def test_both_ways_of_evaluation_agree():
+    trees = EngineTrees(Booster())
+    rows = np.array([[0.0, 0.2], [0.0, 0.5], [0.0, 0.7]], np.float32)
+    by_engine = trees.contribution(rows)[:, 0]
+    steps = trees.forest().step_margins(rows[:, :1])[0]
+    by_hand = steps[trees.forest().interval(rows[:, 1]), np.arange(3)]
+    assert_array_equal(by_hand, by_engine)
+
+
+@pytest.mark.parametrize("engine", ["xgboost", "lightgbm", "catboost"])
+def test_contributions_sum_to_the_margins_of_the_engine(engine):
+    data = make_competing_risks(200, n_causes=2, random_state=0)
+    model = SurvivalBoost(engine, censoring="kaplan-meier", n_estimators=5, random_state=0)
+    trees = model.fit(data.X, data.y).fitted_model.trees
+    rows = np.column_stack([data.X.to_numpy()[:20], np.ones(20)]).astype(np.float32)
+    sums = trees.shap_values(rows).sum(axis=2)
+    # CatBoost has a margin more: margins of all states, up to a constant.
+    sums, margins = (values - values[:, :1] for values in (sums, trees.contribution(rows)))
+    assert_allclose(sums, margins, atol=1e-6)

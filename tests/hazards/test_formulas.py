@@ -1,0 +1,223 @@
+"""Hazards of intervals: formulas (70) to (79), written out again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from survival_objectives._hazards.formulas import (
+    RiskRows,
+    interval_start,
+    knot_incidence,
+    mixture_weights,
+    person_likelihood,
+    risk_rows,
+    selected_weights,
+    time_corrections,
+)
+from survival_objectives._hazards.linear import LinearDesign, ridge_hazards
+from survival_objectives._people import check_features
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def test_rows_are_all_intervals_at_risk() -> None:
+    knots = np.array([0.0, 1.0, 2.0, 4.0])
+    event, place = np.array([1, 0, 0], np.int32), np.array([3.0, 3.0, 1.0])
+    rows = risk_rows(event, place, knots)
+    found = sorted(zip(*(v.tolist() for v in vars(rows).values()), strict=True))
+    assert found == [
+        (0, 0, 0, 1.0),
+        (0, 1, 0, 1.0),
+        (0, 2, 1, 1.0),
+        (1, 0, 0, 1.0),
+        (1, 1, 0, 1.0),
+        (1, 2, 0, 0.5),
+        (2, 0, 0, 1.0),
+    ]
+
+
+def test_drawn_rows_are_those_of_the_formula_and_weigh_as_all() -> None:
+    knots = np.arange(22.0)
+    event, place = np.zeros(500, np.int32), np.full(500, 21.0)
+    rows = risk_rows(
+        event, place, knots, n_rows=8, generator=np.random.default_rng(3), weight=np.full(500, 2.0)
+    )
+    u = np.random.default_rng(3).random((500, 8))
+    drawn = [[int((j + u[i, j]) * 20 / 8) for j in range(8)] for i in range(500)]  # (70)
+    assert_array_equal(rows.interval[:-500].reshape(500, 8), drawn)
+    assert_allclose(rows.weight[:-500], 2 * 20 / 8)
+    per_interval = np.bincount(rows.interval, rows.weight)
+    assert_allclose(per_interval, 1000, rtol=0.2)
+
+
+def random_rows(seed: int, n: int = 60) -> tuple[RiskRows, Any, FloatArray, FloatArray]:
+    rng = np.random.default_rng(seed)
+    event = rng.integers(0, 3, n).astype(np.int32)
+    place, knots = rng.uniform(0, 4, n), np.array([0.0, 1.0, 2.5, 4.0])
+    rows = risk_rows(event, place, knots, weight=rng.uniform(0.5, 2, n))
+    return rows, event, place, knots
+
+
+def test_start_is_the_formula() -> None:
+    rows, *_ = random_rows(0)
+    offset = np.random.default_rng(1).normal(size=(2, 60))
+    start = interval_start(rows, 2, 3, offset)
+    for k in range(2):
+        D, R = [0.0] * 3, [0.0] * 3
+        for i, m, y, w in zip(rows.person, rows.interval, rows.target, rows.weight, strict=True):
+            D[m] += w * (y == k + 1)
+            R[m] += w * np.exp(offset[k, i])
+        for m in range(3):  # (71)
+            assert start[k, m] == pytest.approx(
+                np.log((D[m] + 0.5) / (R[m] + sum(R) / (2 * sum(D))))
+            )
+
+
+def test_curves_likelihood_and_corrections_are_the_formulas() -> None:
+    rows, event, place, knots = random_rows(2)
+    margin = np.random.default_rng(3).normal(-1, 1, size=(2, 3, 60))
+    incidence = knot_incidence(margin)
+    likelihood = person_likelihood(incidence, event, place, knots)
+    for i in range(60):
+        F = np.zeros((2, 4))
+        for m in range(3):
+            odds = np.exp(margin[:, m, i])
+            q = odds / (1 + odds.sum())  # (72)
+            F[:, m + 1] = F[:, m] + (1 - F[:, m].sum()) * q  # (73)
+        assert_allclose(incidence[:, :, i], F, atol=1e-12)
+        m = next(m for m in range(3) if place[i] <= knots[m + 1])
+        r = (place[i] - knots[m]) / (knots[m + 1] - knots[m])
+        S = 1 - F.sum(axis=0)
+        wanted = (1 - r) * S[m] + r * S[m + 1]
+        if event[i]:
+            wanted = F[event[i] - 1, m + 1] - F[event[i] - 1, m]
+        assert likelihood[i] == pytest.approx(max(wanted, 1e-7))  # (75)
+    at_rows = margin[:, rows.interval, rows.person]
+    found = time_corrections(at_rows, rows, 3)
+    d = np.zeros((2, 3))
+    for _ in range(8):  # (74)
+        D, E = np.zeros((2, 3)), np.zeros((2, 3))
+        for number, (m, y, w) in enumerate(
+            zip(rows.interval, rows.target, rows.weight, strict=True)
+        ):
+            odds = np.exp(at_rows[:, number] + d[:, m])
+            E[:, m] += w * odds / (1 + odds.sum())
+            if y:
+                D[y - 1, m] += w
+        c = np.log((D + 1) / (E + 1))
+        total = (E * np.exp(c)).sum(axis=1)
+        d += c + np.log((D.sum(axis=1) + 0.5) / (total + 0.5))[:, None]
+    assert_allclose(found, d, atol=1e-10)
+
+
+def test_mixture_weights_are_the_formula_and_the_best() -> None:
+    rng = np.random.default_rng(0)
+    likelihood, weight = rng.uniform(0.1, 1, size=(3, 50)), rng.uniform(0.5, 2, 50)
+    pi = [1 / 3] * 3
+    for _ in range(200):  # (76)
+        new = [0.0] * 3
+        for i in range(50):
+            total = sum(pi[j] * likelihood[j, i] for j in range(3))
+            for j in range(3):
+                new[j] += weight[i] * pi[j] * likelihood[j, i] / total / weight.sum()
+        pi = new
+    found = mixture_weights(likelihood, weight)
+    assert_allclose(found, pi, atol=1e-12)
+
+    def log_likelihood(share: FloatArray) -> float:
+        return float(weight @ np.log(share @ likelihood))
+
+    for other in rng.dirichlet(np.ones(3), 200):
+        assert log_likelihood(found) >= log_likelihood(other) - 1e-3
+
+
+def test_selected_weights_are_the_formula() -> None:
+    rng = np.random.default_rng(1)
+    for n_samples in (8, 60, 400):
+        likelihood = rng.uniform(0.1, 1, size=(3, n_samples))
+        likelihood[2] = likelihood[0] * rng.uniform(0.8, 1.3, n_samples)
+        weight = rng.uniform(0.5, 1.5, n_samples)
+        cost = np.array([0.0, 1.0, 0.5])
+        found = selected_weights(likelihood, cost, weight)
+        criteria = {}
+        for subset in ([0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]):
+            pi = np.zeros(3)
+            pi[subset] = mixture_weights(likelihood[subset], weight)
+            total = 0.0
+            for i in range(n_samples):  # (82)
+                total += weight[i] * np.log(sum(pi[j] * likelihood[j, i] for j in subset))
+            criteria[tuple(pi)] = total - sum(cost[j] for j in subset)
+        assert_allclose(found, max(criteria, key=criteria.__getitem__), atol=1e-12)
+
+
+def test_a_model_that_adds_nothing_gets_no_weight() -> None:
+    """The truth and a noisy copy of it: only by chance does the copy raise the likelihood by 1."""
+    rng = np.random.default_rng(2)
+    n_kept, n_positive, n_runs = 0, 0, 200
+    for _ in range(n_runs):
+        true = rng.uniform(0.1, 0.9, 300)
+        noisy = np.clip(true + 0.1 * rng.normal(size=300), 0.01, 0.99)
+        happened = rng.random(300) < true
+        likelihood = np.where(happened, [true, noisy], [1 - true, 1 - noisy])
+        n_kept += selected_weights(likelihood, np.array([0.0, 1.0]))[1] > 0
+        n_positive += mixture_weights(likelihood)[1] > 0.01
+    assert n_kept < 0.1 * n_runs < n_positive
+
+
+def test_ridge_maximises_its_likelihood() -> None:
+    rows, *_ = random_rows(4, n=200)
+    design = np.random.default_rng(5).normal(size=(200, 3))
+    found = ridge_hazards(design, rows, 2, 3, penalty=2.0)
+
+    def likelihood(b: FloatArray, cause: int) -> float:
+        total = -2.0 / 2 * float(b @ b)
+        for m in range(3):
+            here = rows.interval == m
+            w, eta = rows.weight[here], design[rows.person[here]] @ b
+            happened = rows.target[here] == cause
+            level = np.log(w[happened].sum() / (w @ np.exp(eta)))  # (78)
+            total += float(w[happened] @ (level + eta[happened]) - w @ np.exp(level + eta))  # (77)
+        return total
+
+    for cause in (1, 2):
+        best, b = likelihood(found[cause - 1], cause), found[cause - 1]
+        for column in range(3):
+            for step in (-1e-3, 1e-3):
+                assert likelihood(b + step * np.eye(3)[column], cause) <= best + 1e-8  # (79)
+
+
+def test_ridge_of_many_columns_keeps_those_that_matter() -> None:
+    rng = np.random.default_rng(0)
+    design = rng.normal(size=(400, 260))
+    time = rng.exponential(np.exp(-design[:, 7]))
+    event = np.ones(400, np.int32)
+    rows = risk_rows(event, np.minimum(time, 3.9), np.array([0.0, 0.3, 1.0, 4.0]))
+    found = ridge_hazards(design, rows, 1, 3, penalty=10.0)[0]
+    assert np.count_nonzero(found) == 200
+    assert np.argmax(found) == 7
+
+
+def test_linear_columns_are_standardised_with_levels_and_missing_values() -> None:
+    X = pd.DataFrame(
+        {
+            "a": [1.0, 2.0, 3.0, np.nan],
+            "b": pd.Categorical(["x", "y", "x", "y"]),
+            "c": pd.Categorical(["u", "v", "w", None]),
+            "d": [5.0, 5.0, 5.0, 5.0],
+        }
+    )
+    features = check_features(X)
+    design = LinearDesign.of(features)
+    assert design.feature == (0, 0, 1, 2, 2, 2, 2)
+    assert design.kind == (-1, -2, 1, 0, 1, 2, -2)
+    matrix = design.matrix(features.values)
+    assert_allclose(matrix[:, 0], [-(1.5**0.5), 0, 1.5**0.5, 0])
+    assert_allclose(matrix[:, 2], [-1, 1, -1, 1])
+    assert_allclose(matrix[3, 3:6], 0)
+    assert_allclose(matrix.mean(axis=0), 0, atol=1e-12)

@@ -1,0 +1,518 @@
+"""Training of hazard mixtures: batches, several processes, many people, resuming, warm starts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from survival_objectives._engines.protocol import TreeSettings, engine
+from survival_objectives._hazards import people as hazard_people
+from survival_objectives._hazards import problem as hazard_problem
+from survival_objectives._hazards.ensemble import HazardSettings, HazardTraining
+from survival_objectives._hazards.formulas import (
+    interval_start,
+    mixture_weights,
+    risk_rows,
+    selected_weights,
+    time_corrections,
+)
+from survival_objectives._hazards.linear import LinearDesign, ridge_hazards
+from survival_objectives._hazards.mixture import LINEAR, ON_LINEAR, TREES, Mixture
+from survival_objectives._hazards.people import (
+    HazardPeople,
+    InMemory,
+    RowBudget,
+    one_held_out_part,
+    stratified_folds,
+)
+from survival_objectives._hazards.state import HazardState
+from survival_objectives._people import Features, check_features
+from survival_objectives._people.population import Population
+from survival_objectives.losses import gradient_hessian
+
+FloatArray = npt.NDArray[np.float64]
+KNOTS = np.array([0.0, 0.2, 0.5, 1.0, 2.0, 4.0])
+SETTINGS = HazardSettings(n_rounds=40, n_folds=2, rows_per_person="all", linear=True)
+
+
+def simulated(n: int, seed: int = 0, *, weighted: bool = False) -> HazardPeople:
+    """Two causes; one effect is linear and one is not, and features have few values."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-3, 4, size=(n, 3)) / 2
+    X[rng.random(n) < 0.1, 2] = np.nan
+    time = rng.exponential(np.exp(-X[:, 0] - 2 * (np.abs(X[:, 1]) > 0.9)))
+    leave = rng.uniform(0.1, 4, n)
+    event = np.where(time <= leave, rng.integers(1, 3, n), 0).astype(np.int32)
+    weight = rng.uniform(0.5, 1.5, n) if weighted else None
+    place = np.minimum(time, leave)
+    return HazardPeople(InMemory(check_features(X)), event, place, weight, KNOTS, 2)
+
+
+class InBatches:
+    """The same features in several batches."""
+
+    def __init__(self, features: Features, size: int) -> None:
+        self._features, self._size = features, size
+
+    def __iter__(self) -> Iterator[tuple[slice, Features]]:
+        for first in range(0, self._features.n_samples, self._size):
+            people = slice(first, min(first + self._size, self._features.n_samples))
+            yield people, replace(self._features, values=self._features.values[people])
+
+
+class TableBooster:
+    """Adds a number to each sign of the second feature in each interval, on all processes alike."""
+
+    reference = True
+
+    def __init__(self, model: Any = (), reduction: Any = None) -> None:
+        self._rounds: list[FloatArray] = list(model)
+        self._reduction = reduction
+        self._cells: list[Any] = []
+        self._starts: list[FloatArray] = []
+
+    @property
+    def n_rounds(self) -> int:
+        return len(self._rounds)
+
+    @staticmethod
+    def _cell(values: Any) -> Any:
+        return (values[:, -1] + (len(KNOTS) - 1) * (np.abs(values[:, 1]) > 0.9)).astype(np.int64)
+
+    def add(self, values: Any, start: FloatArray) -> int:
+        self._cells.append(self._cell(values))
+        self._starts.append(start)
+        return len(self._cells) - 1
+
+    def boost(self, key: int, target: Any, weight: FloatArray, n_rounds: int) -> None:
+        size = 2 * (len(KNOTS) - 1)
+        for _ in range(n_rounds):
+            derivatives = gradient_hessian(self.margin(key), target, weight, reference=True)
+            own = [
+                [np.bincount(self._cells[key], column, minlength=size) for column in part.T]
+                for part in derivatives
+            ]
+            gradient, hessian = np.array(own) if self._reduction is None else self._reduction(own)
+            self._rounds.append((-0.3 * gradient / (hessian + 1)).T)
+
+    def margin(self, key: int) -> FloatArray:
+        return self._starts[key] + self._sum(self._cells[key], 0, self.n_rounds)
+
+    def _sum(self, cell: Any, first: int, last: int) -> FloatArray:
+        total = np.zeros((2 * (len(KNOTS) - 1), 2))
+        return np.asarray(np.sum([total, *self._rounds[first:last]], axis=0)[cell])
+
+    def contribution(self, values: Any, first: int, last: int) -> FloatArray:
+        return self._sum(self._cell(values), first, last)
+
+    def model(self, n_rounds: int) -> Any:
+        return tuple(self._rounds[:n_rounds])
+
+    def forest(self) -> Any:
+        return SimpleNamespace(is_readable=False)
+
+
+class ReadingBooster(TableBooster):
+    """Reads its rows batch by batch, twice, as from disk."""
+
+    n_read = 0
+
+    def add(self, values: Any, start: FloatArray) -> int:
+        raise NotImplementedError
+
+    def add_batches(self, rows: Callable[[], Iterator[Any]]) -> int:
+        ReadingBooster.n_read += len(list(rows()))
+        values, start = (np.concatenate(part) for part in zip(*rows(), strict=True))
+        return super().add(values, start)
+
+
+class Workers:
+    """Threads in place of processes: each has a part of the people."""
+
+    def __init__(self, n_workers: int) -> None:
+        self.n_workers = n_workers
+        self._barrier = threading.Barrier(n_workers, timeout=60)
+        self._own: list[Any] = [None] * n_workers
+        self.shapes: list[list[Any]] = [[] for _ in range(n_workers)]
+
+    def reduction(self, rank: int) -> Any:
+        return SimpleNamespace(
+            is_shared=True,
+            sum=partial(self._sum, rank),
+            population=Population,
+            stream=lambda generator: generator if rank == 0 else generator.spawn(rank)[-1],
+        )
+
+    def _sum(self, rank: int, values: npt.ArrayLike) -> FloatArray:
+        self._own[rank] = np.asarray(values, np.float64)
+        self.shapes[rank].append(self._own[rank].shape)
+        self._barrier.wait()
+        total = np.sum(self._own, axis=0)
+        self._barrier.wait()
+        return np.asarray(total)
+
+    def run(self, work: Callable[[int, Any], Any]) -> list[Any]:
+        results: list[Any] = [None] * self.n_workers
+
+        def one(rank: int) -> None:
+            try:
+                results[rank] = work(rank, self.reduction(rank))
+            except BaseException as error:
+                results[rank] = error
+                self._barrier.abort()
+
+        threads = [threading.Thread(target=one, args=(rank,)) for rank in range(self.n_workers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return results
+
+
+def trained(
+    people: HazardPeople, settings: HazardSettings = SETTINGS, booster: Any = None, **options: Any
+) -> tuple[Mixture, HazardTraining]:
+    generator = np.random.default_rng(options.pop("seed", 0))
+    training = HazardTraining(people, settings, generator, booster or TableBooster, **options)
+    return training.mixture(), training
+
+
+def xgboost_booster(people: HazardPeople, **engine_params: Any) -> Any:
+    pytest.importorskip("xgboost")
+    schema = next(iter(people.batches))[1]
+    params = {"max_bin": 64, **engine_params}
+    return partial(
+        engine("xgboost").new_booster,
+        TreeSettings(schema, 2, 0.15, 3, 5.0, 1.0, 1.0, 1, False, 0, 1, params),
+    )
+
+
+def half(people: HazardPeople, first: int, last: int) -> HazardPeople:
+    return people.take(np.arange(first, last))
+
+
+def numbers(mixture: Mixture) -> list[FloatArray]:
+    """All numbers of a mixture, apart from those of trees."""
+    found = []
+    for member in mixture.members.values():
+        found.append(np.array([member.weight]))
+        for model in (*member.folds, member.refit):
+            found.append(model.level)
+            if model.coefficients is not None:
+                found.append(model.coefficients)
+    return found
+
+
+# ---------------------------------------------------------------------------------------- batches
+@pytest.mark.parametrize("booster", [TableBooster, ReadingBooster, "xgboost"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_batches_do_not_change_the_mixture(booster: Any, weighted: bool) -> None:
+    people = simulated(600, weighted=weighted)
+    values = next(iter(people.batches))[1].values
+    own = xgboost_booster(people) if booster == "xgboost" else booster
+    whole, _ = trained(people, booster=TableBooster if booster is ReadingBooster else own)
+    in_batches = replace(people, batches=InBatches(next(iter(people.batches))[1], 250))
+    ReadingBooster.n_read = 0
+    parts, _ = trained(in_batches, booster=own)
+    assert list(parts.members) == list(whole.members)
+    # The order of rows changes the last digits of float32 sums.
+    tolerance = 2e-3 if booster == "xgboost" else 1e-9
+    for one, other in zip(numbers(whole), numbers(parts), strict=True):
+        assert_allclose(one, other, atol=tolerance)
+    assert_allclose(whole.incidence(values), parts.incidence(values), atol=tolerance)
+    if booster is ReadingBooster:
+        assert ReadingBooster.n_read % 3 == 0
+        assert ReadingBooster.n_read > 0
+
+
+def test_features_of_some_people_come_from_all_batches() -> None:
+    people = simulated(50)
+    features = next(iter(people.batches))[1]
+    in_batches = replace(people, batches=InBatches(features, 7))
+    chosen = np.array([0, 6, 7, 30, 49])
+    assert_array_equal(in_batches.features(chosen).values, features.values[chosen])
+    both = in_batches.followed_by(half(people, 10, 20))
+    assert_array_equal(both.features(np.array([3, 50, 59])).values, features.values[[3, 10, 19]])
+    assert both.n_samples == 60
+
+
+# -------------------------------------------------------------------------------------- processes
+def test_sums_over_parts_are_those_of_everyone() -> None:
+    people = simulated(300, weighted=True)
+    offset = np.random.default_rng(1).normal(size=(2, 300))
+    likelihood = np.random.default_rng(2).uniform(0.1, 1, (3, 300))
+    whole_features = next(iter(people.batches))[1]
+    frame_weights = people.weight
+    assert frame_weights is not None
+
+    cost = np.linspace(0, 1, len(likelihood))
+
+    def results(part: HazardPeople, rows_of: slice, **options: Any) -> list[FloatArray]:
+        features = next(iter(part.batches))[1]
+        assert part.weight is not None
+        rows = risk_rows(part.event, part.place, KNOTS, weight=part.weight)
+        design = LinearDesign.of(features, part.weight, **options)
+        matrix = design.matrix(features.values)
+        margin = offset[:, rows_of][:, rows.person] - 1
+        return [
+            design.mean,
+            design.scale,
+            interval_start(rows, 2, 5, offset[:, rows_of], **options),
+            ridge_hazards(matrix, rows, 2, 5, 3.0, **options),
+            time_corrections(margin, rows, 5, **options),
+            mixture_weights(likelihood[:, rows_of], part.weight, **options),
+            selected_weights(likelihood[:, rows_of], cost, part.weight, **options),
+        ]
+
+    assert whole_features.n_samples == 300
+    expected = results(people, slice(0, 300))
+    parts = [slice(0, 90), slice(90, 300)]
+
+    def work(rank: int, reduction: Any) -> list[FloatArray]:
+        part = parts[rank]
+        return results(half(people, part.start, part.stop), part, reduction=reduction)
+
+    for found in Workers(2).run(work):
+        for one, other in zip(found, expected, strict=True):
+            assert_allclose(one, other, atol=1e-10)
+
+
+def test_two_processes_train_the_mixture_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def alternating(event: Any, *_: Any) -> Any:
+        return np.arange(len(event)) % 2
+
+    monkeypatch.setattr(hazard_problem, "stratified_folds", alternating)
+    people = simulated(600, weighted=True)
+    values = next(iter(people.batches))[1].values
+    alone, _ = trained(people)
+    parts = [half(people, 0, 200), half(people, 200, 600)]
+    workers = Workers(2)
+
+    def work(rank: int, reduction: Any) -> Mixture:
+        booster = partial(TableBooster, reduction=reduction.sum)
+        return trained(parts[rank], booster=booster, reduction=reduction)[0]
+
+    first, second = workers.run(work)
+    assert workers.shapes[0] == workers.shapes[1]
+    for one, other, expected in zip(*map(numbers, (first, second, alone)), strict=True):
+        assert_array_equal(one, other)
+        assert_allclose(one, expected, atol=1e-9)
+    assert_allclose(first.incidence(values), alone.incidence(values), atol=1e-9)
+
+
+@pytest.mark.parametrize("n_cross_fitted", [50, 50_000])
+def test_processes_agree_though_one_has_no_events(
+    n_cross_fitted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (hazard_people, hazard_problem):
+        monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", n_cross_fitted)
+    people = simulated(700)
+    censored = np.flatnonzero(people.event == 0)[:20]
+    others = np.setdiff1d(np.arange(700), censored)
+    parts = [people.take(others), people.take(censored)]
+    workers = Workers(2)
+    settings = replace(SETTINGS, rows_per_person=None)
+
+    def work(rank: int, reduction: Any) -> Mixture:
+        booster = partial(TableBooster, reduction=reduction.sum)
+        return trained(parts[rank], settings, booster=booster, reduction=reduction)[0]
+
+    first, second = workers.run(work)
+    assert workers.shapes[0] == workers.shapes[1]
+    for one, other in zip(numbers(first), numbers(second), strict=True):
+        assert_array_equal(one, other)
+
+
+def test_rare_causes_are_judged_by_the_counts_of_all_processes() -> None:
+    def work(rank: int, reduction: Any) -> Any:
+        # One person with cause 1 in each process, and one person with cause 2 in all.
+        event = np.array([0, 0, 0, 0, 1] + [2] * (rank == 0), np.int32)
+        generator = np.random.default_rng(rank)
+        return stratified_folds(event, 2, generator, reduction, 2), event
+
+    found = Workers(2).run(work)
+    assert found[0][0][5] == -1
+    held = [folds[4] for folds, _ in found]
+    # Either in different folds, or never held out: no model is without the cause.
+    assert sorted(held) in ([0, 1], [-1, -1])
+    for folds, event in found:
+        assert sorted(folds[event == 0]) == [0, 0, 1, 1]
+
+
+# ------------------------------------------------------------------------------------ many people
+def test_rows_follow_the_number_of_people() -> None:
+    assert RowBudget.of(49_999, None) == RowBudget(8, 1.0)
+    assert RowBudget.of(10**6, "all") == RowBudget(None, 1.0)
+    assert RowBudget.of(10**6, 5) == RowBudget(5, 1.0)
+    total = []
+    for n_people in (50_001, 10**5, 10**6, 10**7):
+        budget = RowBudget.of(n_people, None)
+        assert budget.n_rows is not None
+        total.append(n_people * budget.people_share * (budget.n_rows + 1))
+        wanted = 450_000 * (n_people / 50_000) ** 0.5  # (80)
+        assert 0.7 * wanted < total[-1] < 1.001 * wanted
+    assert np.all(np.diff(total) > 0)
+    chosen = RowBudget(2, 0.25).chosen(1000, np.random.default_rng(0))
+    assert chosen is not None
+    assert len(np.unique(chosen)) == 250
+
+
+def test_one_part_is_held_out_of_every_event() -> None:
+    event = np.repeat([0, 1, 2], [600, 395, 5]).astype(np.int32)
+    fold = one_held_out_part(event, 2, np.random.default_rng(0))
+    assert set(fold) == {-1, 0}
+    assert np.sum(fold[event == 0] == 0) in (60, 61)
+    assert np.sum(fold[event == 1] == 0) in (39, 40)
+    assert np.all(fold[event == 2] == -1)  # Every model knows all causes.
+    many = one_held_out_part(np.zeros(10**6, np.int32), 1, np.random.default_rng(0))
+    assert np.sum(many == 0) in (50_000, 50_001)
+
+
+def test_many_people_have_one_held_out_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    people, test = simulated(4000), simulated(2000, seed=1)
+    values = next(iter(test.batches))[1].values
+    booster = xgboost_booster(people)
+    folds, _ = trained(people, replace(SETTINGS, rows_per_person=None), booster)
+    for module in (hazard_people, hazard_problem):
+        monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", 500)
+    monkeypatch.setattr(hazard_problem, "_LINEAR_PEOPLE", 1500)
+    monkeypatch.setattr(hazard_problem, "_CALIBRATION_ROWS", 3000)
+    once, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
+    # 3.18 rows per person: two, besides the last one.
+    assert len(training.problem.rows.person) <= 4000 * 3
+    assert once.n_folds == 0
+    assert len(once.members) <= 2
+    assert not {TREES, ON_LINEAR} <= set(once.members)
+    raced = {look.kind: look.round for look in training.history}
+    assert sorted(raced) == [TREES, ON_LINEAR]
+    assert min(raced.values()) == 30
+    # The same curves, up to chance.
+    difference = once.incidence(values) - folds.incidence(values)
+    assert np.sqrt(np.mean(difference**2)) < 0.04
+    assert np.abs(difference.mean(axis=2)).max() < 0.02
+    # Half of the people, where that is the share.
+    monkeypatch.setattr(RowBudget, "of", classmethod(lambda cls, *_: cls(2, 0.5)))
+    part, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
+    assert training.problem.people.n_samples == 2000
+    assert np.sqrt(np.mean((part.incidence(values) - folds.incidence(values)) ** 2)) < 0.07
+
+
+# ----------------------------------------------------------------------------------- judges, looks
+def test_given_judges_choose_rounds_and_weights() -> None:
+    people, others = simulated(800), simulated(400, seed=1)
+    booster = xgboost_booster(people)
+    mixture, training = trained(people, booster=booster, judges=others)
+    assert mixture.n_folds == 0
+    assert training.problem.people.n_samples == 1200
+    assert set(training.problem.kept[0].person) <= set(range(800))
+    assert set(training.problem.judges) == set(range(800, 1200))
+    assert max(look.round for look in training.history) > 0
+    # Judges with the outcomes of other people gain nothing by any tree or coefficient.
+    order = np.random.default_rng(0).permutation(400)
+    mixed = replace(others, event=others.event[order], place=others.place[order])
+    strict, _ = trained(people, replace(SETTINGS, linear=False), booster, judges=mixed, seed=1)
+    assert strict.members[TREES].refit.trees is None
+
+
+def test_history_progress_and_patience() -> None:
+    people = simulated(500)
+    booster = xgboost_booster(people)
+    calls: list[tuple[int, float]] = []
+    settings = replace(SETTINGS, n_rounds=200, linear=False, patience=30)
+    mixture, training = trained(
+        people, settings, booster, progress=lambda rounds, loss: calls.append((rounds, loss))
+    )
+    rounds = [look.round for look in training.history]
+    losses = [look.loss for look in training.history]
+    assert rounds == list(range(0, rounds[-1] + 1, 10))
+    best = rounds[int(np.argmin(losses))]
+    assert rounds[-1] == best + 30
+    trees = mixture.members[TREES].refit.trees
+    assert trees is not None
+    assert trees.n_rounds == best
+    assert calls == [(10, loss) for loss in losses[1:]]
+    assert 0.5 < losses[0] < 5  # Per person.
+
+
+# -------------------------------------------------------------------------- checkpoints, warm start
+@pytest.mark.parametrize("n_cross_fitted", [100, 50_000])
+def test_resumed_mixtures_are_the_same(
+    n_cross_fitted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (hazard_people, hazard_problem):
+        monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", n_cross_fitted)
+    people = simulated(500)
+    values = next(iter(people.batches))[1].values
+    booster = xgboost_booster(people)
+    expected, _ = trained(people, booster=booster)
+    states: list[HazardState] = []
+    mixture, whole = trained(people, booster=booster, on_checkpoint=states.append)
+    assert_array_equal(mixture.incidence(values), expected.incidence(values))
+    assert len(states) > 4
+    for number in (0, len(states) // 2, len(states) - 1):
+        later: list[HazardState] = []
+        resumed, training = trained(
+            people, booster=booster, state=states[number], on_checkpoint=later.append
+        )
+        assert_array_equal(resumed.incidence(values), expected.incidence(values))
+        for one, other in zip(numbers(resumed), numbers(expected), strict=True):
+            assert_array_equal(one, other)
+        assert training.history == whole.history
+        assert len(later) == len(states) - number - 1
+
+
+def test_resumed_mixtures_are_the_same_though_trees_see_drawn_columns() -> None:
+    people = simulated(400)
+    values = next(iter(people.batches))[1].values
+    booster = xgboost_booster(people, colsample_bytree=0.5, subsample=0.7)
+    states: list[HazardState] = []
+    options: dict[str, Any] = {"booster": booster, "checkpoint_every": 20}
+    whole, _ = trained(people, on_checkpoint=states.append, **options)
+    for state in (states[0], states[-2]):
+        resumed, _ = trained(people, state=state, on_checkpoint=lambda _: None, **options)
+        assert_array_equal(resumed.incidence(values), whole.incidence(values))
+
+
+def test_warm_start_keeps_trees_and_adds_rounds() -> None:
+    people = simulated(900)
+    values = next(iter(people.batches))[1].values
+    booster = xgboost_booster(people)
+    short, before = trained(people, replace(SETTINGS, n_rounds=10), booster)
+    longer, after = trained(people, SETTINGS, booster, previous=short)
+    assert set(longer.members) <= set(short.members)
+    assert longer.design is short.design
+    for kind in set(longer.members) - {LINEAR}:
+        old, new = short.members[kind].refit, longer.members[kind].refit
+        assert old.trees is not None
+        assert new.trees is not None
+        assert old.trees.n_rounds < new.trees.n_rounds <= 40
+        rows = np.column_stack([values, np.zeros(len(values), np.float32)])
+        assert_array_equal(
+            new.trees.booster.contribution(rows, 0, 10), old.trees.booster.contribution(rows, 0, 10)
+        )
+        assert_array_equal(new.coefficients, old.coefficients)
+    # Evaluations go on where they ended, with levels that are corrected in time; trees that had no
+    # weight begin again.
+    last = {look.kind: look.loss for look in before.history}
+    first = {look.kind: look for look in reversed(after.history)}
+    assert set(first) == {TREES, ON_LINEAR}
+    for kind, look in first.items():
+        if kind not in short.members:
+            assert look.round == 0
+            continue
+        assert look.round == 10
+        assert last[kind] - 0.05 < look.loss < last[kind] + 0.001
+    with pytest.raises(ValueError, match="has 2 folds, but this training has 3"):
+        trained(people, replace(SETTINGS, n_folds=3), booster, previous=short)

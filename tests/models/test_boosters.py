@@ -1,0 +1,47 @@
+"""Settings of the trees of each method."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from survival_objectives import SurvivalBoost
+from survival_objectives._engines.protocol import engine
+from survival_objectives._models.boosters import censoring_settings, tree_settings
+from survival_objectives._people import check_features
+
+ENGINES = ("xgboost", "lightgbm", "catboost")
+SCHEMA = check_features(pd.DataFrame({"age": [1.0, 2.0]}))
+
+
+def settings(name, method, **parameters):
+    pytest.importorskip(name)
+    given = SurvivalBoost(name, **parameters).get_params()
+    return tree_settings(engine(name), SCHEMA, 2, method, given, 7)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_hazards_need_no_constraint_and_have_coarse_bins(name):
+    found = settings(name, "hazards", max_depth=5)
+    assert not found.monotone
+    assert found.n_horizons == 1
+    assert (found.max_depth, found.seed) == (5, 7)
+    assert found.engine_params == engine(name).coarse_bins
+    assert settings(name, "boosted").monotone
+
+
+@pytest.mark.parametrize(("name", "setting"), [("xgboost", "max_bin"), ("lightgbm", "max_bin")])
+def test_bins_of_the_user_win(name, setting):
+    assert engine(name).coarse_bins[setting] != 33
+    found = settings(name, "hazards", engine_params={setting: 33})
+    assert found.engine_params[setting] == 33
+
+
+@pytest.mark.parametrize("depth", [1, 4])
+def test_trees_of_censoring_are_shallower_and_always_monotone(depth):
+    events = settings("xgboost", "boosted", max_depth=depth, monotone=False)
+    censoring = censoring_settings(events)
+    assert not events.monotone
+    assert censoring.monotone
+    assert censoring.n_causes == 1
+    assert censoring.max_depth == max(1, depth - 1)

@@ -1,0 +1,40 @@
+"""The base class of estimators with a fitted model: what it sets, and its score."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from estimator_data import boost
+from numpy.testing import assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+from survival_objectives import SurvivalBoost
+from survival_objectives._models.predictions import brier_score_until
+
+
+def test_setting_the_fitted_model_sets_all_fitted_attributes(data):
+    model = boost("xgboost", n_estimators=5).fit(data.X, data.y)
+    other = SurvivalBoost()
+    with pytest.raises(NotFittedError):
+        _ = other.fitted_model
+    other.fitted_model = model.fitted_model
+    assert {name for name in vars(other) if name.endswith("_")} == {
+        name for name in vars(model) if name.endswith("_")
+    }
+    assert_array_equal(other.predict(data.X), model.predict(data.X))
+
+
+def test_attributes_of_an_earlier_model_do_not_stay(data):
+    model = SurvivalBoost(n_estimators=5, random_state=0, n_jobs=1).fit(data.X, data.y)
+    assert hasattr(model, "member_weights_")
+    model.fitted_model = boost("xgboost", n_estimators=5).fit(data.X, data.y).fitted_model
+    assert not hasattr(model, "member_weights_")
+
+
+def test_score_of_all_people_is_that_until_their_longest_duration(data):
+    model = boost("xgboost", n_estimators=5).fit(data.X, data.y)
+    weight = np.linspace(0.5, 2, len(data.X))
+    last = float(data.y["duration"].max())
+    expected = -brier_score_until(last, model, data.X, data.y, weight)
+    assert model.score(data.X, data.y, weight) == expected
+    assert -brier_score_until(last / 3, model, data.X, data.y, weight) != expected
