@@ -32,6 +32,7 @@ from survival_objectives._engines.settings import (
     Number,
     Whole,
 )
+from survival_objectives._process.interrupts import deliver_interrupt
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.losses import gradient_hessian
 
@@ -178,6 +179,7 @@ class Booster(BatchJoiner):
         return sum(chunk.current_iteration() for chunk in self._chunks)
 
     def add(self, values: Float32Array, start: FloatArray) -> int:
+        deliver_interrupt()
         schema = self._settings.schema
         self._n_rows = max(self._n_rows, len(values))
         dataset = lgb.Dataset(
@@ -224,6 +226,7 @@ class Booster(BatchJoiner):
 
         has_own_draws = self._has_own_draws
         for number in range(self.n_rounds, self.n_rounds + n_rounds):
+            deliver_interrupt()
             is_drawn = None if has_own_draws else self._settings.drawn_columns(number)
             if is_drawn is not None:
                 # LightGBM's own draws cannot keep the time: splits of other columns gain nothing.

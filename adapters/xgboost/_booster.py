@@ -23,6 +23,7 @@ from survival_objectives._engines.settings import (
     Whole,
     n_cuda_devices,
 )
+from survival_objectives._process.interrupts import deliver_interrupt
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.losses import gradient_hessian
 
@@ -210,6 +211,7 @@ class Booster(BatchJoiner):
         return matrix
 
     def add(self, values: Float32Array, start: FloatArray) -> int:
+        deliver_interrupt()
         with warnings.catch_warnings():
             # A worker may have no rows of a matrix while other workers have some.
             warnings.filterwarnings("ignore", message=".*Empty dataset at worker")
@@ -258,6 +260,7 @@ class Booster(BatchJoiner):
                 )
 
         for _ in range(n_rounds):
+            deliver_interrupt()
             if self._before_round is not None:
                 self._before_round()
             self._booster.update(matrix, self._n_rounds, fobj=loss)

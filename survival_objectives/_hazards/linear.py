@@ -27,6 +27,7 @@ from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._hazards.formulas import LOCAL, RiskRows
 from survival_objectives._people import Features
 from survival_objectives._people.population import Reduction
+from survival_objectives._process.interrupts import deliver_interrupt
 
 __all__ = ["LinearDesign", "ridge_hazards"]
 
@@ -206,6 +207,7 @@ class _CauseFit:
         coefficients = start[self._columns]
         ridge = (penalty + 1e-6) * np.eye(len(coefficients))
         for _ in range(_NEWTON_STEPS):
+            deliver_interrupt()
             # All rows of a person share z, so sums run over people, ten times fewer than rows.
             per_person, table = self._expected(coefficients)
             expected, by_interval, hessian = self._sums(

@@ -18,6 +18,7 @@ from survival_objectives._models.rounding import check_same_time_unit
 from survival_objectives._people.cohort import Batches, Cohort
 from survival_objectives._people.population import LocalReduction, Population, Reduction
 from survival_objectives._process.checkpoints import Checkpoints
+from survival_objectives._process.interrupts import interrupts_held
 from survival_objectives._process.threads import blas_threads
 from survival_objectives._training.parameters import HAZARDS, chosen_method
 
@@ -77,7 +78,7 @@ class Training:
         population : Population, optional
             Outcomes of all people, where they are already known.
         """
-        with blas_threads(self.parameters["n_jobs"]):
+        with interrupts_held(), blas_threads(self.parameters["n_jobs"]):
             return self._fit(batches, held_out, split, population)
 
     def _fit(

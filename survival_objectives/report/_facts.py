@@ -270,7 +270,7 @@ def _model_scores(study: Study, metric: str, cause: int, lower: bool) -> list[Mo
 def _certainly_best(
     study: Study, metric: str, cause: int, means: dict[str, float], lower: bool
 ) -> str | None:
-    """The model ahead of each other one by an interval that excludes 0, if there is one."""
+    """The model that is clearly ahead of each other one, if there is one."""
     known = {name: mean for name, mean in means.items() if not np.isnan(mean)}
     if len(known) < 2:
         return None
@@ -282,7 +282,7 @@ def _certainly_best(
             gap = brier_difference(study.assessment, study.target, ahead, other)
         else:
             gap = fold_difference(study.assessment, metric, cause, ahead, other)
-        if not gap.excludes_zero:
+        if not gap.is_clear(known[other]):
             return None
     return ahead
 
