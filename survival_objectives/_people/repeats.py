@@ -20,9 +20,9 @@ _ID_NAME = re.compile(
 )
 # Ids of groups of people.
 _GROUP = re.compile(
-    r"(?i).*(hospital|site|cent(er|re)|clinic|ward|school|class|region|country|county|state|city"
-    r"|dep(t|artment)|doctor|physician|provider|product|plan|group|cluster|trial|study|house"
-    r"|famil|area|zone|store|branch|team|batch|company|firm|tenant|type|categor)"
+    r"(?i)(.*[\W_])?(hospital|site|center|centre|clinic|ward|school|class|region|country|county"
+    r"|state|city|dept|department|doctor|physician|provider|product|plan|group|cluster|trial|study"
+    r"|household|family|area|zone|store|branch|team|batch|company|firm|type|category)(id|[\W_].*)"
 )
 # An id of which fewer values repeat is a slip, and of fewer values than this a group.
 _FEW_REPEATED = 0.02

@@ -40,7 +40,8 @@ _CENSORED = frozenset(
 _BOOLEAN = ("true", "false")
 # Labels that look as if follow-up had ended without the event.
 _PERHAPS_CENSORED = re.compile(
-    r"cens|\balive|\bactive\b|\bretain|\bstay(s|ed)?\b|\bliv(ing|es)\b|surviv|\bno[ _-]?event|[ _-]free\b|\bnone\b|not? (dead|died)"
+    r"cens|\balive|\bactive\b|\bretain|\bstay(s|ed)?\b|\bliv(ing|es)\b|surviv|\bno[ _-]?event"
+    r"|[ _-]free\b|\bnone\b|not? (dead|died)"
     r"|\blost\b|\bltfu|loss to|follow[ _-]?up|withdr[ae]w|consent|drop(ped)?[ _-]?out|migrat"
     r"|\bmoved|relocat|transferred|left (the )?(study|country|area|plan)|still (alive|in|under)"
     r"|(end|close|closing|completion) of|complet\w* (the )?(study|follow)|study (end|clos|complet)"
