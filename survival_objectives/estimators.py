@@ -149,7 +149,9 @@ class SurvivalBoost(FittedPredictions):
         Whether to show progress on standard error.
     engine_params : dict, optional
         Further settings under the engine's own names or aliases, which override those above.
-        Settings that conflict with how this class trains raise an error.
+        Settings that conflict with how this class trains raise an error. ``monotone_constraints``
+        and ``interaction_constraints`` are about features, by name or one value for each; they hold
+        for the events, never for a model of censoring.
 
     Attributes
     ----------
