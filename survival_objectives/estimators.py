@@ -305,7 +305,7 @@ class SurvivalBoost(FittedPredictions):
         -------
         self : SurvivalBoost
         """
-        X, y = separated_outcomes(X, y, duration, event, censored)
+        X, y = separated_outcomes(X, y, duration, event, censored, groups is not None)
         y, names = named_outcomes(y, censored=censored)
         if names is not None and eval_set is not None and len(eval_set) == 2:
             eval_set = eval_set[0], named_outcomes(eval_set[1], names=names, censored=censored)[0]
