@@ -76,6 +76,7 @@ class HazardLoss(str, HazardTrainingProblem):
     # ------------------------------------------------------------------------- what training takes
     @property
     def n_margins(self) -> int:
+        """Margins that CatBoost trains: of all states, or of a single cause."""
         n_causes = self._frame.n_causes
         return n_causes if n_causes == 1 else n_causes + 1
 

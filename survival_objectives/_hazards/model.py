@@ -167,8 +167,8 @@ class HazardMixture(FittedModel):
         linear = self.mixture.linear_columns(values)
         found = np.zeros((len(values), len(events), values.shape[1] + 2))
         for member in self.mixture.members.values():
-            for share, model in member.shares_of_importance():
-                found += share * model.contributions(values, linear, omega)
+            for weight, model in member.shares_of_importance():
+                found += weight * model.contributions(values, linear, omega)
         by_cause = np.abs(found[:, :, :-2]).mean(axis=0)
         importance: FloatArray = events.sum(axis=1) / events.sum() @ by_cause
         return replace(self, importance=importance)

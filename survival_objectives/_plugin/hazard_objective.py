@@ -50,7 +50,6 @@ from survival_objectives._people.population import LocalReduction
 from survival_objectives._plugin.buffers import DerivativeBuffers
 from survival_objectives._plugin.problem import PluginProblem
 from survival_objectives._process.threads import blas_threads
-from survival_objectives._training.parameters import HAZARDS
 from survival_objectives.losses import pointwise_log_loss
 
 __all__ = ["FittedBoosters", "HazardTrainingProblem"]
@@ -108,6 +107,7 @@ _OF_WEIGHTS = frozenset(
 # Training people on whom feature importances are computed, and on whom models are told apart.
 _IMPORTANCE_PEOPLE, _PROBES = 256, 16
 _HEX_DIGITS = 8
+_METHOD = "hazards"
 # Fitted boosters whose correction in time is kept.
 _MOST_KNOWN = 32
 
@@ -354,7 +354,7 @@ class HazardTrainingProblem(PluginProblem):
         kind = TREES if start.design is None else ON_LINEAR
         return HazardMixture(
             self._frame,
-            TrainingRecord(HAZARDS, "Trained in the engine's own call.", n_events=self._n_events),
+            TrainingRecord(_METHOD, "Trained in the engine's own call.", n_events=self._n_events),
             self._curves,
             Mixture({kind: member}, start.design),
             np.zeros(self._schema.n_features),
@@ -364,7 +364,7 @@ class HazardTrainingProblem(PluginProblem):
         self._check_model(model)
         data = self._family[str((self._columns_of(model) or [""])[-1])[-_HEX_DIGITS:]]
         own = self._finished_model(model)
-        trees = HazardTrees(finished_boosters(self._frame, HAZARDS)(own), own)
+        trees = HazardTrees(finished_boosters(self._frame, _METHOD)(own), own)
         # A booster that was trained on has other margins.
         probe = self._data.training.values[:: max(1, len(self.target) // _PROBES)]
         margin = trees.row_margin(probe[:, :-1], probe[:, -1].astype(np.int64))
@@ -481,7 +481,7 @@ def _frame_parameters(engine_name: str) -> dict[str, Any]:
     """Parameters of an estimator as far as fitted models read them."""
     return {
         "engine": engine_name,
-        "censoring": HAZARDS,
+        "censoring": _METHOD,
         "completion": None,
         "horizon_max": None,
         "learning_rate": None,

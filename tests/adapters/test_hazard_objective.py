@@ -1,6 +1,7 @@
 """Hazards in the engine's own training call, on every engine."""
 
 import pickle
+from typing import ClassVar
 
 import lightgbm as lgb
 import numpy as np
@@ -21,6 +22,7 @@ TIMES = [0.3, 0.7, 1.5]
 
 
 class XGBoostHazards(XGBoostEngine):
+    not_random: ClassVar = {}
     problem = xgboost_adapter.HazardObjective
     snippet = """
 import xgboost as xgb
@@ -56,6 +58,7 @@ parts = objective.cross_fit(5)                                    # objectives w
 
 
 class LightGBMHazards(LightGBMEngine):
+    not_random: ClassVar = {}
     problem = lightgbm_adapter.HazardObjective
     snippet = """
 import lightgbm as lgb
@@ -102,13 +105,11 @@ model = loss.fitted(model)
 parts = loss.cross_fit(5)
 """  # noqa: E501  Printed as in the contract.
 
-    def params(self, depth=3, learning_rate=0.1, min_weight=1.0, **own):
-        # Chunks of a continued training draw other rows.
-        fixed = {"bootstrap_type": "No", "random_strength": 0}
-        return {**super().params(depth, learning_rate, min_weight), **fixed, **own}
-
     def continued(self, objective, model, n_rounds, **params):
         return self.train(objective, n_rounds, options={"init_model": model}, **params)
+
+    #: A continued training begins the stream of random numbers again.
+    not_random: ClassVar = {"bootstrap_type": "No", "random_strength": 0}
 
     def cv(self, objective, n_rounds):
         params = {**objective.params, **self.params(), "loss_function": objective}
@@ -122,9 +123,7 @@ parts = loss.cross_fit(5)
     def value(self, objective, model, held_out):
         metric = objective.metric
         margin = np.array(model.predict(held_out, prediction_type="RawFormulaVal"), ndmin=2)
-        margin = margin.reshape(held_out.num_row(), -1) + np.reshape(
-            held_out.get_baseline(), (held_out.num_row(), -1)
-        )
+        margin = margin.reshape(held_out.num_row(), -1)  # With the baseline of the pool.
         label, weight = held_out.get_label(), held_out.get_weight()
         return metric.get_final_error(*metric.evaluate(tuple(margin.T), label, np.array(weight)))
 
@@ -351,9 +350,9 @@ def test_same_seed_same_model(engine, people):
 def test_a_continued_training_is_a_longer_one(engine, n_causes):
     people = simulate(300, n_causes=n_causes, n_features=4)
     objective = engine.problem(people.X, people.y, random_state=0)
-    first = engine.train(objective, 4, min_weight=5)
-    continued = engine.continued(objective, first, 4, min_weight=5)
-    whole = engine.train(objective, 8, min_weight=5)
+    first = engine.train(objective, 4, min_weight=5, **engine.not_random)
+    continued = engine.continued(objective, first, 4, min_weight=5, **engine.not_random)
+    whole = engine.train(objective, 8, min_weight=5, **engine.not_random)
     assert_allclose(
         objective.predict_cumulative_incidence(continued, people.X, TIMES),
         objective.predict_cumulative_incidence(whole, people.X, TIMES),
