@@ -258,3 +258,13 @@ def test_levels_that_look_the_same_are_refused_as_text(tmp_path):
     model = fitted("xgboost", "kaplan-meier", X, y)
     with pytest.raises(ValueError, match="dose"):
         model.to_onnx(tmp_path / "model.onnx", categories="text")
+
+
+def test_an_empty_level_is_refused_as_text(tmp_path):
+    """An empty text means missing in the graph."""
+    X, y = people(200, 1)
+    X["ward"] = pd.Categorical(np.where(X.iloc[:, 1] > 0, "", "b"))
+    model = fitted("xgboost", "kaplan-meier", X, y)
+    with pytest.raises(ValueError, match="ward has the level '', which means missing"):
+        model.to_onnx(tmp_path / "m.onnx", categories="text")
+    assert model.to_onnx(tmp_path / "m.onnx")
