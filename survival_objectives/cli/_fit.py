@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
     plan = planned(options, len(data.X), data.X.shape[1])
     _check_people(data, plan, options)
     _print_understanding(data, console)
-    found = [f"{leak} with --drop {leak.column!r}" for leak in leaks(data.X, data.y)]
+    found = [f"{leak} with --drop {quote(leak.column)}" for leak in leaks(data.X, data.y)]
     if data.person is None and (repeated := repeated_rows(data.X, data.y)):
         found.append(repeated)
     for caution in found:
