@@ -23,6 +23,7 @@ from survival_objectives._people import Features
 from survival_objectives._plugin import alternation
 from survival_objectives._plugin.objective import TrainingProblem
 from survival_objectives._plugin.predictor import IncidencePredictor
+from survival_objectives._plugin.problem import sklearn_advice
 from survival_objectives._plugin.slot import TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
@@ -136,6 +137,8 @@ class IPCWObjective(TrainingProblem):
     # ------------------------------------------------------------------------------- the objective
     def __call__(self, margin: npt.NDArray[Any], dataset: Any) -> tuple[Float32Array, Float32Array]:
         """Gradient and Hessian of every row, as ``lgb.train`` expects them."""
+        if isinstance(dataset, np.ndarray):
+            raise TypeError(sklearn_advice("LGBMClassifier"))
         rows = self._own_rows(dataset)
         if rows is not None:
             self._data.folds.trains_on(dataset)

@@ -23,9 +23,11 @@ from survival_objectives._people import Features
 from survival_objectives._plugin import alternation
 from survival_objectives._plugin.objective import TrainingProblem
 from survival_objectives._plugin.predictor import IncidencePredictor
+from survival_objectives._plugin.problem import sklearn_advice
 from survival_objectives._plugin.slot import TrainingThread
 from survival_objectives._process.interrupts import interrupts_held
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
+from survival_objectives.adapters.xgboost._own_matrix import QuantileMatrix, SliceableMatrix
 from survival_objectives.censoring import MarginModel
 
 xgb = import_engine("xgboost")
@@ -85,7 +87,7 @@ class IPCWObjective(TrainingProblem):
         """`xgboost.QuantileDMatrix` of the stacked rows, the horizon as last column."""
         with _MAKING:
             if not hasattr(self, "_dtrain"):
-                self._dtrain = self._training_matrix(xgb.QuantileDMatrix)
+                self._dtrain = self._training_matrix(QuantileMatrix)
             return self._dtrain
 
     def cv_matrix(self) -> Any:
@@ -95,7 +97,7 @@ class IPCWObjective(TrainingProblem):
         Rows of a fold are weighted by the censoring of its own training people; the marginal curve
         from which boosting starts is that of all people, and so is completion.
         """
-        return self._training_matrix(xgb.DMatrix)
+        return self._training_matrix(SliceableMatrix)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -135,6 +137,7 @@ class IPCWObjective(TrainingProblem):
             numbers = np.arange(self._events.n_rows, dtype=np.float32)
             mark = np.full_like(numbers, self._mark())
             matrix.set_info(label_lower_bound=numbers, label_upper_bound=mark)
+        matrix.keep()
         return matrix
 
     def _matrix(
@@ -150,6 +153,8 @@ class IPCWObjective(TrainingProblem):
     # ------------------------------------------------------------------------------- the objective
     def __call__(self, margin: npt.NDArray[Any], dtrain: Any) -> tuple[Float32Array, Float32Array]:
         """Gradient and Hessian of every row, as ``xgb.train`` expects them."""
+        if isinstance(dtrain, np.ndarray):
+            raise TypeError(sklearn_advice("XGBClassifier"))
         if dtrain is getattr(self, "_dtrain", None):
             return self._derivatives(margin, None, order="C")
         rows = self._own_rows(dtrain)
