@@ -158,11 +158,11 @@ def refuse_change(data: str, method: str) -> str:
     )
 
 
-def sklearn_advice(wrapper: str) -> str:
+def sklearn_advice(call: str) -> str:
     """What to say where an objective itself is given to a scikit-learn wrapper."""
     return (
-        f"This objective is for the engine's own training call. {wrapper} takes "
-        "`objective=o.sklearn_objective` of an `o` that was constructed with `start='zero'` (and "
-        "`margins='free'` for several causes), fitted to `o.stacked_features` and `o.target` with "
-        "`sample_weight=o.initial_weight`."
+        f"This objective is for `{call}`. The scikit-learn wrappers start at 0 and show no matrix: "
+        "give them `objective=o.sklearn_objective` of an IPCWObjective `o` with `start='zero'` "
+        "(and `margins='free'` for several causes), and fit on `o.stacked_features`, `o.target` "
+        "and `sample_weight=o.initial_weight`."
     )
