@@ -50,8 +50,8 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         on_fit=lambda done, total, name: console.progress(f"{done} of {total} trained: {name}"),
     )
     console.result(data.description)
-    for label, count in data.y["event"].value_counts().sort_index().items():
-        console.result(f"  {count:>5}  {data.event_names[label]}")
+    for label, name in enumerate(data.event_names):
+        console.result(f"  {(data.y['event'] == label).sum():>5}  {name}")
     console.result(f"\n{len(assessment.index)} people held out, days 1 to 28:\n")
     console.result(score_table(assessment, events))
     console.result(f"\nPredictions of {engines[0]} for three held-out people:\n")
