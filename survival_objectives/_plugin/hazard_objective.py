@@ -151,8 +151,9 @@ class HazardTrainingProblem(PluginProblem):
         for name in _OF_WEIGHTS.intersection(others):
             raise TypeError(self._other_subject(name))
         self._refuse_unknown(others, HazardTrainingProblem.__init__)
-        if not isinstance(linear, bool | np.bool_):
-            msg = f"`linear` must be True or False; got {linear!r}."
+        flag: Any = linear
+        if not isinstance(flag, bool | np.bool_):
+            msg = f"`linear` must be True or False; got {flag!r}."
             raise TypeError(msg)
         n_intervals = N_INTERVALS if n_intervals is None else n_intervals
         check_positive_int(n_intervals, "n_intervals")
