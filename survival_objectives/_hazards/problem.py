@@ -169,6 +169,7 @@ class HazardProblem:
             people.event,
             people.place,
             people.knots,
+            entry=people.entry,
             weight=people.weight,
             n_rows=budget.n_rows,
             generator=stream,

@@ -214,15 +214,17 @@ def _on_axis(
 ) -> HazardPeople:
     """People with their outcomes on the axis of the knots."""
     target = frame.axis.aligned(_truncated(outcomes.target, frame))
+    place = np.minimum(frame.axis.number(target.duration), knots[-1])
     is_one_batch = isinstance(batches, MemoryBatches) and len(batches.cohorts) == 1
     return HazardPeople(
         InMemory(batches.resident) if is_one_batch else batches,
         target.event,
-        np.minimum(frame.axis.number(target.duration), knots[-1]),
+        place,
         outcomes.weight,
         knots,
         target.n_causes,
         _groups(batches, outcomes),
+        frame.axis.entry_number(target),
     )
 
 
@@ -230,5 +232,9 @@ def _groups(batches: Batches, outcomes: Outcomes) -> IntArray | None:
     """Rows that share a fold: groups as passed, or else copies among the rows of this process."""
     if outcomes.group is not None or not outcomes.n_samples:
         return outcomes.group
-    key = np.concatenate([row_keys(features.values) for _, features in batches])
-    return copies(key, outcomes.target.event, outcomes.target.duration)
+    target = outcomes.target
+    entry = np.empty((outcomes.n_samples, 0)) if target.entry is None else target.entry[:, None]
+    key = np.concatenate(
+        [row_keys(np.column_stack([features.values, entry[rows]])) for rows, features in batches]
+    )
+    return copies(key, target.event, target.duration)

@@ -163,7 +163,8 @@ def _long_intervals(knots: FloatArray, longest: float, gaps: FloatArray) -> Floa
 def exposures(axis: TimeAxis, knots: FloatArray, target: SurvivalTarget) -> FloatArray:
     """Share of each interval in which each person is at risk, (n_samples, M).
 
-    A person censored inside an interval counts in part, a person with an event in it fully.
+    A person who enters or is censored inside an interval counts in part, a person with an event in
+    it fully, as in (110).
 
     >>> target = SurvivalTarget(np.array([0, 1], np.int32), np.array([1.5, 1.5]), np.arange(2))
     >>> exposures(TimeAxis(0.0), np.array([0.0, 1.0, 2.0, 3.0]), target)
@@ -173,7 +174,13 @@ def exposures(axis: TimeAxis, knots: FloatArray, target: SurvivalTarget) -> Floa
     left = axis.number(target.duration)[:, None]
     share = np.clip((left - knots[:-1]) / np.diff(knots), 0.0, 1.0)
     happened = target.event[:, None] > 0
-    return np.where(happened & (share > 0), 1.0, share)
+    at_risk = np.where(happened & (share > 0), 1.0, share)
+    entry = axis.entry_number(target)
+    if entry is not None:
+        passed = np.clip((entry[:, None] - knots[:-1]) / np.diff(knots), 0.0, 1.0)
+        with_event = happened & (share > 0) & (np.append(share[:, 1:], 0.0 * share[:, :1], 1) == 0)
+        at_risk = np.where(with_event, 1.0, np.maximum(at_risk - passed, 0.0))
+    return at_risk
 
 
 def marginal_hazard(
