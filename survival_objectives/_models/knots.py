@@ -60,7 +60,11 @@ class MarginalHazard:
 
 
 def time_knots(
-    axis: TimeAxis, event_times: FloatArray, t_max: float, n_intervals: int
+    axis: TimeAxis,
+    event_times: FloatArray,
+    t_max: float,
+    n_intervals: int,
+    weight: FloatArray | None = None,
 ) -> FloatArray:
     """Knots of curves, in numbers of units (in continuous time, in time).
 
@@ -73,15 +77,21 @@ def time_knots(
         End of the curves: the last knot.
     n_intervals : int
         Number of intervals with about equally many events.
+    weight : array, optional
+        Count of each event in this; see `late_entry_weights`. Default: 1.
     """
     numbers = axis.number(event_times)
     first, last = numbers[0], numbers[-1]
     masses = _masses(numbers, n_intervals)
-    spread = numbers[~np.isin(numbers, masses)]
-    wanted = spread
+    is_spread = ~np.isin(numbers, masses)
+    wanted = spread = numbers[is_spread]
     if len(spread):
         shares = np.linspace(0, 1, n_intervals + 1)
-        wanted = np.quantile(spread, shares, method="inverted_cdf")
+        if weight is None:
+            wanted = np.quantile(spread, shares, method="inverted_cdf")
+        else:
+            reached = np.cumsum(weight[is_spread])
+            wanted = spread[np.searchsorted(reached[:-1], shares * reached[-1])]
     # Linear curves would be inaccurate in long intervals, as at the end of follow-up.
     longest = (last - first) * _LONGEST_INTERVAL
     begins, ends = _gaps(numbers)
@@ -108,6 +118,26 @@ def time_knots(
     inner = np.concatenate([inner, masses, before])
     inner = inner[(inner > begin) & (inner < end)]
     return np.unique(np.concatenate([[begin], inner, [end]]))
+
+
+def late_entry_weights(target: SurvivalTarget, event_times: FloatArray) -> FloatArray | None:
+    """Counts of events that place knots; None where no one enters late.
+
+    Where few people have entered, an event stands for many that were not seen, and hazard and risk
+    set change fast: half of each count is the event's share of the marginal curve.
+
+    >>> target = SurvivalTarget(np.array([1, 1], np.int32), np.array([1.0, 3.0]), np.arange(2))
+    >>> late_entry_weights(target, target.duration) is None
+    True
+    """
+    if target.entry is None:
+        return None
+    entered = np.searchsorted(np.sort(target.entry), event_times)
+    left = np.searchsorted(np.sort(target.duration), event_times)
+    hazard = 1 / np.maximum(entered - left, _FEW_PEOPLE)
+    share = np.exp(-(np.cumsum(hazard) - hazard)) * hazard
+    weight: FloatArray = 1 / len(event_times) + share / share.sum()
+    return weight
 
 
 def _masses(numbers: FloatArray, n_intervals: int) -> FloatArray:
