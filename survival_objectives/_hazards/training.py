@@ -18,7 +18,7 @@ from survival_objectives._models.boosters import tree_settings
 from survival_objectives._models.checks import check_hazard_paths
 from survival_objectives._models.curves import KnotCurves
 from survival_objectives._models.fitted import ModelFrame, TrainingRecord
-from survival_objectives._models.knots import late_entry_weights, marginal_hazard, time_knots
+from survival_objectives._models.knots import LateEntry, marginal_hazard, time_knots
 from survival_objectives._people import SurvivalTarget, copies, row_keys
 from survival_objectives._people.cohort import Batches, Cohort, MemoryBatches, Outcomes
 from survival_objectives._people.population import LocalReduction, Population, Reduction
@@ -202,9 +202,9 @@ def _curves(frame: ModelFrame, population: Population) -> KnotCurves:
     axis, t_max = frame.axis, frame.t_max
     aligned = population.aligned(axis)
     times = aligned.event_times(t_max)
-    weight = late_entry_weights(aligned.target, times)
-    knots = time_knots(axis, times, t_max, _N_INTERVALS, weight)
-    if knots[0] > 0:
+    late = LateEntry.of(axis, aligned.target, times)
+    knots = time_knots(axis, times, t_max, _N_INTERVALS, late)
+    if knots[0] > 0 and late is None:
         # Other people may have events before the first training event.
         knots = np.concatenate([[0.0], knots])
     marginal = marginal_hazard(axis, knots, aligned.target, aligned.weight)

@@ -59,12 +59,44 @@ class MarginalHazard:
         return hazard
 
 
+@dataclass(frozen=True)
+class LateEntry:
+    """What determines the knots besides the events, where people come under observation late.
+
+    Attributes
+    ----------
+    first : float
+        Number of the unit of the first entry, rounded down: the first knot.
+    weight : float64 array of shape (n_events,)
+        What each event counts. Where few people have entered, an event stands for many that were
+        not seen, and hazard and risk set change fast: half of it is the event's share of the
+        marginal curve.
+    """
+
+    first: float
+    weight: FloatArray
+
+    @classmethod
+    def of(
+        cls, axis: TimeAxis, target: SurvivalTarget, event_times: FloatArray
+    ) -> LateEntry | None:
+        """Of outcomes and the sorted times of events; None where no one enters late."""
+        if target.entry is None:
+            return None
+        entered = np.searchsorted(np.sort(target.entry), event_times)
+        left = np.searchsorted(np.sort(target.duration), event_times)
+        hazard = 1 / np.maximum(entered - left, _FEW_PEOPLE)
+        share = np.exp(-(np.cumsum(hazard) - hazard)) * hazard
+        first = float(axis.number(rounded_down(target.entry.min())))
+        return cls(first, 1 / len(event_times) + share / share.sum())
+
+
 def time_knots(
     axis: TimeAxis,
     event_times: FloatArray,
     t_max: float,
     n_intervals: int,
-    weight: FloatArray | None = None,
+    late: LateEntry | None = None,
 ) -> FloatArray:
     """Knots of curves, in numbers of units (in continuous time, in time).
 
@@ -77,8 +109,8 @@ def time_knots(
         End of the curves: the last knot.
     n_intervals : int
         Number of intervals with about equally many events.
-    weight : array, optional
-        Count of each event in this; see `late_entry_weights`. Default: 1.
+    late : LateEntry, optional
+        Where people come under observation, if some do late.
     """
     numbers = axis.number(event_times)
     first, last = numbers[0], numbers[-1]
@@ -87,11 +119,11 @@ def time_knots(
     wanted = spread = numbers[is_spread]
     if len(spread):
         shares = np.linspace(0, 1, n_intervals + 1)
-        if weight is None:
+        if late is None:
             wanted = np.quantile(spread, shares, method="inverted_cdf")
         else:
-            reached = np.cumsum(weight[is_spread])
-            wanted = spread[np.searchsorted(reached[:-1], shares * reached[-1])]
+            reached = np.cumsum(late.weight[is_spread])
+            wanted = spread[np.searchsorted(reached[:-1], shares[1:] * reached[-1])]
     # Linear curves would be inaccurate in long intervals, as at the end of follow-up.
     longest = (last - first) * _LONGEST_INTERVAL
     begins, ends = _gaps(numbers)
@@ -115,29 +147,11 @@ def time_knots(
     if first == 0 and not axis.unit:
         # Events at time 0 have an interval of their own, which begins before it.
         begin, masses = -1.0, np.append(masses, 0.0)
+    if late is not None:
+        begin = min(begin, late.first)
     inner = np.concatenate([inner, masses, before])
     inner = inner[(inner > begin) & (inner < end)]
     return np.unique(np.concatenate([[begin], inner, [end]]))
-
-
-def late_entry_weights(target: SurvivalTarget, event_times: FloatArray) -> FloatArray | None:
-    """Counts of events that place knots; None where no one enters late.
-
-    Where few people have entered, an event stands for many that were not seen, and hazard and risk
-    set change fast: half of each count is the event's share of the marginal curve.
-
-    >>> target = SurvivalTarget(np.array([1, 1], np.int32), np.array([1.0, 3.0]), np.arange(2))
-    >>> late_entry_weights(target, target.duration) is None
-    True
-    """
-    if target.entry is None:
-        return None
-    entered = np.searchsorted(np.sort(target.entry), event_times)
-    left = np.searchsorted(np.sort(target.duration), event_times)
-    hazard = 1 / np.maximum(entered - left, _FEW_PEOPLE)
-    share = np.exp(-(np.cumsum(hazard) - hazard)) * hazard
-    weight: FloatArray = 1 / len(event_times) + share / share.sum()
-    return weight
 
 
 def _masses(numbers: FloatArray, n_intervals: int) -> FloatArray:
