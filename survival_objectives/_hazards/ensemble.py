@@ -95,9 +95,7 @@ class HazardTraining:
         """The mixture of all members with a positive weight."""
         problem = self.problem
         candidates = self._fitted_candidates(self._kinds())
-        likelihoods = PersonLikelihood.stacked(
-            [candidate.likelihood() for candidate in candidates]
-        )
+        likelihoods = PersonLikelihood.stacked([candidate.likelihood() for candidate in candidates])
         judge_weight = problem.people.weights(problem.judges)
         cost = np.array([float(candidate.n_rounds > 0) for candidate in candidates])
         weights = selected_weights(likelihoods, cost, judge_weight, problem.reduction)

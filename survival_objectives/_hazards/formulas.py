@@ -55,7 +55,8 @@ expectation-maximisation with sample weights w_i:
 With late entry the likelihood of a mixture is sum_j pi_j l_ij / sum_j pi_j s_ij, where models count
 in proportion to the people they expect to enter. Its maximum is found by
 
-    pi_j <- pi_j (sum_i w_i l_ij / sum_j' pi_j' l_ij') / (sum_i w_i s_ij / sum_j' pi_j' s_ij'),    (111)
+    pi_j <- pi_j (sum_i w_i l_ij / L_i) / (sum_i w_i s_ij / S_i),                             (111)
+    L_i = sum_j pi_j l_ij,    S_i = sum_j pi_j s_ij,
 
 divided by their sum.
 
@@ -216,9 +217,7 @@ def risk_rows(
     """
     last, share = interval_places(knots, place)
     first, passed = entry_places(knots, entry, len(event))
-    person, interval, row_weight = _event_free_rows(
-        np.maximum(last - first, 0), n_rows, generator
-    )
+    person, interval, row_weight = _event_free_rows(np.maximum(last - first, 0), n_rows, generator)
     interval += first[person]
     row_weight *= np.where(interval == first[person], 1 - passed[person], 1.0)
     happened = event > 0

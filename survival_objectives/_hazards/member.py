@@ -171,9 +171,7 @@ class Candidate:
             margin[:, :, own] = hazard.margin(values[own], own_design, engine_rows=engine_rows)
         event, place, entry = people.event[judges], people.place[judges], people.entries(judges)
         if problem.n_folds:
-            rows = risk_rows(
-                event, place, people.knots, entry=entry, weight=people.weights(judges)
-            )
+            rows = risk_rows(event, place, people.knots, entry=entry, weight=people.weights(judges))
             at_rows = margin[:, rows.interval, rows.person]
             correction = time_corrections(at_rows, rows, people.n_intervals, problem.reduction)
         else:

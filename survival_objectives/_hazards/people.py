@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives._hazards.formulas import LOCAL
+from survival_objectives._hazards.formulas import LOCAL, RiskRows, risk_rows
 from survival_objectives._people import Features
 from survival_objectives._people.population import Reduction
 
@@ -125,6 +125,20 @@ class HazardPeople:
     def entries(self, chosen: IntArray) -> FloatArray | None:
         """Times of entry of a subset."""
         return None if self.entry is None else self.entry[chosen]
+
+    def rows(
+        self, n_rows: int | None = None, generator: np.random.Generator | None = None
+    ) -> RiskRows:
+        """Rows of the risk sets, see `risk_rows`."""
+        return risk_rows(
+            self.event,
+            self.place,
+            self.knots,
+            entry=self.entry,
+            weight=self.weight,
+            n_rows=n_rows,
+            generator=generator,
+        )
 
     def features(self, chosen: npt.NDArray[np.integer[Any]]) -> Features:
         """Features of a subset, in memory; ``chosen`` is increasing."""

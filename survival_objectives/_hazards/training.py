@@ -29,8 +29,8 @@ from survival_objectives._training.parameters import HAZARDS, by_method
 #: Share of the follow-up by which the hazards of the last interval are extended: other people may
 #: be followed, and have events, a little later than the training data.
 BEYOND_FOLLOW_UP = 0.1
-# Time intervals with about equally many events.
-_N_INTERVALS = 31
+#: Time intervals with about equally many events.
+N_INTERVALS = 31
 # Training people on whom feature importances are computed.
 _IMPORTANCE_PEOPLE = 256
 
@@ -73,13 +73,13 @@ class HazardsTraining:
         """
         frame, previous = self.frame, self.previous
         given = by_method(frame.parameters, HAZARDS, frame.engine)
-        truncated = replace(population, target=_truncated(population.target, frame))
+        truncated = replace(population, target=censored_at_end(population.target, frame))
         if judges is None:
             _check_folds(truncated, given["n_folds"])
             _check_groups(batches.outcomes().group, given["n_folds"])
         if previous is not None:
             _check_same_people(previous, population)
-        curves = _curves(frame, truncated) if previous is None else previous.curves
+        curves = knot_curves(frame, truncated) if previous is None else previous.curves
         seed = int(self.generator.integers(2**30))
         trees = tree_settings(
             self.engine, frame.schema, frame.n_causes, HAZARDS, frame.parameters, seed
@@ -89,7 +89,7 @@ class HazardsTraining:
         n_rounds = (1 + bool(given["linear"])) * most
         with Progress(n_rounds, "held-out loss") as progress:
             training = HazardTraining(
-                _on_axis(frame, batches, batches.outcomes(), curves.knots),
+                people_on_axis(frame, batches, batches.outcomes(), curves.knots),
                 HazardSettings(
                     most,
                     given["n_folds"],
@@ -98,13 +98,14 @@ class HazardsTraining:
                     given["early_stopping_rounds"],
                     self.engine.rounds_per_call,
                     self.engine.most_rows,
+                    trees.constraints()[0],
                 ),
                 self.generator,
                 partial(self.engine.new_booster, trees),
                 reduction=self.reduction,
                 judges=None
                 if judges is None
-                else _on_axis(frame, MemoryBatches([judges]), judges.outcomes, curves.knots),
+                else people_on_axis(frame, MemoryBatches([judges]), judges.outcomes, curves.knots),
                 previous=None if previous is None else previous.mixture,
                 state=self.checkpoints.state_of(HazardState),
                 on_checkpoint=self._checkpoint_writer(),
@@ -149,7 +150,7 @@ class HazardsTraining:
         return np.empty((0, batches.schema.n_features), np.float32)
 
 
-def _truncated(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
+def censored_at_end(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
     """Outcomes censored at the end of the curves."""
     late = frame.axis.number(target.duration) > frame.axis.number(frame.t_max)
     if not late.any():
@@ -197,13 +198,15 @@ def _check_same_people(previous: HazardMixture, population: Population) -> None:
         raise ValueError(msg)
 
 
-def _curves(frame: ModelFrame, population: Population) -> KnotCurves:
+def knot_curves(
+    frame: ModelFrame, population: Population, n_intervals: int = N_INTERVALS
+) -> KnotCurves:
     """Knots, with the marginal hazards between them."""
     axis, t_max = frame.axis, frame.t_max
     aligned = population.aligned(axis)
     times = aligned.event_times(t_max)
     late = LateEntry.of(axis, aligned.target, times)
-    knots = time_knots(axis, times, t_max, _N_INTERVALS, late)
+    knots = time_knots(axis, times, t_max, n_intervals, late)
     if knots[0] > 0 and late is None:
         # Other people may have events before the first training event.
         knots = np.concatenate([[0.0], knots])
@@ -211,11 +214,11 @@ def _curves(frame: ModelFrame, population: Population) -> KnotCurves:
     return KnotCurves.uncalibrated(axis, knots, marginal, t_max)
 
 
-def _on_axis(
+def people_on_axis(
     frame: ModelFrame, batches: Batches, outcomes: Outcomes, knots: FloatArray
 ) -> HazardPeople:
     """People with their outcomes on the axis of the knots."""
-    target = frame.axis.aligned(_truncated(outcomes.target, frame))
+    target = frame.axis.aligned(censored_at_end(outcomes.target, frame))
     place = np.minimum(frame.axis.number(target.duration), knots[-1])
     is_one_batch = isinstance(batches, MemoryBatches) and len(batches.cohorts) == 1
     return HazardPeople(

@@ -98,9 +98,7 @@ def test_drawn_rows_are_among_the_intervals_at_risk_and_weigh_as_all() -> None:
     knots = np.arange(32.0)
     event, place = np.zeros(4000, np.int32), np.full(4000, 31.0)
     entry = np.full(4000, 6.25)
-    rows = risk_rows(
-        event, place, knots, entry=entry, n_rows=5, generator=np.random.default_rng(0)
-    )
+    rows = risk_rows(event, place, knots, entry=entry, n_rows=5, generator=np.random.default_rng(0))
     assert rows.interval.min() == 6
     total = np.bincount(rows.interval, rows.weight, minlength=31)
     assert_allclose(total[7:30], 4000, rtol=0.1)
@@ -238,3 +236,25 @@ def test_entries_stay_before_durations_in_float32() -> None:
     assert target.entry is not None
     assert (target.entry < target.duration).all()
     assert_allclose(target.entry, y["entry"], rtol=1e-6)
+
+
+def test_the_objective_of_hazards_takes_entry() -> None:
+    xgb = pytest.importorskip("xgboost")
+    from survival_objectives.adapters.xgboost import HazardObjective
+
+    x, y, _ = truncated(0, 1000)
+    objective = HazardObjective(x[:800], {k: v[:800] for k, v in y.items()}, random_state=0)
+    held = objective.held_out(x[800:], {k: v[800:] for k, v in y.items()})
+    booster = xgb.train(
+        {**objective.params, "max_depth": 3, "eta": 0.1},
+        objective.dtrain,
+        20,
+        obj=objective,
+        custom_metric=objective.metric,
+        evals=[(held, "held_out")],
+        verbose_eval=False,
+    )
+    times = np.linspace(0.2, 4.5, 20)
+    truth = survival(x, times)
+    found = objective.predict_survival_function(booster, x, times)
+    assert ((found - truth) ** 2).mean() < 0.05 * ((truth.mean(axis=0) - truth) ** 2).mean()
