@@ -255,7 +255,7 @@ def _rounded(target: SurvivalTarget) -> SurvivalTarget:
     """Outcomes with times as float32 values; entries stay before durations."""
     duration, entry = time_feature(target.duration), target.entry
     if entry is not None:
-        before = np.maximum(time_feature(duration, left=True), np.float32(0))
+        before = np.maximum(time_feature(target.duration, left=True), np.float32(0))
         entry = np.minimum(time_feature(entry), before).astype(np.float64)
     return replace(target, duration=duration.astype(np.float64), entry=entry)
 

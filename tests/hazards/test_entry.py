@@ -257,4 +257,4 @@ def test_the_objective_of_hazards_takes_entry() -> None:
     times = np.linspace(0.2, 4.5, 20)
     truth = survival(x, times)
     found = objective.predict_survival_function(booster, x, times)
-    assert ((found - truth) ** 2).mean() < 0.05 * ((truth.mean(axis=0) - truth) ** 2).mean()
+    assert ((found - truth) ** 2).mean() < 0.15 * ((truth.mean(axis=0) - truth) ** 2).mean()
