@@ -11,6 +11,7 @@ import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._people import Features
+from survival_objectives._plugin.problem import sklearn_advice
 from survival_objectives.adapters._engine import column_names, import_engine
 
 lgb = import_engine("lightgbm")
@@ -63,6 +64,8 @@ def engine_params(n_margins: int, seed: int) -> dict[str, Any]:
 
 def own_rows(dataset: Any, own: Any) -> IntArray | None:
     """Row numbers of a fold of our own Dataset, or None for the whole of it; others are refused."""
+    if isinstance(dataset, np.ndarray):
+        raise TypeError(sklearn_advice("lgb.train"))
     if own is not None and dataset is own:
         return None
     if own is not None and dataset.used_indices is not None and dataset.reference is own:

@@ -19,6 +19,8 @@ from survival_objectives._hazards.plugin import MatrixRows
 from survival_objectives._plugin.hazard_objective import HazardTrainingProblem
 from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters.xgboost._matrix import (
+    QuantileMatrix,
+    SliceableMatrix,
     engine_params,
     margins_of,
     mark_of,
@@ -61,7 +63,7 @@ class HazardObjective(HazardTrainingProblem):
         """`xgboost.QuantileDMatrix` of the risk-set rows, the interval as last column."""
         with _MAKING:
             if "_dtrain" not in self.__dict__:
-                self._dtrain = self._training_matrix(xgb.QuantileDMatrix)
+                self._dtrain = self._training_matrix(QuantileMatrix)
             return self._dtrain
 
     def cv_matrix(self) -> Any:
@@ -71,7 +73,7 @@ class HazardObjective(HazardTrainingProblem):
         The margins at which boosting starts are fitted to all people; `cross_fit` fits them
         without those it holds out.
         """
-        return self._training_matrix(xgb.DMatrix)
+        return self._training_matrix(SliceableMatrix)
 
     @property
     def params(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, IntArray
 from survival_objectives._people import Features
+from survival_objectives._plugin.problem import refuse_change, sklearn_advice
 from survival_objectives._process.interrupts import interrupts_held
 from survival_objectives.adapters._engine import column_names, import_engine
 
@@ -18,6 +19,41 @@ xgb = import_engine("xgboost")
 
 # float32 counts exactly up to here, and XGBoost stores row numbers as float32.
 _MAX_NUMBERED_ROWS = 2**24
+
+
+class _Kept:
+    """A matrix whose labels, weights and margins stay those of its objective once it is kept."""
+
+    _is_kept = False
+
+    def keep(self) -> None:
+        """Refuse changes from now on."""
+        self._is_kept = True
+
+    def _change(self, name: str, *arguments: Any, **options: Any) -> None:
+        if self._is_kept:
+            raise ValueError(refuse_change("objective.dtrain", name))
+        getattr(super(), name)(*arguments, **options)
+
+    def set_label(self, *arguments: Any, **options: Any) -> None:
+        """Refused once the matrix is kept."""
+        self._change("set_label", *arguments, **options)
+
+    def set_weight(self, *arguments: Any, **options: Any) -> None:
+        """Refused once the matrix is kept."""
+        self._change("set_weight", *arguments, **options)
+
+    def set_base_margin(self, *arguments: Any, **options: Any) -> None:
+        """Refused once the matrix is kept."""
+        self._change("set_base_margin", *arguments, **options)
+
+
+class QuantileMatrix(_Kept, xgb.QuantileDMatrix):  # type: ignore[misc, name-defined]
+    """The training matrix of an objective."""
+
+
+class SliceableMatrix(_Kept, xgb.DMatrix):  # type: ignore[misc, name-defined]
+    """The same for `xgb.cv`."""
 
 
 def row_matrix(
@@ -46,15 +82,18 @@ def number_rows(matrix: Any, mark: float) -> None:
     """Number the rows of a matrix.
 
     XGBoost keeps these bounds when it slices a matrix: they number the rows of a fold, and carry a
-    mark that identifies our own matrices.
+    mark that identifies our own matrices. From then on the matrix is kept as it is.
     """
     if matrix.num_row() <= _MAX_NUMBERED_ROWS:
         numbers = np.arange(matrix.num_row(), dtype=np.float32)
         matrix.set_info(label_lower_bound=numbers, label_upper_bound=np.full_like(numbers, mark))
+    matrix.keep()
 
 
 def own_rows(matrix: Any, mark: float) -> IntArray:
     """Numbers of the rows of an own matrix, or of a slice of it; others are refused."""
+    if isinstance(matrix, np.ndarray):
+        raise TypeError(sklearn_advice("xgb.train"))
     numbers = matrix.get_float_info("label_lower_bound")
     if (
         len(numbers) != matrix.num_row()

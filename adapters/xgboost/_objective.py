@@ -25,6 +25,8 @@ from survival_objectives._plugin.predictor import IncidencePredictor
 from survival_objectives._plugin.slot import TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.adapters.xgboost._matrix import (
+    QuantileMatrix,
+    SliceableMatrix,
     engine_params,
     margins_of,
     mark_of,
@@ -90,7 +92,7 @@ class IPCWObjective(TrainingProblem):
         """`xgboost.QuantileDMatrix` of the stacked rows, the horizon as last column."""
         with _MAKING:
             if not hasattr(self, "_dtrain"):
-                self._dtrain = self._training_matrix(xgb.QuantileDMatrix)
+                self._dtrain = self._training_matrix(QuantileMatrix)
             return self._dtrain
 
     def cv_matrix(self) -> Any:
@@ -100,7 +102,7 @@ class IPCWObjective(TrainingProblem):
         Rows of a fold are weighted by the censoring of its own training people; the marginal curve
         from which boosting starts is that of all people, and so is completion.
         """
-        return self._training_matrix(xgb.DMatrix)
+        return self._training_matrix(SliceableMatrix)
 
     @property
     def params(self) -> dict[str, Any]:
