@@ -157,7 +157,7 @@ class HazardTrainingProblem(PluginProblem):
         self._engine_seed = int(generator.integers(2**31 - 1))
         self._scratch = DerivativeBuffers()
         y, names = named_outcomes(y)
-        cohort = Cohort.checked(X, y, sample_weight, groups=groups)
+        cohort = Cohort.checked(X, y, sample_weight, groups=groups, late_entry=True)
         warn_about_outcomes(cohort.target, stacklevel=3)
         cohort = cohort.with_relative_weights(LocalReduction())
         self._positions = _counted(sample_weight, cohort.n_samples)
@@ -307,6 +307,7 @@ class HazardTrainingProblem(PluginProblem):
             event_ids=self.event_ids_,
             resolution="ignore",
             require_event=False,
+            late_entry=True,
         )
         batches = MemoryBatches([cohort])
         people = people_on_axis(self._frame, batches, batches.outcomes(), self._curves.knots)
