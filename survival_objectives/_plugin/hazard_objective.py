@@ -157,7 +157,7 @@ class HazardTrainingProblem(PluginProblem):
         self._engine_seed = int(generator.integers(2**31 - 1))
         self._scratch = DerivativeBuffers()
         y, names = named_outcomes(y)
-        cohort = Cohort.checked(X, y, sample_weight, groups=groups)
+        cohort = Cohort.checked(X, y, sample_weight, groups=groups, late_entry=True)
         warn_about_outcomes(cohort.target, stacklevel=3)
         cohort = cohort.with_relative_weights(LocalReduction())
         self._positions = _counted(sample_weight, cohort.n_samples)
@@ -204,6 +204,25 @@ class HazardTrainingProblem(PluginProblem):
     def event_names_(self) -> tuple[str, ...]:
         """Names of the states, "event-free" first."""
         return self._frame.state_names
+
+    def _check_directions(self, directions: list[int]) -> None:
+        start = self._data.start
+        if start.design is None or start.coefficients is None:
+            return
+        signs = start.design.directions(directions[:-1])
+        wrong = np.flatnonzero((signs * start.coefficients < 0).any(axis=0))
+        if len(wrong):
+            column = start.design.feature[wrong[0]]
+            name = f"x{column}" if self._schema.names is None else self._schema.names[column]
+            msg = (
+                f"The linear hazards, from which boosting starts, go the other way in {name!r}. "
+                "Construct with `linear=False`, or use HazardBoost with `engine_params`, which "
+                "constrains them as well."
+            )
+            raise ValueError(msg)
+
+    def _constrained_columns(self) -> tuple[Features, int]:
+        return self._schema, 0  # Hazards are positive: curves need no direction of time.
 
     @property
     def n_margins(self) -> int:
@@ -288,6 +307,7 @@ class HazardTrainingProblem(PluginProblem):
             event_ids=self.event_ids_,
             resolution="ignore",
             require_event=False,
+            late_entry=True,
         )
         batches = MemoryBatches([cohort])
         people = people_on_axis(self._frame, batches, batches.outcomes(), self._curves.knots)
