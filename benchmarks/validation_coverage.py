@@ -3,7 +3,7 @@
 One or two causes with hazards that depend on two features, censoring independent of them, and a
 model that is too extreme and predicts too little. Cases: a middle horizon with about 35 %
 censored; an early one with about three quarters censored; and a landmark, with people who enter
-late. True scores come from 400 000 uncensored people who are all seen from the beginning; those of
+late. True scores come from 200 000 uncensored people who are all seen from the beginning; those of
 Antolini's index, which depends on the censoring, from as many with it.
 
 The summaries of the calibration curve (ICI, E50, ...) are positive for true predictions by noise
@@ -36,9 +36,10 @@ _RESULTS = Path(__file__).parent / "results" / "validation_coverage.json"
 _COEFFICIENT = np.array([[0.7, -0.3], [-0.5, 0.6]])
 _GRID = np.linspace(0.1, 0.8, 8)
 _THRESHOLD = 0.25
-_N_POPULATION = 400_000
+_N_POPULATION = 200_000
 _SUMMARIES = ("ici", "e50", "e90", "emax", "root_squared_bias")
-_SUMMARY_SHARE = 5  # The summaries are simulated in one run of so many.
+_TIMES_SHARE = 4  # Scores over time in one of so many, and
+_SUMMARY_SHARE = 20  # The summaries are simulated in one run of so many.
 
 
 @dataclass(frozen=True)
@@ -77,21 +78,19 @@ class Case:
         y = {"event": event[kept], "duration": duration[kept], "entry": entry[kept]}
         return y, hazard[kept]
 
-    @property
-    def times(self) -> FloatArray:
-        """The times of the curves: the horizon is the last."""
-        if self.landmark is not None:
-            return np.array([self.landmark, self.horizon])
-        return _GRID * self.horizon / _GRID[-1]
-
-    def evaluation(self, y: dict[str, FloatArray], hazard: FloatArray) -> Evaluation:
-        """Of the curves of constant ``hazard``."""
+    def evaluation(
+        self, y: dict[str, FloatArray], hazard: FloatArray, *, all_times: bool = False
+    ) -> Evaluation:
+        """Of the curves of constant ``hazard``, at the horizon or at times up to it."""
+        times = np.array([self.horizon]) if self.landmark is None else [self.landmark, self.horizon]
+        if all_times:
+            times = _GRID * self.horizon / _GRID[-1]
         total = hazard.sum(axis=1)
-        gone = -np.expm1(-total[:, None] * self.times)
+        gone = -np.expm1(-total[:, None] * np.asarray(times))
         causes = (hazard / total[:, None])[:, :, None] * gone[:, None, :]
         curves = np.concatenate([1 - gone[:, None], causes], axis=1)
         labels = np.arange(self.n_causes + 1)
-        return Evaluation(None, y, curves, self.times, event_ids=labels, landmark=self.landmark)
+        return Evaluation(None, y, curves, times, event_ids=labels, landmark=self.landmark)
 
 
 CASES = tuple(
@@ -107,27 +106,30 @@ CASES = tuple(
 
 
 def scores(evaluation: Evaluation) -> dict[str, Estimate]:
-    """All scores of cause 1 at the last time."""
-    last = len(evaluation.times) - 1
-    horizon = float(evaluation.times[last])
+    """All scores of cause 1 at the only time."""
     rows = {
         "Brier score": evaluation.brier(1),
         "scaled Brier score": evaluation.scaled_brier(1),
         "AUC": evaluation.auc(1),
         "concordance": evaluation.concordance(1),
         "observed/expected": evaluation.observed_expected(1),
+        "log-loss": evaluation.log_loss(),
     }
-    found = {name: _at(row, last) for name, row in rows.items()}
-    if last:
-        found["concordance (Antolini)"] = _at(evaluation.concordance(1, changing=True), last)
-        found["integrated Brier score"] = evaluation.brier(1, integrated=True)
-    found["log-loss"] = _at(evaluation.log_loss(), last)
-    benefit = evaluation.net_benefit(1, horizon, thresholds=[_THRESHOLD]).iloc[0]
+    found = {name: _at(row, 0) for name, row in rows.items()}
+    benefit = evaluation.net_benefit(1, thresholds=[_THRESHOLD]).iloc[0]
     for name, prefix in (("net_benefit", ""), ("gain", "gain_")):
         numbers = (benefit[f"{prefix}{field}"] for field in ("standard_error", "lower", "upper"))
         label = "net benefit" if name == "net_benefit" else "net benefit minus that of all"
         found[label] = Estimate(np.asarray(benefit[name]), *map(np.asarray, numbers))
     return found
+
+
+def scores_over_time(evaluation: Evaluation) -> dict[str, Estimate]:
+    """Scores that use all times."""
+    return {
+        "concordance (Antolini)": _at(evaluation.concordance(1, changing=True), -1),
+        "integrated Brier score": evaluation.brier(1, integrated=True),
+    }
 
 
 def regression(evaluation: Evaluation) -> dict[str, Estimate]:
@@ -155,9 +157,11 @@ def truth_of(case: Case) -> dict[str, float]:
     true = {name: float(found.value) for name, found in scores(whole).items()}
     true |= {name: float(found.value) for name, found in regression(whole).items()}
     if case.landmark is None:
+        whole = case.evaluation(y, model(hazard), all_times=True)
+        true["integrated Brier score"] = float(whole.brier(1, integrated=True).value)
         y, hazard = case.people(1_000_005, _N_POPULATION)
-        found = case.evaluation(y, model(hazard)).concordance(1, changing=True)
-        true["concordance (Antolini)"] = float(found.value[-1])
+        seen = scores_over_time(case.evaluation(y, model(hazard), all_times=True))
+        true["concordance (Antolini)"] = float(seen["concordance (Antolini)"].value)
     return true
 
 
@@ -174,6 +178,8 @@ def run(case: Case, n_runs: int) -> dict[str, object]:
         censored.append(np.mean((y["event"] == 0) & (y["duration"] < case.horizon)))
         evaluation = case.evaluation(y, model(hazard))
         found = scores(evaluation)
+        if case.landmark is None and seed % _TIMES_SHARE == 0:
+            found |= scores_over_time(case.evaluation(y, model(hazard), all_times=True))
         if seed % _SUMMARY_SHARE == 0:
             found |= regression(evaluation)
             for name, one in regression(case.evaluation(y, hazard)).items():
@@ -226,10 +232,13 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     started = time.process_time()
-    record = [run(case, options.runs) for case in CASES]
-    content = {"runs": options.runs, "cpu_seconds": time.process_time() - started, "cases": record}
-    options.output.write_text(json.dumps(content, indent=1) + "\n")
-    for part in record:
+    record = []
+    for case in CASES:
+        part = run(case, options.runs)
+        record.append(part)
+        seconds = round(time.process_time() - started)
+        content = {"runs": options.runs, "cpu_seconds": seconds, "cases": record}
+        options.output.write_text(json.dumps(content, indent=1) + "\n")
         print(part["case"], part["n_people"], f"{part['censored_by_horizon']:.0%} censored")
         for name, one in part["scores"].items():
             print(

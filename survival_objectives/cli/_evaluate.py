@@ -16,9 +16,14 @@ from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._folder import Schema, load_folder
 from survival_objectives.cli._outcomes import Events
-from survival_objectives.cli._people import schema_features, schema_outcomes, schema_table
+from survival_objectives.cli._people import (
+    schema_features,
+    schema_outcomes,
+    schema_person,
+    schema_table,
+)
 from survival_objectives.cli._scores import held_out_scores, score_times
-from survival_objectives.metrics import FollowUpWarning, calibration_curve
+from survival_objectives.metrics import Evaluation, FollowUpWarning
 
 # 97.5 % quantile of the normal distribution.
 _Z95 = 1.959963984540054
@@ -36,7 +41,8 @@ def run_evaluate(options: argparse.Namespace, console: Console) -> int:
     curves |= baseline_curves(schema.baselines, X, times)
     console.progress(f"scoring {table.n_rows} people")
     own = curves.pop("model")
-    scores = held_out_scores(y, own, times, schema.events, curves)
+    person = schema_person(options, table, schema)
+    scores = held_out_scores(y, own, times, schema.events, curves, person)
     calibration = _calibration(y, own, times, options.times, schema.events)
     n_events = int((y["event"] > 0).sum())
     if options.json:
@@ -110,22 +116,13 @@ def _calibration(
 ) -> pd.DataFrame:
     """Mean predicted and observed incidence of each cause at the requested times."""
     quarters = times[[len(times) // 4, len(times) // 2, 3 * len(times) // 4]]
+    people = Evaluation(None, y, curves, times, event_ids=events.ids)
     rows = []
     for time in np.unique(times if asked else quarters):
         for code in events.ids[1:]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FollowUpWarning)
-                group = calibration_curve(
-                    None,
-                    y,
-                    curves,
-                    times,
-                    horizon=float(time),
-                    cause=code,
-                    n_groups=1,
-                    method="aalen-johansen",
-                    event_ids=events.ids,
-                )
+                group = people.risk_groups(code, float(time), n_groups=1)
             half = _Z95 * float(group.standard_error[0])
             observed = float(group.observed[0])
             rows.append(
@@ -172,7 +169,8 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
     }
     console.progress(f"scoring {table.n_rows} people")
     own = curves.pop("first")
-    scores = _compared(held_out_scores(y, own, times, schema.events, curves))
+    person = schema_person(options, table, schema)
+    scores = _compared(held_out_scores(y, own, times, schema.events, curves, person))
     if options.json:
         content = {
             "first": options.model,

@@ -8,16 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._outcomes import Events
-from survival_objectives.metrics import (
-    concordance_index,
-    integrated_brier_score,
-    integrated_log_loss,
-    score_difference,
-    score_estimate,
-)
+from survival_objectives.metrics import Estimate, Evaluation
 
 _N_TIMES = 50
 # After this quantile of the event times, a handful of people carry the score.
@@ -76,24 +70,30 @@ def held_out_scores(
     times: FloatArray,
     events: Events,
     others: Mapping[str, FloatArray] | None = None,
+    groups: IntArray | None = None,
 ) -> pd.DataFrame:
     """Scores of curves, one row per score, with standard errors and 95 % intervals.
 
     Columns are ``metric``, ``event``, ``value``, ``standard_error``, ``lower``, ``upper`` and
     ``better``; for each of the ``others`` also its score, the difference from it, and the standard
     error of that difference. People are weighted by the censoring of ``y`` itself, and its
-    estimation counts in the errors. Concordance is at the middle of the times.
+    estimation counts in the errors; rows of one of the ``groups`` count as one person there.
+    Concordance is at the middle of the times.
     """
     scores = _scores(events, len(times) // 2)
+
+    def evaluation(states: FloatArray, columns: slice) -> Evaluation:
+        chosen = states[:, :, columns], times[columns]
+        return Evaluation(None, y, *chosen, groups=groups, event_ids=events.ids)
+
     rows = []
-    for metric, event, function, columns, options in scores:
-        data = (function, y, y, curves[:, :, columns])
-        found = score_estimate(*data, times[columns], **options)
+    for metric, event, score, columns in scores:
+        found = score(evaluation(curves, columns))
         row: dict[str, Any] = {"metric": metric, "event": event, **_numbers(found, _FIELDS)}
         row["better"] = _BETTER[metric == "concordance"]
         for name, other in (others or {}).items():
-            compared = score_difference(*data, other[:, :, columns], times[columns], **options)
-            difference, error = _numbers(compared, ("difference", "standard_error")).values()
+            compared = found - score(evaluation(other, columns))
+            difference, error = _numbers(compared, ("value", "standard_error")).values()
             row |= {name: row["value"] - difference, f"model - {name}": difference}
             row[f"± {name}"] = error
         rows.append(row)
@@ -101,34 +101,31 @@ def held_out_scores(
 
 
 _FIELDS = ("value", "standard_error", "lower", "upper")
+_Score = tuple[str, str, Callable[[Evaluation], Estimate], slice]
 
 
-def _scores(
-    events: Events, middle: int
-) -> list[tuple[str, str, Callable[..., Any], slice, dict[str, Any]]]:
-    """Names, metrics, columns of times and options of all scores."""
-    ids, every, one = events.ids, slice(None), slice(middle, middle + 1)
-    options: dict[str, Any] = {"event_ids": ids}
-    average = {"average": "all", **options}
-    scores: list[tuple[str, str, Callable[..., Any], slice, dict[str, Any]]] = [
-        ("Brier score", "all", integrated_brier_score, every, average)
-    ]
-    if len(events.causes) > 1:
-        scores += [
-            (
-                "Brier score",
-                events.names[code],
-                integrated_brier_score,
-                every,
-                {"cause": code, **options},
-            )
-            for code in ids[1:]
-        ]
-    scores.append(("log-loss", "all", integrated_log_loss, every, options))
-    return scores + [
-        ("concordance", events.names[code], concordance_index, one, {"cause": code, **options})
-        for code in ids[1:]
-    ]
+def _scores(events: Events, middle: int) -> list[_Score]:
+    """Names, functions and columns of times of all scores."""
+    every, one = slice(None), slice(middle, middle + 1)
+
+    def mean_brier(people: Evaluation) -> Estimate:
+        return people.brier(integrated=True).averaged()
+
+    def brier(code: int) -> Callable[[Evaluation], Estimate]:
+        return lambda people: people.brier(code, integrated=True)
+
+    def concordance(code: int) -> Callable[[Evaluation], Estimate]:
+        return lambda people: people.concordance(code)
+
+    def log_loss(people: Evaluation) -> Estimate:
+        return people.log_loss(integrated=True)
+
+    scores: list[_Score] = [("Brier score", "all", mean_brier, every)]
+    causes = [(code, events.names[code]) for code in events.ids[1:]]
+    if len(causes) > 1:
+        scores += [("Brier score", name, brier(code), every) for code, name in causes]
+    scores.append(("log-loss", "all", log_loss, every))
+    return scores + [("concordance", name, concordance(code), one) for code, name in causes]
 
 
 def _numbers(found: Any, fields: Sequence[str]) -> dict[str, float]:

@@ -44,19 +44,19 @@ def cases_and_controls(
 def changing_risk_pairs(
     scored: ScoredPeople, code: int, risk: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Concordant and all pairs (107) by people and time, each (n_samples, n_times).
+    """Concordant and all pairs (24) by people and time, each (n_samples, n_times).
 
     A pair counts for both of its people, half each, and at all times from its event on. ``risk``
     has one column per time, in increasing order; an event is compared by the first from it on.
     """
     target, s, times = scored.target, scored.sample_weight, scored.times
-    event = target.event if code else np.minimum(target.event, 1)
+    is_event = target.event == code if code else target.event > 0
     entry = np.zeros(target.n_samples) if target.entry is None else target.entry
     concordant, total = np.zeros(risk.shape), np.zeros(risk.shape)
     start = -1.0
     for column, end in enumerate(times):
         inside = (target.duration > start) & (target.duration <= end)
-        first = np.flatnonzero(inside & (event == (code or 1)) & (s > 0))
+        first = np.flatnonzero(inside & is_event & (s > 0))
         if len(first):
             # People at risk at all events of the column need only be sorted by risk ...
             whole = np.flatnonzero((target.duration > end) & ((entry <= max(start, 0)) & (s > 0)))
@@ -67,7 +67,7 @@ def changing_risk_pairs(
             risks = risk[:, column]
             for others, pairs in (
                 (whole, _sorted_pairs(risks, s, first, whole)),
-                (part, _pairs_at_risk(target, entry, risks, s, first, part)),
+                (part, _pairs_at_risk(target, entry, is_event, risks, s, first, part)),
             ):
                 for result, (of_first, of_others) in zip((concordant, total), pairs, strict=True):
                     result[first, column] += of_first / 2
@@ -99,6 +99,7 @@ def _sorted_pairs(
 def _pairs_at_risk(
     target: SurvivalTarget,
     entry: FloatArray,
+    is_event: BoolArray,
     risk: FloatArray,
     weight: FloatArray,
     first: IntArray,
@@ -107,7 +108,7 @@ def _pairs_at_risk(
     """The same where some of the others are at risk at some of the events only."""
     rank = np.unique(risk, return_inverse=True)[1].astype(np.int64)
     times = np.unique(target.duration[np.concatenate([first, others])])
-    leave = 2 * np.searchsorted(times, target.duration[others]) + (target.event[others] == 0)
+    leave = 2 * np.searchsorted(times, target.duration[others]) + ~is_event[others]
     enter = 2 * np.searchsorted(times, entry[others], side="right") - 1
     own, other, at = (
         weight[first],
@@ -181,7 +182,9 @@ def comparable_pairs(
     partner_later: FloatArray | None = None
     if scored.X is None or isinstance(scored.censoring, KaplanMeierCensoring | None):
         # An event at t comes before a censoring at t: the odd keys are the censorings.
-        key = 2 * np.unique(target.duration, return_inverse=True)[1] + (event == 0)
+        # Among people at risk together, other causes end a time at risk as a censoring does.
+        stays = event == 0 if target.entry is None else event != code
+        key = 2 * np.unique(target.duration, return_inverse=True)[1] + stays
         later = _sums_over_lower_risks(key, rank, weight, key[first], rank[first])
         if target.entry is not None:
             # Nor are people at risk who enter at t or later, whose keys are all larger too.

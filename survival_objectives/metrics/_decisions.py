@@ -9,18 +9,16 @@ import pandas as pd
 from survival_objectives._arrays import FloatArray
 from survival_objectives._people import check_times
 from survival_objectives.marginal import aalen_johansen, incidence_influence
-from survival_objectives.metrics._estimate import estimate
 from survival_objectives.metrics._influence import Influence
 from survival_objectives.metrics._inputs import ScoredPeople
+from survival_objectives.metrics._workspace import Workspace
 
 _N_THRESHOLDS = 19
 
 
-def net_benefit(
-    scored: ScoredPeople, cause: int, thresholds: npt.ArrayLike | None, *, is_known: bool
-) -> pd.DataFrame:
+def net_benefit(work: Workspace, cause: int, thresholds: npt.ArrayLike | None) -> pd.DataFrame:
     """The table of `Evaluation.net_benefit` at the only time."""
-    q = _checked_thresholds(thresholds)
+    q, scored, is_known = _checked_thresholds(thresholds), work.scored, work.followed()[0]
     ((code, risk),) = scored.risks(cause)
     model, everyone, described = net_benefit_influence(
         scored, code, risk[:, 0], float(scored.times[0]), q
@@ -28,7 +26,7 @@ def net_benefit(
     columns: dict[str, FloatArray] = {"threshold": q}
     for name, influence in (("", model), ("all", everyone), ("gain", model - everyone)):
         known = influence if is_known else influence.map(lambda values: values * np.nan)
-        found, prefix = estimate(known), f"{name}_" if name else ""
+        found, prefix = work.estimate(known), f"{name}_" if name else ""
         columns |= {
             name or "net_benefit": found.value,
             f"{prefix}standard_error": found.standard_error,
@@ -54,7 +52,7 @@ def net_benefit_influence(
 ) -> tuple[Influence, Influence, FloatArray]:
     r"""Influence on the net benefit at all thresholds, of the model and of treating all.
 
-        NB(q) = pi (F - (1 - F) q / (1 - q))                                                  (106)
+        NB(q) = pi (F - (1 - F) q / (1 - q))                                                   (33)
 
     with pi the share of people whose risk at the horizon is above q, who are treated, and F their
     Aalen-Johansen incidence. People with a competing event count as people without the event. The

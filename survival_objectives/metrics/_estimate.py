@@ -38,6 +38,23 @@ class Estimate:
     upper: FloatArray
     influence: Influence | None = field(default=None, repr=False)
 
+    def __sub__(self, other: Estimate) -> Estimate:
+        """The difference of two scores of the same people: their errors are subtracted."""
+        return estimate(self._parts() - other._parts())
+
+    def averaged(self) -> Estimate:
+        """The mean over the first axis, that of causes."""
+        return estimate(self._parts().map(lambda parts: parts.mean(axis=1)))
+
+    def _parts(self) -> Influence:
+        if self.influence is None:
+            msg = (
+                "The error of this estimate was simulated; differences of it are in "
+                "`Evaluation.compare`."
+            )
+            raise ValueError(msg)
+        return self.influence
+
     @property
     def p_value(self) -> FloatArray:
         """Two-sided, of the hypothesis that the true value is 0; for differences."""
@@ -64,6 +81,7 @@ def _logit_limits(value: FloatArray, half: FloatArray) -> tuple[FloatArray, Floa
 
 _LIMITS: dict[str, Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]] = {
     "plain": lambda value, half: (value - half, value + half),
+    "loss": lambda value, half: (np.maximum(value - half, 0), value + half),
     "log": _log_limits,
     "logit": _logit_limits,
 }
@@ -73,8 +91,8 @@ def estimate(influence: Influence, limits: str = "plain") -> Estimate:
     """An estimate from the influence of people; ``limits`` are symmetric on that scale."""
     error = np.sqrt(influence.variance())
     lower, upper = _LIMITS[limits](np.asarray(influence.value), _Z95 * error)
-    arrays = (np.asarray(part) for part in (influence.value, error, lower, upper))
-    return Estimate(*arrays, influence)
+    value, *others = (np.asarray(part) for part in (influence.value, error, lower, upper))
+    return Estimate(value, *others, influence=influence)
 
 
 def simulated(value: float, draws: FloatArray, *, lowest: float | None = None) -> Estimate:

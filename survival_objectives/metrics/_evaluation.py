@@ -14,11 +14,16 @@ import numpy.typing as npt
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives._people import check_choice, check_fraction, check_positive_int
+from survival_objectives._people import (
+    check_choice,
+    check_fraction,
+    check_groups,
+    check_positive_int,
+)
 from survival_objectives.metrics._accuracy import accuracy
 from survival_objectives.metrics._decisions import net_benefit
 from survival_objectives.metrics._distribution import ProbabilityBins, probability_bins
-from survival_objectives.metrics._estimate import Estimate, estimate
+from survival_objectives.metrics._estimate import Estimate
 from survival_objectives.metrics._influence import (
     Influence,
     auc_influence,
@@ -85,6 +90,8 @@ class Evaluation:
         Features of the people, for a censoring model that depends on them.
     sample_weight : array of shape (n_samples,), optional
         A weight of 2 acts like a repeated person in a score; people stay the units of its error.
+    groups : array of shape (n_samples,), optional
+        Person of each row, where people have several: they count as one in the errors.
     event_ids : array of shape (K + 1,), optional
         Labels of the curves, 0 first. Default: those of the outcomes.
     landmark : float, optional
@@ -110,9 +117,9 @@ class Evaluation:
     --------
     >>> y = ([1, 0, 1, 1, 0, 1], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     >>> survival = [[0.3], [0.5], [0.4], [0.6], [0.7], [0.8]]
-    >>> evaluation = Evaluation(None, y, survival, [2.5])
-    >>> evaluation.brier()
-    Estimate(value=array([0.149]), standard_error=array([0.041]), lower=..., upper=...)
+    >>> found = Evaluation(None, y, survival, [2.5]).brier()
+    >>> found.value.round(3), found.standard_error.round(3), found.lower.round(3)
+    (array([0.15]), array([0.057]), array([0.038]))
     """
 
     def __init__(
@@ -124,6 +131,7 @@ class Evaluation:
         *,
         X: Any = None,
         sample_weight: Any = None,
+        groups: Any = None,
         event_ids: npt.ArrayLike | None = None,
         landmark: float | None = None,
         min_censoring_survival: float = 0.0,
@@ -131,6 +139,7 @@ class Evaluation:
         scored = check_scored(
             y_train, y, curves, times, None, X, sample_weight, event_ids, late_entry=True
         )
+        scored = replace(scored, group=check_groups(groups, scored.target.n_samples))
         if landmark is not None:
             scored = at_landmark(scored, landmark)
         floor = check_fraction(min_censoring_survival, "min_censoring_survival", one=False)
@@ -184,12 +193,12 @@ class Evaluation:
         parts = self.workspace.squared_errors(cause, integrated=integrated)
         if integrated:
             return self._integrated(parts, cause, rule)
-        return self._estimate(parts, cause)
+        return self._estimate(parts, cause, "loss")
 
     def scaled_brier(self, cause: int | None = None) -> Estimate:
         r"""Share of the Brier score that the model explains, the index of prediction accuracy.
 
-            IPA_k(z) = 1 - BS_k(z) / BS_k^null(z)                                              (109)
+            IPA_k(z) = 1 - BS_k(z) / BS_k^null(z)                                               (21)
 
         The null model predicts the Aalen-Johansen incidence of the people scored for all of them.
         1 is perfect, 0 no better than that, and less is worse.
@@ -222,7 +231,7 @@ class Evaluation:
         work.warn_weights(integrated=integrated)
         losses = weighted_vector_losses(work.scored, work.weights, min_probability)
         part = mean_influence(work.scored, work.weights, losses, work.floor)
-        return self._integrated([part], 0) if integrated else estimate(part)
+        return self._integrated([part], 0) if integrated else work.estimate(part, "loss")
 
     def likelihood(
         self,
@@ -238,7 +247,7 @@ class Evaluation:
 
             S = -mean_i { log(F_k(z_{j+1}|x_i) - F_k(max(z_j, e_i)|x_i))   if d_i = k > 0
                         { log F_0(z_{j+1}|x_i)                             if d_i = 0           (30)
-                + mean_i log F_0(e_i|x_i)                                                      (108)
+                + mean_i log F_0(e_i|x_i)                                                       (97)
 
         (Yanagisawa, 2023; conditional on entry). A duration of 0 belongs to the first interval.
         Follow-up ends at z_B here: t_i > z_B counts as censored in the last interval, and people
@@ -262,7 +271,8 @@ class Evaluation:
         scored = self.workspace.scored
         losses, counts = likelihood_losses(scored, n_nodes, nodes, min_probability)
         share = scored.sample_weight * counts / (scored.sample_weight @ counts)
-        return estimate(Influence(share @ losses, share * (losses - share @ losses), None))
+        mean = share @ losses
+        return self.workspace.estimate(Influence(mean, share * (losses - mean), None))
 
     # ------------------------------------------------------------------------------ discrimination
     def auc(self, cause: int | None = None, *, controls: str = "all") -> Estimate:
@@ -316,7 +326,7 @@ class Evaluation:
             estimates then depends on the censoring. Where people enter late, pairs are not
             weighted, and are of people who are at risk together (as in R's ``concordance``).
         changing : bool, default=False
-            Antolini's index (107), without weights: a person with the event is compared with those
+            Antolini's index (24), without weights: a person with the event is compared with those
             still at risk, by risks at the first of ``times`` from the event on, up to z. Give many
             times.
         """
@@ -332,7 +342,7 @@ class Evaluation:
     def observed_expected(self, cause: int | None = None) -> Estimate:
         r"""Ratio of the observed to the expected incidence at each time.
 
-            O/E(z) = F_k^AJ(z) / mean_i F_k(z|x_i)                                             (103)
+            O/E(z) = F_k^AJ(z) / mean_i F_k(z|x_i)                                              (36)
 
         Observed is the Aalen-Johansen incidence of the people scored. 1 for a model that is right
         on average; of a model that predicts too much it is below 1.
@@ -377,7 +387,8 @@ class Evaluation:
             risk[:, 0],
             work.pseudo_observations(cause, 0),
             work.scored.sample_weight,
-            estimate(ratio.map(lambda parts: parts[..., 0]), "log"),
+            work.estimate(ratio.map(lambda parts: parts[..., 0]), "log"),
+            work.scored.group,
         )
 
     def risk_groups(
@@ -419,7 +430,7 @@ class Evaluation:
     ) -> pd.DataFrame:
         r"""Net benefit of treating people whose risk exceeds a threshold, beside treating all.
 
-            NB(q) = pi (F - (1 - F) q / (1 - q))                                               (106)
+            NB(q) = pi (F - (1 - F) q / (1 - q))                                                (33)
 
         with pi the share of people whose predicted risk is above q, and F the Aalen-Johansen
         incidence among them. People with a competing event count as people without the event.
@@ -444,7 +455,7 @@ class Evaluation:
         self.workspace.refuse_entry("net_benefit")
         work = self.workspace.only(self.workspace.column(horizon))
         work.warn_followed()
-        return net_benefit(work.scored, cause, thresholds, is_known=bool(work.followed()[0]))
+        return net_benefit(work, cause, thresholds)
 
     # ------------------------------------------------------------------------------ other measures
     def accuracy(self, *, weighted: bool = False) -> FloatArray:
@@ -552,13 +563,14 @@ class Evaluation:
     def _estimate(
         self, parts: list[Influence], cause: int | None, limits: str = "plain"
     ) -> Estimate:
-        return estimate(parts[0] if self.workspace.is_single(cause) else stacked(parts), limits)
+        single = self.workspace.is_single(cause)
+        return self.workspace.estimate(parts[0] if single else stacked(parts), limits)
 
     def _integrated(
         self, parts: list[Influence], cause: int | None, rule: str = "trapezoid"
     ) -> Estimate:
         over_time = partial(integrated_score, times=self.times, rule=rule)
-        return self._estimate([part.map(over_time) for part in parts], cause)
+        return self._estimate([part.map(over_time) for part in parts], cause, "loss")
 
     def _ranked(self, parts: list[Influence], cause: int | None) -> Estimate:
         found = self._estimate(parts, cause, "logit")

@@ -6,7 +6,7 @@ taken part in the estimation of G:
 
     L - L_true = sum_i c_i + sum_l g_l.                                                         (62)
 
-c_i is s_i times the derivative of L by the weight s_i at fixed G. For a mean (21) with terms
+c_i is s_i times the derivative of L by the weight s_i at fixed G. For a mean (22) with terms
 a_i = w_i(z) score_i, with (28) and with (26), p_i = sum_j b_j psi_ij, q_j = sum_i a_i psi_ij,
 psi_ij = [r_i > r_j] + [r_i = r_j] / 2:
 
@@ -30,10 +30,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._people import check_groups
 from survival_objectives.metrics._concordance import (
     Pairs,
     cases_and_controls,
@@ -69,6 +71,15 @@ class Influence:
         training = None if self.training is None else function(self.training)
         return Influence(function(self.value[None])[0], function(self.people), training)
 
+    def summed(self, groups: Any) -> Influence:
+        """The same with one part per group of the people scored; unchanged without groups."""
+        group = check_groups(groups, len(self.people))
+        if group is None:
+            return self
+        people = np.zeros((int(group.max()) + 1, *self.people.shape[1:]))
+        np.add.at(people, group, self.people)
+        return Influence(self.value, people, self.training)
+
     def __sub__(self, other: Influence) -> Influence:
         training = None
         if self.training is not None and other.training is not None:
@@ -98,7 +109,7 @@ def stacked(parts: list[Influence]) -> Influence:
 def mean_influence(
     scored: ScoredPeople, weights: Weights, terms: FloatArray, floor: float
 ) -> Influence:
-    """Of a weighted mean (21) or (23), from its terms of shape (n_samples, n_times)."""
+    """Of a weighted mean (22) or (23), from its terms of shape (n_samples, n_times)."""
     share = scored.sample_weight / scored.sample_weight.sum()
     mean = share @ terms
     people = share[:, None] * (terms - mean)
@@ -158,8 +169,8 @@ def concordance_influence(
 def changing_concordance_influence(scored: ScoredPeople, code: int, risk: FloatArray) -> Influence:
     r"""Of the concordance of risks at the time of the event (Antolini et al., 2005).
 
-        C_k(z) = sum_ij P_ij ([r_i > r_j] + [r_i = r_j] / 2) / sum_ij P_ij                    (107)
-        P_ij = s_i s_j [t_i <= z, d_i = k, entry_j < t_i, t_j > t_i or (t_j = t_i and d_j = 0)]
+        C_k(z) = sum_ij P_ij ([r_i > r_j] + [r_i = r_j] / 2) / sum_ij P_ij                     (24)
+        P_ij = s_i s_j [t_i <= z, d_i = k, entry_j < t_i, t_j > t_i or (t_j = t_i and d_j != k)]
 
     with r the risks at the first of the times that is not before t_i.
     """

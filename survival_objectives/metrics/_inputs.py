@@ -86,6 +86,9 @@ class ScoredPeople:
     sample: CensoringSample | None = None  # Where ``censoring`` was estimated from outcomes.
     start: float = 0.0  # All are event-free here, which may be a landmark.
     only_survival: bool = False  # Whether curves in two dimensions must be event-free.
+    # People of the rows scored and, where they are more, of the rows of ``sample``.
+    group: IntArray | None = None
+    sample_group: IntArray | None = None
 
     @property
     def censoring_end(self) -> float:
@@ -218,6 +221,7 @@ def at_landmark(scored: ScoredPeople, landmark: float) -> ScoredPeople:
         X=None if X is None else take_rows(X, here),
         start=s,
         only_survival=only_survival,
+        group=None if scored.group is None else scored.group[here],
     )
     if scored.sample is None:
         if scored.censoring is None:
@@ -234,6 +238,8 @@ def at_landmark(scored: ScoredPeople, landmark: float) -> ScoredPeople:
         None if rows is None else np.searchsorted(kept, rows[here]),
         needed=not people.target.event.all(),
     )
+    if rows is not None and scored.group is not None:
+        people = replace(people, sample_group=scored.group[kept])
     return replace(people, sample=sample, censoring=sample.curve())
 
 

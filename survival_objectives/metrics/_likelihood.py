@@ -21,7 +21,7 @@ def likelihood_losses(
     nodes: npt.ArrayLike | None = None,
     min_probability: float = 1e-15,
 ) -> tuple[FloatArray, BoolArray]:
-    """Terms of the mean (30) or (108), and who is under observation before the last node."""
+    """Terms of the mean (30) or (97), and who is under observation before the last node."""
     floor = check_fraction(min_probability, "min_probability", one=False)
     known, curves = sorted_by_time(scored)
     node = _check_nodes(nodes, n_nodes, scored.start, known[-1])

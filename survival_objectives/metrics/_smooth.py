@@ -26,7 +26,7 @@ _MAX_CELLS, _MAX_POINTS = 2_000, 1_000
 _N_DRAWS, _FEW_DRAWS, _MANY_PEOPLE = 400, 200, 5_000
 # Predictions of 0 and 1 have no complementary log-log.
 _LEAST_RISK = 1e-9
-_MAX_STEPS = 50
+_MAX_STEPS = 100
 #: Summaries of |observed - predicted| along the smooth curve.
 SUMMARIES = ("ici", "e50", "e90", "emax", "root_squared_bias")
 
@@ -74,7 +74,7 @@ class Calibration:
 def observed_expected_influence(scored: ScoredPeople, code: int, risk: FloatArray) -> Influence:
     r"""Influence on the ratio of observed and expected incidence, at all times.
 
-        O/E(z) = F_k^AJ(z) / mean_i F_k(z|x_i)                                                (103)
+        O/E(z) = F_k^AJ(z) / mean_i F_k(z|x_i)                                                 (36)
 
     with the Aalen-Johansen curve of the people scored. Both vary with the people drawn.
     """
@@ -103,7 +103,7 @@ def cloglog_influence(
     With eta_i = log(-log(1 - F_k(z|x_i))) and g the inverse, g(eta) = 1 - exp(-exp(eta)), the
     generalised estimating equations with independence and constant variance,
 
-        sum_i s_i u_i g'(m_i) (theta_i - g(m_i)) = 0,   m_i = a + b eta_i                     (104)
+        sum_i s_i u_i g'(m_i) (theta_i - g(m_i)) = 0,   m_i = a + b eta_i                      (37)
 
     with u_i = 1 and b = 1, or u_i = (1, eta_i). The error is the sandwich over people.
     """
@@ -134,14 +134,14 @@ def cloglog_influence(
                 break
             step = step / 2
         beta = beta + step
-        if np.abs(step).max() < 1e-10:
+        if np.abs(step).max() < 1e-9:
             break
     else:
         return Influence(unknown, np.full(design.shape, np.nan), None)
     _, gradient, rest = parts(beta)
     scaled = design * gradient[:, None]
     information = scaled.T @ (weight[:, None] * scaled)
-    people = np.linalg.solve(information, (scaled * (weight * rest)[:, None]).T).T
+    people: FloatArray = np.linalg.solve(information, (scaled * (weight * rest)[:, None]).T).T
     return Influence(beta, people, None)
 
 
@@ -167,17 +167,17 @@ class SmoothCurve:
 
 
 def smooth_curve(
-    risk: FloatArray, pseudo: FloatArray, weight: FloatArray, span: float = _SPAN
+    risk: FloatArray, pseudo: FloatArray, weight: FloatArray, group: IntArray | None = None
 ) -> SmoothCurve:
     r"""Loess of pseudo-observations on predictions: local lines with tricube weights.
 
-    At p, with h the distance within which a share ``span`` of the people is,
+    At p, with h the distance within which a third (0.33) of the people is,
 
         o(p) = a,   (a, b) = argmin sum_i s_i (1 - |r_i - p|^3 / h^3)_+^3
-                                      (theta_i - a - b (r_i - p))^2                           (105)
+                                      (theta_i - a - b (r_i - p))^2                            (40)
 
     so that o(p) = sum_i l_i(p) theta_i, with variance sum_i l_i(p)^2 (theta_i - o(r_i))^2. The
-    errors of the summaries are simulated, with one normal factor for every residual.
+    errors of the summaries are simulated, with one normal factor for the residuals of a person.
     """
     cell, size = _cells(risk, weight)
     mass = np.bincount(cell, weights=weight, minlength=size).astype(np.float64)
@@ -186,14 +186,16 @@ def smooth_curve(
     n_points = min(size, _MAX_POINTS)
     points = at[np.unique(np.linspace(0, size - 1, n_points).round().astype(int))]
     n_people = np.count_nonzero(weight)
-    smoother = _local_lines(points, at, mass, float(np.floor(n_people * span + 1e-5)) / n_people)
+    smoother = _local_lines(points, at, mass, float(np.floor(n_people * _SPAN + 1e-5)) / n_people)
     observed = smoother @ mean
     rest = pseudo - np.interp(risk, points, observed)
     spread = np.sqrt(np.bincount(cell, weights=(weight * rest) ** 2, minlength=size)) / mass
     # The same factors for all models of the same people, so that differences can be drawn.
     is_large = len(risk) > _MANY_PEOPLE
     n_draws = _FEW_DRAWS if is_large else _N_DRAWS
-    noise = np.random.default_rng(0).standard_normal((n_draws, len(risk)), np.float32)
+    n_factors = len(risk) if group is None else int(group.max()) + 1
+    noise = np.random.default_rng(0).standard_normal((n_draws, n_factors), np.float32)
+    noise = noise if group is None else noise[:, group]
     residual = weight * rest / mass[cell]
     factors = np.stack([np.bincount(cell, row * residual, size) for row in noise])
     drawn = observed + factors @ smoother.T
@@ -201,7 +203,7 @@ def smooth_curve(
     return SmoothCurve(
         points,
         observed,
-        np.sqrt(smoother**2 @ spread**2),
+        np.sqrt(smoother**2 @ spread**2) if group is None else drawn.std(axis=0),
         {name: float(values[0]) for name, values in counts.of(observed[None]).items()},
         counts.of(drawn),
     )
@@ -221,7 +223,7 @@ def _cells(risk: FloatArray, weight: FloatArray) -> tuple[IntArray, int]:
 
 
 def _local_lines(points: FloatArray, at: FloatArray, mass: FloatArray, share: float) -> FloatArray:
-    """The weights l of (105), (n_points, n_cells), with a ``share`` of the mass; rows sum to 1."""
+    """The weights l of (40), (n_points, n_cells), with a ``share`` of the mass; rows sum to 1."""
     distance = np.abs(at - points[:, None])
     order = np.argsort(distance, axis=1)
     within = np.cumsum(mass[order], axis=1) / mass.sum()
@@ -280,12 +282,12 @@ class _Summary:
 
 
 def calibration_estimates(
-    risk: FloatArray, pseudo: FloatArray, weight: FloatArray
+    risk: FloatArray, pseudo: FloatArray, weight: FloatArray, group: IntArray | None
 ) -> dict[str, tuple[Estimate, FloatArray | None]]:
     """Intercept, slope and summaries, with the draws of those whose error is simulated."""
-    level = cloglog_influence(risk, pseudo, weight, slope=False)
-    both = cloglog_influence(risk, pseudo, weight, slope=True)
-    curve = smooth_curve(risk, pseudo, weight)
+    level = cloglog_influence(risk, pseudo, weight, slope=False).summed(group)
+    both = cloglog_influence(risk, pseudo, weight, slope=True).summed(group)
+    curve = smooth_curve(risk, pseudo, weight, group)
     return {
         "calibration_intercept": (estimate(level.map(lambda parts: parts[..., 0])), None),
         "calibration_slope": (estimate(both.map(lambda parts: parts[..., 1])), None),
@@ -307,11 +309,12 @@ def calibration(
     pseudo: FloatArray,
     weight: FloatArray,
     ratio: Estimate,
+    group: IntArray | None,
 ) -> Calibration:
-    """All of it for one cause and horizon; ``ratio`` is (103)."""
-    curve = smooth_curve(risk, pseudo, weight)
-    both = cloglog_influence(risk, pseudo, weight, slope=True)
-    level = cloglog_influence(risk, pseudo, weight, slope=False)
+    """All of it for one cause and horizon; ``ratio`` is (36)."""
+    curve = smooth_curve(risk, pseudo, weight, group)
+    both = cloglog_influence(risk, pseudo, weight, slope=True).summed(group)
+    level = cloglog_influence(risk, pseudo, weight, slope=False).summed(group)
     half = _Z95 * curve.error
     return Calibration(
         cause=cause,

@@ -20,7 +20,7 @@ from survival_objectives.metrics._workspace import Workspace
 _MAX_LEVELS, _N_QUANTILES = 10, 4
 _COLUMNS = ["score", "cause", "time", "value", "standard_error", "lower", "upper"]
 #: Scales on which the limits of scores are symmetric.
-LIMITS = {"auc": "logit", "concordance": "logit", "observed_expected": "log"}
+LIMITS = {"brier": "loss", "auc": "logit", "concordance": "logit", "observed_expected": "log"}
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ def score_rows(work: Workspace, scores: Scores, cause: int | None) -> Iterator[S
     for label in labels:
         for name, score in scores.items():
             # In two dimensions, curves without a cause are event-free probabilities.
+            # The influence on an estimate is by person already.
             influence = score(None if is_flat and cause is None else label).influence
             assert influence is not None
             for column, time in enumerate(scored.times):
@@ -75,7 +76,8 @@ def _calibration_rows(
 ) -> Iterator[ScoreRow]:
     risk = work.scored.risks(cause if cause is not None else (label or None))[0][1][:, column]
     pseudo = work.pseudo_observations(label, column)
-    found = _smooth.calibration_estimates(risk, pseudo, work.scored.sample_weight)
+    data = (risk, pseudo, work.scored.sample_weight, work.scored.group)
+    found = _smooth.calibration_estimates(*data)
     for name, (value, draws) in found.items():
         yield ScoreRow(name, label, float(work.scored.times[column]), value, draws)
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from survival_objectives._arrays import BoolArray, FloatArray
 from survival_objectives._people import take_rows
 from survival_objectives.marginal import aalen_johansen
+from survival_objectives.metrics._estimate import Estimate, estimate
 from survival_objectives.metrics._influence import Influence, mean_influence
 from survival_objectives.metrics._inputs import (
     WITH_ENTRY,
@@ -25,7 +26,6 @@ from survival_objectives.metrics._risk_groups import jackknife
 from survival_objectives.metrics._scores import weighted_squared_errors
 
 NAN_BEYOND = "The values there are NaN."
-_LEFT_OUT = "They are left out."
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,14 @@ class Workspace:
             for losses in weighted_squared_errors(self.scored, self.weights, cause)
         ]
 
+    def estimate(self, influence: Influence, limits: str = "plain") -> Estimate:
+        """An estimate in whose error the rows of a person count together."""
+        scored = self.scored
+        is_scored = len(influence.people) == scored.target.n_samples
+        return estimate(
+            influence.summed(scored.group if is_scored else scored.sample_group), limits
+        )
+
     def pseudo_observations(self, cause: int, column: int) -> FloatArray:
         """Equation (43) of a cause at one of the times."""
         pseudo = jackknife(self.scored.target, float(self.scored.times[column]))
@@ -89,6 +97,7 @@ class Workspace:
             incidence=scored.incidence[chosen],
             sample_weight=weight,
             X=None if scored.X is None else take_rows(scored.X, chosen),
+            group=None if scored.group is None else scored.group[chosen],
         )
         if scored.sample is not None and scored.sample.rows is not None:
             order = scored.sample.rows
@@ -135,8 +144,12 @@ class Workspace:
 
     def warn_weights(self, *, integrated: bool) -> None:
         """Warn of times at which weights are not known."""
-        consequence = _LEFT_OUT if integrated else NAN_BEYOND
-        warn_follow_up(self.scored.times, self.weights.known, self.weights.reason, consequence)
+        times, known = self.scored.times, self.weights.known
+        consequence = NAN_BEYOND
+        if integrated:
+            end = f"ends at {times[known].max():g}" if known.any() else "is NaN"
+            consequence = f"The integral {end}."
+        warn_follow_up(times, known, self.weights.reason, consequence)
 
     def refuse_entry(self, score: str) -> None:
         """Raise an error if people enter late."""
