@@ -24,7 +24,7 @@ from survival_objectives._people.labels import named_outcomes
 from survival_objectives._people.population import LocalReduction
 from survival_objectives._training.fit import Training
 from survival_objectives._training.limits import check_parameters, check_warm_start
-from survival_objectives._training.parameters import own_models
+from survival_objectives._training.parameters import HAZARDS, own_models
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.stacking import HorizonSampler
 
@@ -313,7 +313,7 @@ class SurvivalBoost(FittedPredictions):
         is_warm_start = bool(self.warm_start) and self.__sklearn_is_fitted__()
         if is_warm_start:
             check_warm_start(self, self.fitted_model)
-        keep_given = bool(own_models(self))
+        keep_given, late_entry = bool(own_models(self)), self.censoring == HAZARDS
         people = Cohort.checked(
             X,
             y,
@@ -322,6 +322,7 @@ class SurvivalBoost(FittedPredictions):
             event_ids=self.event_ids_ if is_warm_start else None,
             keep_given=keep_given,
             groups=groups,
+            late_entry=late_entry,
         )
         if not is_warm_start:
             warn_about_outcomes(people.target)
@@ -330,7 +331,9 @@ class SurvivalBoost(FittedPredictions):
         generator = check_random_state(self.random_state)
         held_out = None
         if eval_set is not None:
-            held_out = checked_eval_set(eval_set, people, keep_given=keep_given)
+            held_out = checked_eval_set(
+                eval_set, people, keep_given=keep_given, late_entry=late_entry
+            )
         previous = self._model if is_warm_start else None
         if not is_warm_start:
             self._forget()

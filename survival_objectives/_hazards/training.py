@@ -18,7 +18,7 @@ from survival_objectives._models.boosters import tree_settings
 from survival_objectives._models.checks import check_hazard_paths
 from survival_objectives._models.curves import KnotCurves
 from survival_objectives._models.fitted import ModelFrame, TrainingRecord
-from survival_objectives._models.knots import marginal_hazard, time_knots
+from survival_objectives._models.knots import LateEntry, marginal_hazard, time_knots
 from survival_objectives._people import SurvivalTarget, copies, row_keys
 from survival_objectives._people.cohort import Batches, Cohort, MemoryBatches, Outcomes
 from survival_objectives._people.population import LocalReduction, Population, Reduction
@@ -29,8 +29,8 @@ from survival_objectives._training.parameters import HAZARDS, by_method
 #: Share of the follow-up by which the hazards of the last interval are extended: other people may
 #: be followed, and have events, a little later than the training data.
 BEYOND_FOLLOW_UP = 0.1
-# Time intervals with about equally many events.
-_N_INTERVALS = 31
+#: Time intervals with about equally many events.
+N_INTERVALS = 31
 # Training people on whom feature importances are computed.
 _IMPORTANCE_PEOPLE = 256
 
@@ -73,13 +73,13 @@ class HazardsTraining:
         """
         frame, previous = self.frame, self.previous
         given = by_method(frame.parameters, HAZARDS, frame.engine)
-        truncated = replace(population, target=_truncated(population.target, frame))
+        truncated = replace(population, target=censored_at_end(population.target, frame))
         if judges is None:
             _check_folds(truncated, given["n_folds"])
             _check_groups(batches.outcomes().group, given["n_folds"])
         if previous is not None:
             _check_same_people(previous, population)
-        curves = _curves(frame, truncated) if previous is None else previous.curves
+        curves = knot_curves(frame, truncated) if previous is None else previous.curves
         seed = int(self.generator.integers(2**30))
         trees = tree_settings(
             self.engine, frame.schema, frame.n_causes, HAZARDS, frame.parameters, seed
@@ -89,7 +89,7 @@ class HazardsTraining:
         n_rounds = (1 + bool(given["linear"])) * most
         with Progress(n_rounds, "held-out loss") as progress:
             training = HazardTraining(
-                _on_axis(frame, batches, batches.outcomes(), curves.knots),
+                people_on_axis(frame, batches, batches.outcomes(), curves.knots),
                 HazardSettings(
                     most,
                     given["n_folds"],
@@ -105,7 +105,7 @@ class HazardsTraining:
                 reduction=self.reduction,
                 judges=None
                 if judges is None
-                else _on_axis(frame, MemoryBatches([judges]), judges.outcomes, curves.knots),
+                else people_on_axis(frame, MemoryBatches([judges]), judges.outcomes, curves.knots),
                 previous=None if previous is None else previous.mixture,
                 state=self.checkpoints.state_of(HazardState),
                 on_checkpoint=self._checkpoint_writer(),
@@ -150,7 +150,7 @@ class HazardsTraining:
         return np.empty((0, batches.schema.n_features), np.float32)
 
 
-def _truncated(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
+def censored_at_end(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
     """Outcomes censored at the end of the curves."""
     late = frame.axis.number(target.duration) > frame.axis.number(frame.t_max)
     if not late.any():
@@ -198,32 +198,38 @@ def _check_same_people(previous: HazardMixture, population: Population) -> None:
         raise ValueError(msg)
 
 
-def _curves(frame: ModelFrame, population: Population) -> KnotCurves:
+def knot_curves(
+    frame: ModelFrame, population: Population, n_intervals: int = N_INTERVALS
+) -> KnotCurves:
     """Knots, with the marginal hazards between them."""
     axis, t_max = frame.axis, frame.t_max
     aligned = population.aligned(axis)
-    knots = time_knots(axis, aligned.event_times(t_max), t_max, _N_INTERVALS)
-    if knots[0] > 0:
+    times = aligned.event_times(t_max)
+    late = LateEntry.of(axis, aligned.target, times)
+    knots = time_knots(axis, times, t_max, n_intervals, late)
+    if knots[0] > 0 and late is None:
         # Other people may have events before the first training event.
         knots = np.concatenate([[0.0], knots])
     marginal = marginal_hazard(axis, knots, aligned.target, aligned.weight)
     return KnotCurves.uncalibrated(axis, knots, marginal, t_max)
 
 
-def _on_axis(
+def people_on_axis(
     frame: ModelFrame, batches: Batches, outcomes: Outcomes, knots: FloatArray
 ) -> HazardPeople:
     """People with their outcomes on the axis of the knots."""
-    target = frame.axis.aligned(_truncated(outcomes.target, frame))
+    target = frame.axis.aligned(censored_at_end(outcomes.target, frame))
+    place = np.minimum(frame.axis.number(target.duration), knots[-1])
     is_one_batch = isinstance(batches, MemoryBatches) and len(batches.cohorts) == 1
     return HazardPeople(
         InMemory(batches.resident) if is_one_batch else batches,
         target.event,
-        np.minimum(frame.axis.number(target.duration), knots[-1]),
+        place,
         outcomes.weight,
         knots,
         target.n_causes,
         _groups(batches, outcomes),
+        frame.axis.entry_number(target),
     )
 
 
@@ -231,5 +237,9 @@ def _groups(batches: Batches, outcomes: Outcomes) -> IntArray | None:
     """Rows that share a fold: groups as passed, or else copies among the rows of this process."""
     if outcomes.group is not None or not outcomes.n_samples:
         return outcomes.group
-    key = np.concatenate([row_keys(features.values) for _, features in batches])
-    return copies(key, outcomes.target.event, outcomes.target.duration)
+    target = outcomes.target
+    entry = np.empty((outcomes.n_samples, 0)) if target.entry is None else target.entry[:, None]
+    key = np.concatenate(
+        [row_keys(np.column_stack([features.values, entry[rows]])) for rows, features in batches]
+    )
+    return copies(key, target.event, target.duration)

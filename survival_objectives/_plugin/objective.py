@@ -86,7 +86,14 @@ class TrainingProblem(PluginProblem):
         min_event_survival: float = 0.05,
         sample_weight: Any = None,
         random_state: Any = None,
+        **unknown: Any,
     ) -> None:
+        self._refuse_unknown(unknown, TrainingProblem.__init__)
+        flags: dict[str, Any] = {"doubly_robust": doubly_robust, "monotone": monotone}
+        for name, flag in flags.items():
+            if not isinstance(flag, bool | np.bool_ | None):
+                msg = f"`{name}` must be True or False; got {flag!r}."
+                raise TypeError(msg)
         self._slot, self._scratch = WeightSlot(), DerivativeBuffers()
         self._reference = check_choice(margins, "margins", ("reference", "free")) == "reference"
         self._schedule = RefreshSchedule(refresh_every)
@@ -147,6 +154,18 @@ class TrainingProblem(PluginProblem):
     def event_ids_(self) -> IntArray:
         """Labels of the curves: 0 for event-free, then the causes as the user named them."""
         return self._data.target.event_ids
+
+    @property
+    def event_names_(self) -> tuple[str, ...] | None:
+        """Names of the states, if the events are text: event-free, then the causes."""
+        names = self._data.names
+        return None if names is None else tuple(names[label] for label in self.event_ids_)
+
+    def _constrained_columns(self) -> tuple[Features, int]:
+        if not self._reference:
+            msg = "Constraints on features need `margins='reference'`: free margins have no sign."
+            raise ValueError(msg)
+        return self._features.schema, int(self._monotone)
 
     @property
     def n_margins(self) -> int:

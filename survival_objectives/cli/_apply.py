@@ -15,6 +15,7 @@ import pandas as pd
 
 from survival_objectives._arrays import FloatArray
 from survival_objectives._process.files import replacing
+from survival_objectives._process.threads import available_threads
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError, UsageError, listed, visible
 from survival_objectives.cli._fit import named_columns
@@ -31,8 +32,8 @@ from survival_objectives.cli._people import (
     log_odds_contributions,
     schema_features,
     schema_table,
+    warn_of_late_times,
 )
-from survival_objectives.cli._plan import n_cores
 from survival_objectives.estimators import SurvivalBoost
 
 # Number of people predicted at a time.
@@ -55,7 +56,7 @@ def run_predict(options: argparse.Namespace, console: Console) -> int:
     ids = named_columns(table, options.id, "--id")
     X = schema_features(table, schema, console)
     console.progress(f"predicting {table.n_rows} people")
-    _warn_of_late_times(model, options.times, console)
+    warn_of_late_times(model, options.times, console)
     predicted = _predicted(model, schema, X, options, console)
     _blank_times_never_reached(predicted, _quantiles(options), model, console)
     taken = sorted(set(ids) & set(predicted.columns))
@@ -65,9 +66,9 @@ def run_predict(options: argparse.Namespace, console: Console) -> int:
     answer = pd.concat([table.frame[ids], predicted], axis=1)
     how = {"decimal": options.out_decimal, "digits": options.digits}
     if target is None:
-        content = io.StringIO()
+        content = io.BytesIO()
         write_table(answer, content, console, **how)
-        shown = content.getvalue()
+        shown = content.getvalue().decode()
         sys.stdout.write(visible(shown) if sys.stdout.isatty() else shown)
         return 0
     with replacing(target) as file:
@@ -89,7 +90,7 @@ def _predicted(
         return _batch(model, schema, X, options)
     from joblib import Parallel, delayed
 
-    parallel = Parallel(n_cores(None), backend="threading", return_as="generator")
+    parallel = Parallel(available_threads(), backend="threading", return_as="generator")
     batches = parallel(
         delayed(_batch)(model, schema, X.iloc[start : start + _BATCH], options) for start in starts
     )
@@ -118,15 +119,6 @@ def _batch(
     if options.shap is not None:
         columns |= _contributions(model, schema, X, options.shap)
     return pd.DataFrame({name: np.asarray(values) for name, values in columns.items()})
-
-
-def _warn_of_late_times(model: SurvivalBoost, times: list[str], console: Console) -> None:
-    late = [time for time in times if float(time) > model.times_[-1]]
-    if late:
-        console.warn(
-            f"training covers times up to {model.times_[-1]:g}; curves are flat after it, and so "
-            f"at --times {','.join(late)}"
-        )
 
 
 def _quantiles(options: argparse.Namespace) -> dict[str, float]:

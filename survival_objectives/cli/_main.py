@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 from survival_objectives._version import __version__
 from survival_objectives.cli._apply import run_info, run_predict
 from survival_objectives.cli._arguments import (
-    amount,
     event_names,
     horizons,
     one_character,
@@ -265,12 +264,6 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--test-size", type=share, metavar="F", help="assess on this share, held out once"
     )
-    how.add_argument(
-        "--budget",
-        type=amount,
-        metavar="MINUTES",
-        help="assess as thoroughly as this many minutes after the training allow",
-    )
     add(
         "--tune",
         type=whole_number(2),
@@ -292,13 +285,6 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     )
     where.add_argument("--no-report", action="store_true", help="write no report")
     add("--hide-people", action="store_true", help="show no values of real people in the report")
-    add(
-        "--memory",
-        type=amount,
-        metavar="GIB",
-        help="memory limit: larger Parquet files are trained on from disk (default: most of the "
-        "free memory)",
-    )
     add("--force", action="store_true", help="replace existing output")
     _add_training(fit)
     _add_reading(fit)

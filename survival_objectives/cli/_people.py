@@ -67,6 +67,16 @@ def schema_person(options: argparse.Namespace, table: Table, schema: Schema) -> 
     return person_of_rows(table, column)
 
 
+def warn_of_late_times(model: SurvivalBoost, times: list[str], console: Console) -> None:
+    """Warn of times after the end of training."""
+    late = [time for time in times if float(time) > model.times_[-1]]
+    if late:
+        console.warn(
+            f"training covers times up to {model.times_[-1]:g}; curves are flat after it, and so "
+            f"at --times {','.join(late)}"
+        )
+
+
 def log_odds_contributions(model: SurvivalBoost, X: pd.DataFrame, time: float) -> FloatArray:
     """SHAP values of each cause's log-odds against being event-free at a time.
 

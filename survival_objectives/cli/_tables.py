@@ -193,15 +193,6 @@ def read_table(
     return _read_text(content, path, separator, decimal, tokens)
 
 
-def parquet_files(path: str) -> list[Path]:
-    """The Parquet files at a path, in order; empty for another format."""
-    file = Path(path)
-    if path == _STDIN or not file.exists():
-        return []
-    parts = sorted(file.iterdir()) if file.is_dir() else [file]
-    return [part for part in parts if part.suffix.lower() in _PARQUET]
-
-
 def _check_readable(file: Path) -> None:
     name = str(file)
     if not file.exists():
@@ -298,10 +289,12 @@ def _read_parquet(file: Path, missing: frozenset[str]) -> Table:
     if not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index()
     check_rows(len(frame), str(file))
-    return typed_table(frame, str(file), np.arange(1, len(frame) + 1), missing)
+    return _typed_table(frame, str(file), np.arange(1, len(frame) + 1), missing)
 
 
-def typed_table(frame: pd.DataFrame, source: str, rows: IntArray, missing: frozenset[str]) -> Table:
+def _typed_table(
+    frame: pd.DataFrame, source: str, rows: IntArray, missing: frozenset[str]
+) -> Table:
     """The table of a typed frame; ``rows`` are the row numbers in the file."""
     frame = frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
     check_names(list(frame.columns), source)

@@ -11,6 +11,7 @@ from survival_objectives._people import check_survival_target
 from survival_objectives.baselines import CauseSpecificCox
 from survival_objectives.cli._baselines import baseline_curves, trained_baselines
 from survival_objectives.marginal import aalen_johansen
+from survival_objectives.report._format import percent
 
 QUICK = ["--rounds", "3", "--test-size", "0.3", "--threads", "1", "--quiet"]
 PREDICT = ["predict", "model", "people.csv", "--quiet"]
@@ -215,7 +216,7 @@ def test_explain_writes_a_page_of_one_person(run, workplace, people, X):
     ):
         assert fragment in page
     for value in risks.ravel():
-        assert f"{value:.1%}" in page
+        assert f">{percent(value)}<" in page
     assert "<i>" not in page
     people[:1].to_csv("row.csv", index=False)
     assert run("explain", "model", "row.csv").code == 1
