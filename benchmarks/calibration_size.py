@@ -1,4 +1,4 @@
-"""How often `one_calibration` rejects predictions that are true, at a level of 5 %.
+"""How often `Evaluation.risk_groups` rejects predictions that are true, at a level of 5 %.
 
 Writes results/calibration_size.json. Run on one core, about five minutes:
 

@@ -3,7 +3,7 @@
 One or two causes with hazards that depend on two features, censoring independent of them, and a
 model that is too extreme and predicts too little. Cases: a middle horizon with about 35 %
 censored; an early one with about three quarters censored; and a landmark, with people who enter
-late. True scores come from 200 000 uncensored people who are all seen from the beginning; those of
+late. True scores come from 100 000 uncensored people who are all seen from the beginning; those of
 Antolini's index, which depends on the censoring, from as many with it.
 
 The summaries of the calibration curve (ICI, E50, ...) are positive for true predictions by noise
@@ -36,7 +36,7 @@ _RESULTS = Path(__file__).parent / "results" / "validation_coverage.json"
 _COEFFICIENT = np.array([[0.7, -0.3], [-0.5, 0.6]])
 _GRID = np.linspace(0.1, 0.8, 8)
 _THRESHOLD = 0.25
-_N_POPULATION = 200_000
+_N_POPULATION = 100_000
 _SUMMARIES = ("ici", "e50", "e90", "emax", "root_squared_bias")
 _TIMES_SHARE = 4  # Scores over time in one of so many, and
 _SUMMARY_SHARE = 20  # The summaries are simulated in one run of so many.

@@ -91,8 +91,8 @@ def estimate(influence: Influence, limits: str = "plain") -> Estimate:
     """An estimate from the influence of people; ``limits`` are symmetric on that scale."""
     error = np.sqrt(influence.variance())
     lower, upper = _LIMITS[limits](np.asarray(influence.value), _Z95 * error)
-    value, *others = (np.asarray(part) for part in (influence.value, error, lower, upper))
-    return Estimate(value, *others, influence=influence)
+    value, error = np.asarray(influence.value), np.asarray(error)
+    return Estimate(value, error, np.asarray(lower), np.asarray(upper), influence)
 
 
 def simulated(value: float, draws: FloatArray, *, lowest: float | None = None) -> Estimate:

@@ -30,6 +30,7 @@ from survival_objectives.metrics._influence import (
     changing_concordance_influence,
     concordance_influence,
     mean_influence,
+    ratio_influence,
     stacked,
 )
 from survival_objectives.metrics._inputs import (
@@ -37,7 +38,6 @@ from survival_objectives.metrics._inputs import (
     at_landmark,
     check_scored,
     warn_follow_up,
-    warn_outside,
 )
 from survival_objectives.metrics._likelihood import likelihood_losses
 from survival_objectives.metrics._risk_groups import RiskGroups, jackknife, risk_groups
@@ -51,16 +51,14 @@ from survival_objectives.metrics._tables import (
     ScoreRow,
     Scores,
     differences_of,
-    events_by,
+    group_table,
+    joined_groups,
     levels_of,
     score_rows,
     table_of,
 )
 from survival_objectives.metrics._time_errors import time_error
 from survival_objectives.metrics._workspace import NAN_BEYOND, Workspace
-
-# Groups with fewer events have limits that do not cover what they should.
-_FEW_EVENTS = 20
 
 
 class Evaluation:
@@ -208,7 +206,9 @@ class Evaluation:
         # In two dimensions, curves without a cause are event-free probabilities.
         is_survival = cause is None and work.is_single(cause)
         null = work.null.squared_errors(0 if is_survival else cause)
-        return self._estimate([_scaled(*pair) for pair in zip(found, null, strict=True)], cause)
+        return self._estimate(
+            [ratio_influence(*pair) for pair in zip(found, null, strict=True)], cause
+        )
 
     def log_loss(self, *, integrated: bool = False, min_probability: float = 1e-15) -> Estimate:
         r"""Log-loss of all incidences at each time, the paper's L_zeta, or integrated over time.
@@ -240,21 +240,11 @@ class Evaluation:
         nodes: npt.ArrayLike | None = None,
         min_probability: float = 1e-15,
     ) -> Estimate:
-        r"""Minus the log-likelihood per person in intervals of time, S_Cen-log-simple.
+        """Minus the log-likelihood per person in intervals of time, S_Cen-log-simple.
 
-        With node times z_0 < ... < z_B, and the interval z_j < t_i <= z_{j+1} in which person i
-        leaves, of whom e_i is the entry,
-
-            S = -mean_i { log(F_k(z_{j+1}|x_i) - F_k(max(z_j, e_i)|x_i))   if d_i = k > 0
-                        { log F_0(z_{j+1}|x_i)                             if d_i = 0           (30)
-                + mean_i log F_0(e_i|x_i)                                                       (97)
-
-        (Yanagisawa, 2023; conditional on entry). A duration of 0 belongs to the first interval.
-        Follow-up ends at z_B here: t_i > z_B counts as censored in the last interval, and people
-        who enter after it do not count.
-
-        No weights, so no model of censoring: the likelihood needs only an event time independent of
-        censoring and entry given x. It is proper where incidences are linear between the nodes, and
+        Equation (30) (Yanagisawa, 2023), conditional on entry (97). No weights, so no model of
+        censoring: the likelihood needs only an event time independent of censoring and entry given
+        x. It is proper where incidences are linear between the nodes, and
         an approximation of the log-likelihood, which is proper, otherwise: people censored early in
         an interval are charged for surviving all of it. Lower is better.
 
@@ -276,14 +266,10 @@ class Evaluation:
 
     # ------------------------------------------------------------------------------ discrimination
     def auc(self, cause: int | None = None, *, controls: str = "all") -> Estimate:
-        r"""Area under the cumulative/dynamic ROC curve at each time.
+        """Area under the cumulative/dynamic ROC curve (28) at each time, weighted for censoring.
 
-            AUC_k(z) = sum_ij a_i b_j ([r_i > r_j] + [r_i = r_j] / 2) / (sum_i a_i sum_j b_j)   (28)
-            a_i = s_i w_i(z) [t_i <= z, d_i = k]
-            b_j = s_j w_j(z) (1 - [t_j <= z, d_j = k])    or    s_j w_j(z) [t_j > z]            (29)
-
-        with w of (20) and r the predicted incidences: cases have had cause k by z. Not proper: it
-        does not see calibration. Higher is better, 0.5 is chance.
+        Cases have had the cause by then. Not proper: it does not see calibration. Higher is better,
+        0.5 is chance.
 
         Parameters
         ----------
@@ -305,17 +291,11 @@ class Evaluation:
     def concordance(
         self, cause: int | None = None, *, weighted: bool = True, changing: bool = False
     ) -> Estimate:
-        r"""Concordance index at each time, the paper's C_zeta, or that of Antolini et al.
+        """Concordance index (26) at each time, the paper's C_zeta, or that of Antolini et al.
 
-            C_k(z) = sum_ij P_ij ([r_i > r_j] + [r_i = r_j] / 2) / sum_ij P_ij                  (26)
-            P_ij = s_i s_j [t_i <= z, d_i = k] (
-                       [t_j > t_i or (t_j = t_i and d_j = 0)] / (G(t_i-|x_i) G(t_i-|x_j))
-                     + [t_j <= t_i, d_j not in {0, k}] / (G(t_i-|x_i) G(t_j-|x_j)) )            (27)
-
-        with r_i = F_k(z|x_i), so that a person who had cause k by z is compared with those who had
-        it later or, as a competing event came first, never (Wolbers et al., 2014). It estimates the
-        concordance of uncensored data under the assumptions of `brier`. Not proper. Higher is
-        better, 0.5 is chance.
+        A person who had the cause by then is compared with those who had it later or, as a
+        competing event came first, never (Wolbers et al., 2014), weighted for censoring. Not
+        proper. Higher is better, 0.5 is chance.
 
         Parameters
         ----------
@@ -340,12 +320,10 @@ class Evaluation:
 
     # --------------------------------------------------------------------------------- calibration
     def observed_expected(self, cause: int | None = None) -> Estimate:
-        r"""Ratio of the observed to the expected incidence at each time.
+        """Ratio of the observed to the expected incidence at each time.
 
-            O/E(z) = F_k^AJ(z) / mean_i F_k(z|x_i)                                              (36)
-
-        Observed is the Aalen-Johansen incidence of the people scored. 1 for a model that is right
-        on average; of a model that predicts too much it is below 1.
+        Equation (36): observed is the Aalen-Johansen incidence of the people scored. 1 for a model
+        that is right on average; of a model that predicts too much it is below 1.
         """
         work = self.workspace
         work.refuse_entry("observed_expected")
@@ -372,9 +350,8 @@ class Evaluation:
         Returns
         -------
         Calibration
-            ``predicted``, ``observed``, ``lower``, ``upper`` of the curve, and as estimates
-            ``observed_expected``, ``intercept``, ``slope``, ``ici``, ``e50``, ``e90``, ``emax``,
-            ``root_squared_bias``; ``p_value`` of the joint test of intercept and slope.
+            The curve and its limits, ``observed_expected``, ``intercept``, ``slope``, ``ici``,
+            ``e50``, ``e90``, ``emax``, ``root_squared_bias``, and ``p_value``.
         """
         self.workspace.refuse_entry("calibration")
         work = self.workspace.only(self.workspace.column(horizon))
@@ -406,14 +383,11 @@ class Evaluation:
         return probability_bins(self.workspace.scored, check_positive_int(n_bins, "n_bins"))
 
     def pseudo_observations(self, horizon: float | None = None) -> FloatArray:
-        r"""Jackknife values of the Aalen-Johansen estimator at a time, (n_samples, K + 1).
+        """Jackknife values of the Aalen-Johansen estimator at a time, (n_samples, K + 1).
 
-            theta_ik = n F_k(z) - (n - 1) F_k^(-i)(z)                                           (43)
-
-        where F^(-i) leaves person i out and F_0 is the event-free probability. Rows sum to 1.
-        Without censoring theta_ik is the outcome, [t_i <= z, d_i = k]. In expectation given x it is
-        F_k(z|x), approximately, if censoring is independent of the event and of x; so its mean in
-        any group is an observed incidence, and it is the outcome of regressions on features.
+        Equation (43). Rows sum to 1. Without censoring they are the outcomes. In expectation given
+        x they are the incidences, approximately, if censoring is independent of the event and of x;
+        so their mean in any group is an observed incidence, and they are outcomes of regressions.
         """
         self.workspace.refuse_entry("pseudo_observations")
         work = self.workspace.only(self.workspace.column(horizon))
@@ -428,13 +402,10 @@ class Evaluation:
         *,
         thresholds: npt.ArrayLike | None = None,
     ) -> pd.DataFrame:
-        r"""Net benefit of treating people whose risk exceeds a threshold, beside treating all.
+        """Net benefit of treating people whose risk exceeds a threshold, beside treating all.
 
-            NB(q) = pi (F - (1 - F) q / (1 - q))                                                (33)
-
-        with pi the share of people whose predicted risk is above q, and F the Aalen-Johansen
-        incidence among them. People with a competing event count as people without the event.
-        Treating no one has a net benefit of 0.
+        Equation (33): observed by Aalen-Johansen among the people treated; people with a competing
+        event count as people without the event. Treating no one has a net benefit of 0.
 
         Parameters
         ----------
@@ -530,27 +501,14 @@ class Evaluation:
             A warning names groups that are too small for their limits to be trusted.
         """
         labels = levels_of(column, len(self))
-        tables, small = [], []
+        tables = []
         for level in labels.categories:
             part = self.take(np.flatnonzero(labels == level))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FollowUpWarning)
                 table = part.table(cause)
-            counts = events_by(part.workspace, table)
-            table.insert(0, "group", [level] * len(table))
-            table.insert(1, "n_people", len(part))
-            table.insert(2, "n_events", counts)
-            if counts and min(counts) < _FEW_EVENTS:
-                small.append(f"{level} ({min(counts)})")
-            tables.append(table)
-        if small:
-            warn_outside(
-                f"Groups with fewer than {_FEW_EVENTS} events of a cause by a time: "
-                f"{', '.join(small)}. Their limits are too narrow or undefined; join groups or ask "
-                "for later times.",
-                UserWarning,
-            )
-        return pd.concat(tables, ignore_index=True)
+            tables.append(group_table(level, part.workspace, table))
+        return joined_groups(tables)
 
     # -------------------------------------------------------------------------------------- pieces
     def _rows(self, cause: int | None) -> Iterator[ScoreRow]:
@@ -581,18 +539,3 @@ class Evaluation:
         )
         warn_follow_up(self.times, defined, reason, NAN_BEYOND)
         return found
-
-
-def _scaled(found: Influence, null: Influence) -> Influence:
-    """Influence on 1 - BS / BS_null; the null model is where its score does not move."""
-    some = np.where(null.value > 0, null.value, np.nan)
-    ratio = found.value / some
-
-    def part(of: FloatArray, of_null: FloatArray) -> FloatArray:
-        result: FloatArray = (ratio * of_null - of) / some
-        return result
-
-    training = None
-    if found.training is not None and null.training is not None:
-        training = part(found.training, null.training)
-    return Influence(1 - ratio, part(found.people, null.people), training)

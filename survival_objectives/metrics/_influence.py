@@ -125,7 +125,15 @@ def auc_influence(
     controls: str,
     floor: float,
 ) -> Influence:
-    """Of (28), by (64)."""
+    r"""Of the area under the ROC curve, by (64).
+
+        AUC_k(z) = sum_ij a_i b_j ([r_i > r_j] + [r_i = r_j] / 2) / (sum_i a_i sum_j b_j)       (28)
+        a_i = s_i w_i(z) [t_i <= z, d_i = k]
+        b_j = s_j w_j(z) (1 - [t_j <= z, d_j = k])    or    s_j w_j(z) [t_j > z]                (29)
+
+    with w of (20) and r the predicted incidences. Controls are all others or, with
+    ``controls="event-free"``, those to whom nothing has happened.
+    """
     case, control = cases_and_controls(scored, weights, code, controls)
     value, people = np.empty(len(scored.times)), np.empty(case.shape)
     for column in range(len(scored.times)):
@@ -149,7 +157,17 @@ def auc_influence(
 def concordance_influence(
     scored: ScoredPeople, code: int, risk: FloatArray, floor: float
 ) -> Influence:
-    """Of (26), by (65); ``risk`` has one column per time."""
+    r"""Of the concordance, by (65); ``risk`` has one column per time.
+
+        C_k(z) = sum_ij P_ij ([r_i > r_j] + [r_i = r_j] / 2) / sum_ij P_ij                      (26)
+        P_ij = s_i s_j [t_i <= z, d_i = k] (
+                   [t_j > t_i or (t_j = t_i and d_j = 0)] / (G(t_i-|x_i) G(t_i-|x_j))
+                 + [t_j <= t_i, d_j not in {0, k}] / (G(t_i-|x_i) G(t_j-|x_j)) )                (27)
+
+    with r_i = F_k(z|x_i). It estimates the concordance of uncensored data where the event time is
+    independent of the censoring time given x; Kaplan-Meier weights need censoring that does not
+    depend on x. With late entry, G = 1 and pairs are those of (24).
+    """
     uncensored = censoring_at_exit(scored, floor)
     n_samples, n_times = risk.shape
     value = np.full(n_times, np.nan)
@@ -289,3 +307,18 @@ def _tail_sums(n_reached: IntArray, values: FloatArray, size: int) -> FloatArray
         by_count = np.bincount(n_reached, weights=values[:, column], minlength=size + 1)
         total[:, column] = np.cumsum(by_count[:0:-1])[::-1]
     return total
+
+
+def ratio_influence(found: Influence, null: Influence) -> Influence:
+    """Influence on 1 - BS / BS_null; the null model is where its score does not move."""
+    some = np.where(null.value > 0, null.value, np.nan)
+    ratio = found.value / some
+
+    def part(of: FloatArray, of_null: FloatArray) -> FloatArray:
+        result: FloatArray = (ratio * of_null - of) / some
+        return result
+
+    training = None
+    if found.training is not None and null.training is not None:
+        training = part(found.training, null.training)
+    return Influence(1 - ratio, part(found.people, null.people), training)

@@ -21,7 +21,18 @@ def likelihood_losses(
     nodes: npt.ArrayLike | None = None,
     min_probability: float = 1e-15,
 ) -> tuple[FloatArray, BoolArray]:
-    """Terms of the mean (30) or (97), and who is under observation before the last node."""
+    r"""Terms of the mean (30) and (97), and who is under observation before the last node.
+
+    With node times z_0 < ... < z_B, and the interval z_j < t_i <= z_{j+1} in which person i leaves,
+    of whom e_i is the entry,
+
+        S = -mean_i { log(F_k(z_{j+1}|x_i) - F_k(max(z_j, e_i)|x_i))   if d_i = k > 0
+                    { log F_0(z_{j+1}|x_i)                             if d_i = 0               (30)
+            + mean_i log F_0(e_i|x_i).                                                          (97)
+
+    A duration of 0 belongs to the first interval. Follow-up ends at z_B: t_i > z_B counts as
+    censored in the last interval, and people who enter after it do not count.
+    """
     floor = check_fraction(min_probability, "min_probability", one=False)
     known, curves = sorted_by_time(scored)
     node = _check_nodes(nodes, n_nodes, scored.start, known[-1])

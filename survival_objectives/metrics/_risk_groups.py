@@ -219,7 +219,9 @@ class _Hazards:
 
 
 def jackknife(target: SurvivalTarget, horizon: float) -> FloatArray:
-    """Equation (43) in O(n log n); index 0 is the event-free probability.
+    r"""Jackknife values of Aalen-Johansen in O(n log n); index 0 is the event-free probability.
+
+        theta_ik = n F_k(z) - (n - 1) F_k^(-i)(z)                                               (43)
 
     Leaving a person out removes them from the risk sets up to t_i and leaves later ones unchanged.
     """

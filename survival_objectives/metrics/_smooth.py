@@ -141,8 +141,8 @@ def cloglog_influence(
     _, gradient, rest = parts(beta)
     scaled = design * gradient[:, None]
     information = scaled.T @ (weight[:, None] * scaled)
-    people: FloatArray = np.linalg.solve(information, (scaled * (weight * rest)[:, None]).T).T
-    return Influence(beta, people, None)
+    people = np.linalg.solve(information, (scaled * (weight * rest)[:, None]).T).T
+    return Influence(beta, np.asarray(people, np.float64), None)
 
 
 def joint_p_value(both: Influence) -> float:
@@ -151,6 +151,8 @@ def joint_p_value(both: Influence) -> float:
         return float("nan")
     gap = both.value - np.array([0.0, 1.0])
     covariance = both.people.T @ both.people
+    if not np.linalg.cond(covariance) < 1e12:
+        return float("nan")
     return float(chi2.sf(gap @ np.linalg.solve(covariance, gap), 2))
 
 
@@ -256,7 +258,8 @@ class _Summary:
 
     def _gap(self, curves: FloatArray) -> FloatArray:
         between = curves[:, self._left] * (1 - self._step) + curves[:, self._right] * self._step
-        return np.abs(between - self._at)
+        gap: FloatArray = np.abs(between - self._at)
+        return gap
 
     def _quantile(self, gap: FloatArray, level: float) -> FloatArray:
         if np.ptp(self._share) < 1e-12:

@@ -14,10 +14,13 @@ import pandas as pd
 from survival_objectives._arrays import FloatArray
 from survival_objectives.metrics import _smooth
 from survival_objectives.metrics._estimate import Estimate, estimate, simulated
+from survival_objectives.metrics._inputs import warn_outside
 from survival_objectives.metrics._workspace import Workspace
 
 # A column with more different numbers than this is cut at quantiles into so many groups.
 _MAX_LEVELS, _N_QUANTILES = 10, 4
+# Groups with fewer events have limits that do not cover what they should.
+_FEW_EVENTS = 20
 _COLUMNS = ["score", "cause", "time", "value", "standard_error", "lower", "upper"]
 #: Scales on which the limits of scores are symmetric.
 LIMITS = {"brier": "loss", "auc": "logit", "concordance": "logit", "observed_expected": "log"}
@@ -104,16 +107,36 @@ def _numbers(found: Estimate) -> tuple[float, ...]:
     return tuple(float(number) for number in numbers)
 
 
-def events_by(work: Workspace, table: pd.DataFrame) -> list[int]:
-    """Number of people with the event of every row by its time."""
+def group_table(level: Any, work: Workspace, table: pd.DataFrame) -> pd.DataFrame:
+    """The table of a group, with its name and numbers of people and of events by the times."""
     target = work.scored.target
     labels = target.event_ids[target.event]
-    return [
+    counts = [
         int(
             np.count_nonzero((labels == cause if cause else labels > 0) & (target.duration <= time))
         )
         for cause, time in zip(table["cause"], table["time"], strict=True)
     ]
+    table.insert(0, "group", [level] * len(table))
+    table.insert(1, "n_people", target.n_samples)
+    table.insert(2, "n_events", counts)
+    return table
+
+
+def joined_groups(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """The tables of all groups, with a warning that names small ones."""
+    fewest = {str(table["group"].iloc[0]): table["n_events"].min() for table in tables}
+    small = [
+        f"{level} ({n_events})" for level, n_events in fewest.items() if n_events < _FEW_EVENTS
+    ]
+    if small:
+        warn_outside(
+            f"Groups with fewer than {_FEW_EVENTS} events of a cause by a time: "
+            f"{', '.join(small)}. Their limits are too narrow or undefined; join groups or ask for "
+            "later times.",
+            UserWarning,
+        )
+    return pd.concat(tables, ignore_index=True)
 
 
 def levels_of(column: npt.ArrayLike, n_people: int) -> Any:
