@@ -123,7 +123,7 @@ def test_evaluate_gives_the_scores_of_the_metrics(run, workplace, X, y):
         ("Brier score", "all"): brier.mean(),
         ("Brier score", "death"): brier[1],
         ("Brier score", "relapse"): brier[2],
-        ("log-loss", "all"): log_loss.value,
+        ("log-loss", "all"): float(log_loss.value),
         ("concordance", "death"): concordance[0],
         ("concordance", "relapse"): concordance[1],
     }
