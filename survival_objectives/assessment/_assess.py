@@ -90,7 +90,7 @@ class Assessment:
         Means over folds with their errors, one row per model and score: ``model``, ``metric``,
         ``cause``, ``value``, ``standard_error``, ``lower``, ``upper`` (ends of the 95 % interval).
         The error is the sampling error of the people scored, with the fitted models fixed and the
-        estimation of the weights included; see `survival_objectives.metrics.score_estimate`. There
+        estimation of the weights included; see `survival_objectives.metrics.Evaluation`. There
         is none for ``calibration_error``.
     comparisons : DataFrame
         Every model against every other one on the same people, one row per score: ``model``,

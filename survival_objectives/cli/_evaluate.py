@@ -21,7 +21,7 @@ from survival_objectives.cli._people import (
     schema_table,
 )
 from survival_objectives.cli._scores import held_out_scores, marginal_curves, score_times
-from survival_objectives.metrics import FollowUpWarning, calibration_curve
+from survival_objectives.metrics import Evaluation, FollowUpWarning
 
 # 97.5 % quantile of the normal distribution.
 _Z95 = 1.959963984540054
@@ -112,22 +112,13 @@ def _calibration(
 ) -> pd.DataFrame:
     """Mean predicted and observed incidence of each cause at the requested times."""
     quarters = times[[len(times) // 4, len(times) // 2, 3 * len(times) // 4]]
+    people = Evaluation(None, y, curves, times, event_ids=events.ids)
     rows = []
     for time in np.unique(times if asked else quarters):
         for code in events.ids[1:]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FollowUpWarning)
-                group = calibration_curve(
-                    None,
-                    y,
-                    curves,
-                    times,
-                    horizon=float(time),
-                    cause=code,
-                    n_groups=1,
-                    method="aalen-johansen",
-                    event_ids=events.ids,
-                )
+                group = people.risk_groups(code, float(time), n_groups=1)
             half = _Z95 * float(group.standard_error[0])
             observed = float(group.observed[0])
             rows.append(
