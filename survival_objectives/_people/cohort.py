@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from survival_objectives._arrays import FloatArray, IntArray
@@ -32,6 +33,7 @@ from survival_objectives._people import (
     take_rows,
     warn_about_columns,
 )
+from survival_objectives._people.histories import check_constant, merged_rows
 from survival_objectives._people.labels import survival_outcomes
 from survival_objectives._people.population import Reduction
 from survival_objectives._people.resolution import Resolution
@@ -74,13 +76,25 @@ class Outcomes:
             None if self.group is None else self.group[rows],
         )
 
+    @property
+    def people(self) -> Outcomes:
+        """One row per person."""
+        if self.target.person is None:
+            return self
+        last = self.target.is_last
+        weight = None if self.weight is None else self.weight[last]
+        return Outcomes(self.target.people, weight, None if self.group is None else self.group[last])
+
     def aligned(self, axis: TimeAxis) -> Outcomes:
         """The same people with durations aligned to the time axis."""
         return replace(self, target=axis.aligned(self.target))
 
     def with_relative_weights(self, reduction: Reduction) -> Outcomes:
         """The same people with weights whose mean over all parts of the people is 1."""
-        return replace(self, weight=relative_weights(self.weight, reduction.sum))
+        weight = relative_weights(self.people.weight, reduction.sum)
+        if weight is not None and self.target.person is not None:
+            weight = weight[np.cumsum(self.target.is_first) - 1]
+        return replace(self, weight=weight)
 
 
 @dataclass(frozen=True)
@@ -174,7 +188,7 @@ class Cohort:
         groups : array, optional
             Group of each row, such as the person.
         late_entry : bool, default=False
-            Whether people may enter later than at 0.
+            Whether people may enter later than at 0, and have several rows.
         """
         check_paired(X, y, sample_weight)
         features = check_features(X, like=like, resolution=resolution, with_offsets=True)
@@ -195,6 +209,8 @@ class Cohort:
             cohort = replace(cohort, target=checked(cohort.target))
         duration = cohort.target.duration
         counted = Resolution.of(duration) if resolution == "count" else None
+        if cohort.target.person is not None:
+            cohort = cohort._merged(cohort.target.person)
         return replace(cohort, target=_rounded(cohort.target), duration_resolution=counted)
 
     @classmethod
@@ -236,6 +252,31 @@ class Cohort:
             outcomes.weight,
             None if self.given is None else self.given.take(rows),
             group=outcomes.group,
+        )
+
+    def _merged(self, person: IntArray) -> Cohort:
+        """The same people with touching rows of equal features merged, sorted by person."""
+        for values, name in ((self.weight, "sample_weight"), (self.group, "groups")):
+            check_constant(values, pd.factorize(person)[0], name)
+        target = self.target
+        entry = np.zeros(self.n_samples) if target.entry is None else target.entry
+        rounded = time_feature(entry), time_feature(target.duration)
+        start, stop = (times.astype(np.float64) for times in rounded)
+        first, last = merged_rows(self.features.values, person, start, stop)
+        entry, number = entry[first], pd.factorize(person[first])[0].astype(np.int64)
+        has_several = len(number) > number[-1] + 1
+        merged = replace(
+            target.take(last),
+            entry=entry if entry.any() else None,
+            person=number if has_several else None,
+        )
+        group = number if self.group is None else self.group[first]
+        cohort = self.take(first)
+        return replace(
+            cohort,
+            target=merged,
+            given=None,
+            group=group if has_several or self.group is not None else None,
         )
 
     def with_outcomes(self, outcomes: Outcomes) -> Cohort:
