@@ -21,7 +21,7 @@ from survival_objectives._plugin.hazard_objective import HazardTrainingProblem
 from survival_objectives._plugin.problem_rows import counted_target
 from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters.catboost._pool import row_pool
-from survival_objectives.adapters.catboost._trained import check_unscaled
+from survival_objectives.adapters.catboost._trained import check_unscaled, constraint_params
 from survival_objectives.losses import pointwise_log_loss
 
 catboost = import_engine("catboost")
@@ -107,6 +107,11 @@ class HazardLoss(str, HazardTrainingProblem):
             # Other encodings are statistics of the target, which would be stored with the model.
             params["one_hot_max_size"] = 255
         return params
+
+    def _constraint_params(
+        self, directions: list[int] | None, groups: list[list[int]] | None
+    ) -> dict[str, Any]:
+        return constraint_params(directions, groups, self.n_margins)
 
     def held_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Any:
         """`catboost.Pool` of held-out people, for ``eval_set`` and early stopping.

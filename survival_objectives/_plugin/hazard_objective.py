@@ -206,6 +206,25 @@ class HazardTrainingProblem(PluginProblem):
         """Names of the states, "event-free" first."""
         return self._frame.state_names
 
+    def _check_directions(self, directions: list[int]) -> None:
+        start = self._data.start
+        if start.design is None or start.coefficients is None:
+            return
+        signs = start.design.directions(directions[:-1])
+        wrong = np.flatnonzero((signs * start.coefficients < 0).any(axis=0))
+        if len(wrong):
+            column = start.design.feature[wrong[0]]
+            name = f"x{column}" if self._schema.names is None else self._schema.names[column]
+            msg = (
+                f"The linear hazards, from which boosting starts, go the other way in {name!r}. "
+                "Construct with `linear=False`, or use HazardBoost with `engine_params`, which "
+                "constrains them as well."
+            )
+            raise ValueError(msg)
+
+    def _constrained_columns(self) -> tuple[Features, int]:
+        return self._schema, 0  # Hazards are positive: curves need no direction of time.
+
     @property
     def n_margins(self) -> int:
         return self._frame.n_causes
