@@ -83,7 +83,9 @@ class Outcomes:
             return self
         last = self.target.is_last
         weight = None if self.weight is None else self.weight[last]
-        return Outcomes(self.target.people, weight, None if self.group is None else self.group[last])
+        return Outcomes(
+            self.target.people, weight, None if self.group is None else self.group[last]
+        )
 
     def aligned(self, axis: TimeAxis) -> Outcomes:
         """The same people with durations aligned to the time axis."""

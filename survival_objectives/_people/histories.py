@@ -7,6 +7,7 @@ end with an event. Rows may come in any order; people are numbered by their firs
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,59 @@ def check_constant(values: npt.NDArray[Any] | None, person: IntArray, name: str)
             f"people, first at row {other[0]}. Give each person one value in all their rows."
         )
         raise ValueError(msg)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Rows of features that change in time, one path per person.
+
+    Features hold until the next row of the person begins, those of the last row for ever; before
+    their first row, people are event-free.
+
+    Attributes
+    ----------
+    order : int64 array of shape (n_rows,)
+        Rows as passed, sorted by person and time.
+    start : float64 array of shape (n_rows,)
+        Sorted.
+    first : int64 array of shape (n_people,)
+        Position of the first row of each person, in order of first appearance.
+    """
+
+    order: IntArray
+    start: FloatArray
+    first: IntArray
+
+    @classmethod
+    def of(cls, ids: Any, start: Any, stop: Any) -> Path:
+        """The path of checked rows."""
+        person, start, stop = check_stretches(ids, start, stop)
+        order = np.lexsort((stop, start, person))
+        first = np.flatnonzero(np.append(True, np.diff(person[order]) > 0))
+        return cls(order, start[order], first)
+
+    @property
+    def n_people(self) -> int:
+        """Number of people."""
+        return len(self.first)
+
+    @property
+    def size(self) -> IntArray:
+        """Number of rows of each person."""
+        return np.diff(self.first, append=len(self.order))
+
+    @property
+    def entry(self) -> FloatArray:
+        """Start of the first row of each person."""
+        return self.start[self.first]
+
+    def take(self, people: slice) -> tuple[slice, Path]:
+        """Consecutive people: their rows among the sorted ones, and their path."""
+        last = np.append(self.first, len(self.order))[people.stop]
+        rows = slice(int(self.first[people.start]), int(last))
+        return rows, Path(
+            self.order[rows], self.start[rows], self.first[people] - self.first[people.start]
+        )
 
 
 def merged_rows(
