@@ -5,8 +5,8 @@ last for ever. With the curves F_k(t|x_r) and S(t|x_r) of a model for features t
 
     F_k(t) = F_k(b_r) + S(b_r) (F_k(t|x_r) - F_k(b_r|x_r)) / S(b_r|x_r)                      (112)
 
-for b_r < t <= b_{r+1}, so that hazards at each time are those of the features at that time. The curves of a mixture are the
-weighted means of those of its models.
+for b_r < t <= b_{r+1}, so that hazards at each time are those of the features at that time. The
+curves of a mixture are the weighted means of those of its models.
 """
 
 from __future__ import annotations

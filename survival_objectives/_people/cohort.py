@@ -81,11 +81,8 @@ class Outcomes:
         """One row per person."""
         if self.target.person is None:
             return self
-        last = self.target.is_last
-        weight = None if self.weight is None else self.weight[last]
-        return Outcomes(
-            self.target.people, weight, None if self.group is None else self.group[last]
-        )
+        last = self.take(np.flatnonzero(self.target.is_last))
+        return replace(last, target=self.target.people)
 
     def aligned(self, axis: TimeAxis) -> Outcomes:
         """The same people with durations aligned to the time axis."""
@@ -212,7 +209,7 @@ class Cohort:
         duration = cohort.target.duration
         counted = Resolution.of(duration) if resolution == "count" else None
         if cohort.target.person is not None:
-            cohort = cohort._merged(cohort.target.person)
+            cohort = _merged(cohort, cohort.target.person)
         return replace(cohort, target=_rounded(cohort.target), duration_resolution=counted)
 
     @classmethod
@@ -256,31 +253,6 @@ class Cohort:
             group=outcomes.group,
         )
 
-    def _merged(self, person: IntArray) -> Cohort:
-        """The same people with touching rows of equal features merged, sorted by person."""
-        for values, name in ((self.weight, "sample_weight"), (self.group, "groups")):
-            check_constant(values, pd.factorize(person)[0], name)
-        target = self.target
-        entry = np.zeros(self.n_samples) if target.entry is None else target.entry
-        rounded = time_feature(entry), time_feature(target.duration)
-        start, stop = (times.astype(np.float64) for times in rounded)
-        first, last = merged_rows(self.features.values, person, start, stop)
-        entry, number = entry[first], pd.factorize(person[first])[0].astype(np.int64)
-        has_several = len(number) > number[-1] + 1
-        merged = replace(
-            target.take(last),
-            entry=entry if entry.any() else None,
-            person=number if has_several else None,
-        )
-        group = number if self.group is None else self.group[first]
-        cohort = self.take(first)
-        return replace(
-            cohort,
-            target=merged,
-            given=None,
-            group=group if has_several or self.group is not None else None,
-        )
-
     def with_outcomes(self, outcomes: Outcomes) -> Cohort:
         """The same people with other durations or weights."""
         return replace(self, target=outcomes.target, weight=outcomes.weight)
@@ -292,6 +264,31 @@ class Cohort:
     def with_relative_weights(self, reduction: Reduction) -> Cohort:
         """The same people with weights whose mean over all parts of the people is 1."""
         return self.with_outcomes(self.outcomes.with_relative_weights(reduction))
+
+
+def _merged(cohort: Cohort, person: IntArray) -> Cohort:
+    """The same people with touching rows of equal features merged, sorted by person."""
+    for values, name in ((cohort.weight, "sample_weight"), (cohort.group, "groups")):
+        check_constant(values, pd.factorize(person)[0], name)
+    target = cohort.target
+    entry = np.zeros(cohort.n_samples) if target.entry is None else target.entry
+    rounded = time_feature(entry), time_feature(target.duration)
+    start, stop = (times.astype(np.float64) for times in rounded)
+    first, last = merged_rows(cohort.features.values, person, start, stop)
+    entry, number = entry[first], pd.factorize(person[first])[0].astype(np.int64)
+    has_several = len(number) > number[-1] + 1
+    merged = replace(
+        target.take(last),
+        entry=entry if entry.any() else None,
+        person=number if has_several else None,
+    )
+    group = number if cohort.group is None else cohort.group[first]
+    return replace(
+        cohort.take(first),
+        target=merged,
+        given=None,
+        group=group if has_several or cohort.group is not None else None,
+    )
 
 
 def _rounded(target: SurvivalTarget) -> SurvivalTarget:
