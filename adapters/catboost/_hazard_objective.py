@@ -16,7 +16,6 @@ import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._hazards.plugin import MatrixRows
-from survival_objectives._people.labels import named_outcomes
 from survival_objectives._plugin.hazard_objective import HazardTrainingProblem
 from survival_objectives._plugin.problem_rows import counted_target
 from survival_objectives.adapters._engine import column_names, import_engine
@@ -61,8 +60,7 @@ class HazardLoss(str, HazardTrainingProblem):
         """Make the name of the loss, which depends on the number of causes."""
         if y is None:  # A copy.
             return super().__new__(cls, X)
-        coded, _names = named_outcomes(y)
-        n_causes = counted_target(coded, sample_weight).n_causes
+        n_causes = counted_target(y, sample_weight).n_causes
         return super().__new__(cls, _ONE_CAUSE if n_causes == 1 else _SEVERAL_CAUSES)
 
     def __repr__(self) -> str:

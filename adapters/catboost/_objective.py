@@ -288,7 +288,7 @@ class IPCWLoss(TrainingProblem):
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self._targets)):
             msg = (
                 f"This pool has the label {numbers.max():g}, which is no row number of this loss. "
-                "Train on `loss.train_pool`."
+                "Train on `loss.train_pool`, and evaluate on `loss.held_out(X, y)`."
             )
             raise ValueError(msg)
         training = rows < len(self._pool_weight)

@@ -145,7 +145,7 @@ def own_rows(dataset: Any, own: Any) -> IntArray | None:
         return np.asarray(dataset.used_indices, dtype=np.int64)
     msg = (
         "This Dataset is not this objective's own, so the weights do not belong to its rows. "
-        "Train on `objective.train_set`."
+        "Train on `objective.train_set`, and evaluate on `objective.held_out(X, y)`."
     )
     raise ValueError(msg)
 

@@ -174,6 +174,8 @@ class IPCWObjective(TrainingProblem):
 
     def metric(self, margin: npt.NDArray[Any], dataset: Any) -> tuple[str, float, bool]:
         """Name and value of the IPCW log-loss (lower is better), for ``feval=objective.metric``."""
+        if not isinstance(dataset, TrainingDataset):
+            self._own_rows(dataset)  # A fold, or refused.
         label, weight = dataset.get_label(), dataset.get_weight()
         rows: IntArray | slice | None = None
         if dataset is getattr(self, "_train_set", None):

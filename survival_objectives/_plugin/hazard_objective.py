@@ -148,7 +148,13 @@ class HazardTrainingProblem(PluginProblem):
         random_state: Any = None,
         **others: Any,
     ) -> None:
-        _refuse(type(self).__name__, others)
+        for name in _OF_WEIGHTS.intersection(others):
+            raise TypeError(self._other_subject(name))
+        self._refuse_unknown(others, HazardTrainingProblem.__init__)
+        flag: Any = linear
+        if not isinstance(flag, bool | np.bool_):
+            msg = f"`linear` must be True or False; got {flag!r}."
+            raise TypeError(msg)
         n_intervals = N_INTERVALS if n_intervals is None else n_intervals
         check_positive_int(n_intervals, "n_intervals")
         if rows_per_person not in (None, "all"):
@@ -192,9 +198,16 @@ class HazardTrainingProblem(PluginProblem):
     def __getattr__(self, name: str) -> Any:
         # Only what does not exist comes here.
         if name in _OF_WEIGHTS:
-            raise AttributeError(_other_subject(type(self).__name__, name))
+            raise AttributeError(self._other_subject(name))
         msg = f"{type(self).__name__!r} object has no attribute {name!r}"
         raise AttributeError(msg)
+
+    def _other_subject(self, name: str) -> str:
+        own = type(self).__name__
+        return (
+            f"{own} has no `{name}`: hazards need neither horizons nor weights of censoring. Leave "
+            f"it out, or use {own.replace('Hazard', 'IPCW')}."
+        )
 
     # ------------------------------------------------------------------------------- public facts
     @property
@@ -465,22 +478,6 @@ class HazardTrainingProblem(PluginProblem):
         people = self._data.people
         person = np.unique(self._data.training.person[rows])
         return float(len(person) if people.weight is None else people.weight[person].sum())
-
-
-def _refuse(name: str, others: dict[str, Any]) -> None:
-    for other in others:
-        if other in _OF_WEIGHTS:
-            raise TypeError(_other_subject(name, other))
-        msg = f"{name}() got an unexpected keyword argument {other!r}"
-        raise TypeError(msg)
-
-
-def _other_subject(name: str, what: str) -> str:
-    other = name.replace("Hazard", "IPCW")
-    return (
-        f"{name} has no `{what}`: hazards need neither horizons nor weights of censoring. Leave it "
-        f"out, or use {other}."
-    )
 
 
 def _wrapped(model: HazardMixture) -> FittedBoosters:

@@ -16,7 +16,6 @@ from survival_objectives._arrays import IntArray
 from survival_objectives._process.files import replacing
 from survival_objectives.assessment import check_assessable
 from survival_objectives.assessment.leaks import leaks
-from survival_objectives.cli._baselines import trained_baselines
 from survival_objectives.cli._columns import Column, Selection, features, understand_columns
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._dates import UNIT_DAYS, Span
@@ -31,8 +30,13 @@ from survival_objectives.cli._folder import (
     drafted,
 )
 from survival_objectives.cli._outcomes import Events, outcomes, understand_events
-from survival_objectives.cli._rows import ask_about_rows, person_of_rows, repeated_rows
-from survival_objectives.cli._scores import assessment_content, score_table
+from survival_objectives.cli._rows import (
+    ask_about_rows,
+    person_of_rows,
+    repeated_rows,
+    with_known_outcomes,
+)
+from survival_objectives.cli._scores import assessment_content, marginal_content, score_table
 from survival_objectives.cli._tables import Table, read_table
 from survival_objectives.cli._training import (
     assessed,
@@ -90,7 +94,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         id=options.id,
         versions=versions(engine),
         assessment={} if assessment is None else assessment_content(assessment, data.events, title),
-        baselines=trained_baselines(data.X, data.y, float(fitted.times_[-1])),
+        baselines=marginal_content(data.y, float(fitted.times_[-1])),
         tuned=tuned,
     )
     missing = _missing_part(assessment)
@@ -180,6 +184,7 @@ def _understood(options: argparse.Namespace, console: Console) -> _Data:
     )
     for name, option in outcome.items():
         table.require(name, option)
+    table = with_known_outcomes(table, outcome, options)
     problems = Problems()
     with problems:
         events = _events(table, options)
@@ -334,6 +339,9 @@ def _remark(table: Table, column: Column, n_missing: int) -> str:
     remarks = [f"{n_missing} missing"] if n_missing else []
     if column.kind == "number" and table.has_percent_signs(column.name):
         remarks.append("percent signs dropped: 12% is 12")
+    n_bounds = int(table.is_bound(column.name).sum()) if column.kind == "number" else 0
+    if n_bounds:
+        remarks.append(f"{counted(n_bounds, 'bound')} such as <0.5 taken as 0.5")
     return ", ".join(remarks)
 
 

@@ -197,3 +197,22 @@ def test_overwritten_constraints_say_how_to_write_them(people):
         XGBoostObjective(*people, margins="free").constraints(monotone={"age": 1})
     with pytest.raises(ValueError, match=r"linear hazards.*go the other way in 'age'"):
         XGBoostHazards(*people, random_state=0).constraints(monotone={"age": -1})
+
+
+@pytest.mark.filterwarnings("ignore:Overriding the parameters from Reference Dataset")
+def test_evaluation_on_data_of_ones_own_names_held_out(people):
+    objective = LightGBMObjective(*people, random_state=0)
+    rows, event = objective.stacked_features, objective.target
+    own = lgb.Dataset(rows, event, reference=objective.train_set)
+    with pytest.raises(ValueError, match=r"evaluate on `objective.held_out\(X, y\)`"):
+        lgb.train(
+            {**objective.params, "objective": objective},
+            objective.train_set,
+            2,
+            valid_sets=[own],
+            feval=objective.metric,
+        )
+    loss = IPCWLoss(*people, random_state=0)
+    model = catboost.CatBoost({**loss.params, "loss_function": loss, "iterations": 2})
+    with pytest.raises(catboost.CatBoostError, match=r"evaluate on `loss.held_out\(X, y\)`"):
+        model.fit(loss.train_pool, eval_set=(rows, np.tile(event[:, None], 2)), verbose=False)

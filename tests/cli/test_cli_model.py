@@ -175,7 +175,6 @@ def test_info_tells_what_the_folder_holds(run, workplace):
     has_trees = any("trees" in part for part in content["parts"])
     assert content["rounds"] in (range(1, 31) if has_trees else [0])
     assert content["censoring"] == "hazards"
-    assert content["censoring_reason"].startswith("Hazards need no censoring weights")
     assert sum(content["parts"].values()) == pytest.approx(1)
     assert set(content["versions"]) == {"survival-objectives", "xgboost"}
     assert list(content["columns"]) == COLUMNS
