@@ -115,10 +115,9 @@ class HazardMixture(FittedModel):
             values = features.values[own.order]
             begin = self.curves.position(own.start)
             walk = PathWalk.of(own, begin, place[people])
-            incidence = sum(
-                share * walk.incidence(self.curves, curves)
-                for share, curves in self.mixture.knot_curves(values)
-            )
+            incidence = np.zeros((self.frame.n_causes, *place[people].shape))
+            for share, curves in self.mixture.knot_curves(values):
+                incidence += share * walk.incidence(self.curves, curves)
             found[people, 1:] = incidence.transpose(1, 0, 2)
             found[people, 0] = np.maximum(1 - incidence.sum(axis=0), 0)
         return found

@@ -311,11 +311,11 @@ class FittedModel(ABC):
         for people in self.parts(features.n_samples, len(edges)):
             own = _rows(features, people)
             event = 1 - self.incidence(own, at)[:, 0]
-            survived = 1.0
+            survived = None
             if known is not None:
                 survived = self.incidence(own, known[people, None])[:, 0]
             for column, value in enumerate(quantiles):
-                reached = 1 - (1 - value) * survived if known is not None else value
+                reached = value if survived is None else 1 - (1 - value) * survived
                 found[people, column] = self._crossings(event, edges, reached)
         return found if known is None else np.maximum(found, known[:, None])
 
@@ -341,19 +341,18 @@ class FittedModel(ABC):
         """
         if known is None:
             times, weight = self.curves.integral(self._steps(), horizon, np.zeros(1))
-            area = np.empty(features.n_samples)
+            mean = np.empty(features.n_samples)
             for people in self.parts(features.n_samples, times.shape[1]):
                 curves = self.incidence(_rows(features, people), times[0])
-                area[people] = curves[:, state] @ weight[0]
-            return area
+                mean[people] = curves[:, state] @ weight[0]
+            return mean
         known = np.minimum(known, horizon)
         times, weight = self.curves.integral(self._steps(), horizon, known)
         curves = self.incidence(features, np.column_stack([times, known]))
-        area = np.einsum("nt,nt->n", curves[:, state, :-1], weight)
+        area: FloatArray = np.einsum("nt,nt->n", curves[:, state, :-1], weight)
         if state:
             area -= curves[:, state, -1] * (horizon - known)
-        survived: FloatArray = np.maximum(curves[:, 0, -1], np.finfo(np.float64).tiny)
-        return area / survived
+        return area / np.maximum(curves[:, 0, -1], np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
