@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from survival_objectives._models.boosters import finished_boosters
 from survival_objectives._models.checks import warn_about_model
-from survival_objectives._models.fitted import FittedModel
 from survival_objectives._people import check_positive_int
 from survival_objectives._training.limits import (
     check_no_own_models,
@@ -185,14 +183,14 @@ class DaskSurvivalBoost(SurvivalBoost):
     def to_local(self) -> SurvivalBoost:
         """The fitted model as a plain SurvivalBoost, which needs no cluster."""
         model = SurvivalBoost(**self._local_parameters())
-        model.fitted_model = _local(self.fitted_model)
+        model.fitted_model = self.fitted_model
         return model
 
     @classmethod
     def from_local(cls, model: SurvivalBoost) -> DaskSurvivalBoost:
         """A fitted XGBoost SurvivalBoost that predicts for Dask collections."""
         copy = cls(**model.get_params())
-        copy.fitted_model = _local(model.fitted_model)
+        copy.fitted_model = model.fitted_model
         return copy
 
     def save(self, path: Any) -> None:
@@ -269,11 +267,6 @@ class DaskSurvivalBoost(SurvivalBoost):
 
     def _lazy(self, method: str, X: Any, *arguments: Any, **options: Any) -> Any:
         return PartPredictions(self.to_local()).lazy(method, X, *arguments, **options)
-
-
-def _local(model: FittedModel) -> FittedModel:
-    """The model with boosters of its own."""
-    return model.wrapped(finished_boosters(model.frame, model.record.method))
 
 
 def _connected(client: Any) -> Any:

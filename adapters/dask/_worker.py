@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives._models.boosters import finished_boosters
 from survival_objectives._models.fitted import FittedModel, snapshot
 from survival_objectives._people import Features, SurvivalTarget
 from survival_objectives._people.cohort import Cohort, MemoryBatches, split_cohort
@@ -40,7 +39,7 @@ from survival_objectives._process.checkpoints import (
 )
 from survival_objectives._training.fit import Training
 from survival_objectives.adapters._engine import import_engine
-from survival_objectives.adapters.xgboost import _booster as xgboost_booster
+from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 
 xgb = import_engine("xgboost", extra="dask")
 collective = import_engine("xgboost.collective", extra="dask")
@@ -211,9 +210,10 @@ def train(
         model = _fit(parts, held_out, plan, worker)
     if rank > 0:
         return None
-    # Boosters of this process stay here; threads are those of the client's parameters.
-    model = model.with_frame(parameters=snapshot(plan.parameters))
-    return model.wrapped(finished_boosters(model.frame, model.record.method))
+    # Predictions take the threads of the client's parameters.
+    for evaluator in model.evaluators().values():
+        evaluator.n_jobs = plan.parameters["n_jobs"]
+    return model.with_frame(parameters=snapshot(plan.parameters))
 
 
 def _fit(
@@ -228,10 +228,10 @@ def _fit(
     held = None
     if held_out is not None:
         held = Cohort.joined(_counted(held_out), plan.schema, plan.event_ids)
-    booster = partial(xgboost_booster.Booster, before_round=_cancellation(worker))
+    trainer = partial(xgboost_engine.Trainer, before_round=_cancellation(worker))
     training = Training(
         parameters,
-        replace(xgboost_booster.ENGINE, booster=booster),
+        replace(xgboost_engine.ENGINE, trainer=trainer),
         generator,
         reduction,
         plan.previous,

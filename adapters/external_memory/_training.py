@@ -18,7 +18,6 @@ import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._engines.protocol import Engine, StackedBatches
-from survival_objectives._models.boosters import finished_boosters
 from survival_objectives._models.checks import warn_about_model
 from survival_objectives._people import (
     check_positive_int,
@@ -32,7 +31,7 @@ from survival_objectives._process.interrupts import interrupts_held, interrupts_
 from survival_objectives._training.fit import Training
 from survival_objectives._training.limits import check_no_own_models, check_parameters
 from survival_objectives.adapters._engine import column_names, import_engine
-from survival_objectives.adapters.xgboost import _booster as xgboost_booster
+from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 
 if TYPE_CHECKING:
     from survival_objectives.estimators import SurvivalBoost
@@ -177,7 +176,6 @@ def fit_external(
             held_out,
             population=grid_population(outcomes.target, outcomes.weight),
         )
-    fitted = fitted.wrapped(finished_boosters(fitted.frame, fitted.record.method))
     model.fitted_model = fitted
     warn_about_model(fitted, source.schema.values, stacklevel=2)
     return model
@@ -185,15 +183,15 @@ def fit_external(
 
 @contextmanager
 def _engine_on_disk(cache_folder: Any) -> Iterator[Engine]:
-    """XGBoost with boosters whose rows are in files of a temporary folder."""
+    """XGBoost with trainers whose rows are in files of a temporary folder."""
     with (
         interrupts_held(),
         tempfile.TemporaryDirectory(prefix="survival-boost-", dir=cache_folder) as folder,
     ):
         rows = _RowFiles(Path(folder))
         try:
-            booster = partial(_Booster, files=rows)
-            yield replace(xgboost_booster.ENGINE, booster=booster)
+            trainer = partial(_Trainer, files=rows)
+            yield replace(xgboost_engine.ENGINE, trainer=trainer)
         finally:
             rows.close()
 
@@ -244,8 +242,8 @@ def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
 
 
 # ---------------------------------------------------------------------------------------- training
-class _Booster(xgboost_booster.Booster):
-    """The booster of the estimator on rows that come in batches and stay on disk."""
+class _Trainer(xgboost_engine.Trainer):
+    """The trainer of the estimator on rows that come in batches and stay on disk."""
 
     def __init__(self, settings: Any, model: Any = None, *, files: _RowFiles) -> None:
         super().__init__(settings, model)
@@ -261,7 +259,8 @@ class _Booster(xgboost_booster.Booster):
     def set_bins(self, rows: StackedBatches) -> None:
         """Use the bins of these rows for all rows to come; one made-up row keeps them."""
         row = np.zeros((1, self._settings.schema.n_features + 1), np.float32)
-        self._bins = self._matrix(xgb.QuantileDMatrix, row, ref=self._binned(rows))
+        start = np.zeros((1, self._n_margins))
+        self._bins = self._matrix(xgb.QuantileDMatrix, row, start, ref=self._binned(rows))
 
     def _binned(self, rows: StackedBatches) -> Any:
         options: dict[str, Any] = {}

@@ -1,8 +1,9 @@
 """What an engine must offer to be trained from here, and which engines there are.
 
-An adapter module describes its engine by one `Engine`: how boosters are made, saved and loaded, and
-which settings are passed on. `ENGINES` lists the adapters; a further engine needs its module and a
-line there. `Booster` has every member that training and prediction use, and
+An adapter module describes its engine by one `Engine`: how a model is trained (`Trainer`) and
+evaluated (`Evaluator`), saved and loaded, and which settings are passed on. `ENGINES` lists the
+adapters; a further engine needs its module and a line there. Both protocols have every member that
+training and prediction use, and
 tests/adapters/test_engine_protocol.py checks them for all engines.
 """
 
@@ -20,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import BoolArray, Float32Array, FloatArray
-from survival_objectives._engines.forest import Forest
+from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.settings import EngineSettings
 from survival_objectives._people import Features
-from survival_objectives._process.threads import available_threads, default_threads
+from survival_objectives._process.threads import default_threads, most_threads
 
 logger = logging.getLogger("survival_objectives")
 
@@ -98,16 +99,12 @@ class TreeSettings:
 
     def threads(self, n_rows: int) -> int:
         """Threads for so many rows: ``n_jobs``, or by the size of the work."""
-        if self.n_jobs is None:
-            return default_threads(n_rows, self.schema.n_features + 1)
-        return self.most_threads
+        return default_threads(n_rows, self.schema.n_features + 1, self.n_jobs)
 
     @property
     def most_threads(self) -> int:
         """Threads for any number of rows."""
-        if self.n_jobs is None or self.n_jobs < 1:
-            return available_threads()
-        return self.n_jobs
+        return most_threads(self.n_jobs)
 
     @property
     def column_share(self) -> float:
@@ -137,8 +134,8 @@ class TreeSettings:
         return is_drawn
 
 
-class Booster(Protocol):
-    """A boosted model of one engine that trains on several registered matrices in turn."""
+class Trainer(Protocol):
+    """A boosted model of one engine while it is trained, on several registered matrices in turn."""
 
     #: Whether the event-free margin is left out (see `survival_objectives.losses`).
     reference: bool
@@ -165,7 +162,7 @@ class Booster(Protocol):
     def margin(self, key: int) -> npt.ArrayLike:
         """Current margins of registered rows, (n_rows, n_margins), start included."""
 
-    def contribution(self, values: Float32Array, first: int, last: int) -> npt.ArrayLike:
+    def sum_of_trees(self, values: Float32Array, first: int, last: int) -> FloatArray:
         """Sum of the trees of rounds first..last-1 on any rows, (n_rows, n_margins)."""
 
     def release(self) -> None:
@@ -180,17 +177,8 @@ class Booster(Protocol):
     def restore(self, state: bytes) -> None:
         """Continue from a `state`, with the same rows registered in the same order."""
 
-    def model(self, n_rounds: int) -> Any:
-        """The engine's own model, cut to its first rounds and free of training data."""
-
-    def forest(self) -> Forest:
-        """The trees in plain numbers, of a booster that was made from one `model`."""
-
-    def shap_values(self, values: Float32Array) -> npt.ArrayLike:
-        """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
-
-    def importances(self) -> FloatArray:
-        """Importance of every column, the time last."""
+    def finished(self, n_rounds: int) -> Evaluator:
+        """The trees of the first rounds, free of training data."""
 
 
 class BatchJoiner:
@@ -213,9 +201,11 @@ class Engine:
     Attributes
     ----------
     name : str
-    booster : callable
-        ``booster(settings, model=None)`` makes a `Booster` with these `TreeSettings`, empty or
-        around the engine's own model. Trainings from disk and on a cluster replace it.
+    trainer : callable
+        ``trainer(settings, model=None)`` makes a `Trainer` with these `TreeSettings`, empty or
+        with the trees of the engine's own model. Trainings from disk and on a cluster replace it.
+    evaluator : type of Evaluator
+        ``evaluator(model, schema, n_jobs)`` evaluates the engine's own model.
     settings : EngineSettings
         Settings in the engine's own terms that are passed on.
     max_depth : int
@@ -227,17 +217,18 @@ class Engine:
     save, load : callable
         Write the engine's own model to a path, and read it.
     rounds_per_call : int
-        Fewest rounds per call of `Booster.boost` where there are many rows and calls cost much.
+        Fewest rounds per call of `Trainer.boost` where there are many rows and calls cost much.
     most_rows : float
         Most rows of hazards that are drawn from a large population, where rows cost much.
     takes_any_target : bool
-        Whether `Booster.boost` takes targets that sum to 1 but are no distributions.
+        Whether `Trainer.boost` takes targets that sum to 1 but are no distributions.
     coarse_bins : mapping
         Settings for about 64 bins per column, which is enough for rows of hazards.
     """
 
     name: str
-    booster: Callable[..., Booster]
+    trainer: Callable[..., Trainer]
+    evaluator: type[Evaluator]
     settings: EngineSettings
     max_depth: int
     file_name: str
@@ -249,10 +240,6 @@ class Engine:
     takes_any_target: bool = False
     coarse_bins: Mapping[str, Any] = field(default_factory=dict)
 
-    def new_booster(self, settings: TreeSettings, model: Any = None) -> Booster:
-        """A booster with these settings, empty or around the engine's own ``model``."""
-        return self.booster(settings, model)
-
 
 class Adapter(NamedTuple):
     """Where an engine is: the module that holds its `Engine`, and the package it needs."""
@@ -263,9 +250,9 @@ class Adapter(NamedTuple):
 
 #: Adapters by engine, in the order in which a missing engine is replaced.
 ENGINES: dict[str, Adapter] = {
-    "xgboost": Adapter("survival_objectives.adapters.xgboost._booster", "xgboost"),
-    "lightgbm": Adapter("survival_objectives.adapters.lightgbm._booster", "lightgbm"),
-    "catboost": Adapter("survival_objectives.adapters.catboost._booster", "catboost"),
+    "xgboost": Adapter("survival_objectives.adapters.xgboost._engine", "xgboost"),
+    "lightgbm": Adapter("survival_objectives.adapters.lightgbm._engine", "lightgbm"),
+    "catboost": Adapter("survival_objectives.adapters.catboost._engine", "catboost"),
 }
 
 
@@ -298,7 +285,7 @@ def installed_engine(wanted: str) -> str:
 
 
 def packed_state(trees: bytes, margins: list[FloatArray]) -> bytes:
-    """Trees and the margins of all registered rows as bytes, for `Booster.state`."""
+    """Trees and the margins of all registered rows as bytes, for `Trainer.state`."""
     stream = io.BytesIO()
     arrays: dict[str, Any] = {str(number): margin for number, margin in enumerate(margins)}
     np.savez(stream, trees=np.frombuffer(trees, np.uint8), **arrays)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
 from survival_objectives._hazards.linear import MISSING, LinearDesign
 from survival_objectives._hazards.mixture import (
@@ -21,7 +22,6 @@ from survival_objectives._hazards.mixture import (
 from survival_objectives._models.curves import KnotCurves
 from survival_objectives._models.fitted import (
     ENGINE_ROWS,
-    BoosterMaker,
     FittedModel,
     ModelFrame,
     TrainingRecord,
@@ -57,14 +57,14 @@ class HazardMixture(FittedModel):
     @property
     def booster(self) -> Any:
         """The engine's model of the trees with the largest weight; None without trees."""
-        kind = self.mixture.heaviest_kind()
-        return None if kind is None else self.mixture.members[kind].refit.model
+        trees = self.mixture.heaviest_trees()
+        return None if trees is None else trees.evaluator.model
 
     @property
     def n_rounds(self) -> int:
         """Rounds of `booster`; 0 without trees."""
         trees = self.mixture.heaviest_trees()
-        return 0 if trees is None else trees.n_rounds
+        return 0 if trees is None else trees.evaluator.n_rounds
 
     @property
     def member_weights(self) -> dict[str, float]:
@@ -76,18 +76,12 @@ class HazardMixture(FittedModel):
         """The marginal curve: hazards need no model of censoring."""
         return KaplanMeierCensoring.of_curve(self.frame.censoring_curve)
 
-    def wrapped(self, new_booster: BoosterMaker) -> HazardMixture:
-
-        def other(model: HazardModel) -> HazardModel:
-            if model.trees is None:
-                return model
-            return replace(model, trees=HazardTrees(new_booster(model.model), model.model))
-
-        members = {
-            kind: Member(member.weight, tuple(map(other, member.folds)), other(member.refit))
-            for kind, member in self.mixture.members.items()
+    def evaluators(self) -> dict[str, Evaluator]:
+        return {
+            name: model.trees.evaluator
+            for name, model in self.mixture.models().items()
+            if model.trees is not None
         }
-        return replace(self, mixture=Mixture(members, self.mixture.design))
 
     # -------------------------------------------------------------------------------- predictions
     def _steps(self) -> Forest:
@@ -177,10 +171,10 @@ class HazardMixture(FittedModel):
         return self.importance
 
     # -------------------------------------------------------------------------------- persistence
-    def to_plain(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def to_plain(self) -> dict[str, Any]:
         mixture, design = self.mixture, self.mixture.design
         members = mixture.members
-        content = {
+        return {
             "importance": self.importance.tolist(),
             "design": None if design is None else _design_content(design),
             "weights": {FILE_NAMES[kind]: member.weight for kind, member in members.items()},
@@ -195,10 +189,6 @@ class HazardMixture(FittedModel):
                 for name, model in mixture.models().items()
             },
         }
-        models = {
-            name: model.model for name, model in mixture.models().items() if model.model is not None
-        }
-        return content, models
 
     @staticmethod
     def file_names(content: Mapping[str, Any]) -> list[str]:
@@ -217,10 +207,9 @@ class HazardMixture(FittedModel):
         record: TrainingRecord,
         curves: KnotCurves,
         content: Mapping[str, Any],
-        models: Mapping[str, Any],
-        new_booster: BoosterMaker,
+        evaluators: Mapping[str, Evaluator],
     ) -> HazardMixture:
-        """The model that `to_plain` described."""
+        """The model that `to_plain` and `evaluators` described."""
         n_features = frame.schema.n_features
         design = _design(content["design"], n_features)
         shape = frame.n_causes, len(curves.knots) - 1
@@ -232,9 +221,9 @@ class HazardMixture(FittedModel):
             if stored["coefficients"] is not None and design is not None:
                 wanted = frame.n_causes, design.n_columns
                 coefficients = _array(stored["coefficients"], "coefficients", wanted)
-            model = models.get(name)
-            trees = None if model is None else HazardTrees(new_booster(model), model)
-            return HazardModel(level, coefficients, trees, model)
+            own = evaluators.get(name)
+            trees = None if own is None else HazardTrees(own, frame.n_causes)
+            return HazardModel(level, coefficients, trees)
 
         members = {}
         for kind, name in FILE_NAMES.items():

@@ -100,7 +100,7 @@ class HazardsTraining:
                     self.engine.most_rows,
                 ),
                 self.generator,
-                partial(self.engine.new_booster, trees),
+                partial(self.engine.trainer, trees),
                 reduction=self.reduction,
                 judges=None
                 if judges is None

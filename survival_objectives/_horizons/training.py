@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives._engines.forest import EngineTrees
-from survival_objectives._engines.protocol import Booster, Engine, TreeSettings
+from survival_objectives._engines.protocol import Engine, Trainer, TreeSettings
 from survival_objectives._horizons.calibration import calibrated_curves
 from survival_objectives._horizons.completion import (
     CompletionModel,
@@ -166,7 +165,7 @@ class StackedTraining:
         previous, censoring = self.previous, self._censoring_booster(prepared)
         scheme = self._scheme(prepared, batches, censoring)
         model = None if previous is None else previous.booster
-        events = self.engine.new_booster(prepared.trees, model)
+        events = self.engine.trainer(prepared.trees, model)
         if previous is None:
             start = best_constant(
                 batches,
@@ -243,19 +242,19 @@ class StackedTraining:
             check_completion_model(model, self.frame.event_ids)
         return completing_incidence(model, given.X, in_training=True)
 
-    def _censoring_booster(self, prepared: _Prepared) -> Booster | None:
+    def _censoring_booster(self, prepared: _Prepared) -> Trainer | None:
         """The model of censoring, where one is trained."""
         is_given = self.settings.censoring_model is not None
         trains_one = self.method in ("boosted", DOUBLY_ROBUST) and not is_given
         if not trains_one or not prepared.population.has_censored:
             return None
         former = None if self.previous is None else self.previous.censoring_trees
-        return self.engine.new_booster(
+        return self.engine.trainer(
             censoring_settings(prepared.trees), None if former is None else former.model
         )
 
     def _scheme(
-        self, prepared: _Prepared, batches: Batches, booster: Booster | None
+        self, prepared: _Prepared, batches: Batches, booster: Trainer | None
     ) -> CensoringScheme:
         settings, population, given = self.settings, prepared.population, batches.given
         weights = WeightSettings(
@@ -306,10 +305,10 @@ class StackedTraining:
         self,
         batches: Batches,
         prepared: _Prepared,
-        events: Booster,
+        events: Trainer,
         start: FloatArray,
         scheme: CensoringScheme,
-        censoring: Booster | None,
+        censoring: Trainer | None,
     ) -> BoostingLoop:
         settings, turns = self.settings, None
         if self.n_turns is not None:
@@ -361,14 +360,9 @@ class StackedTraining:
     def _result(self, loop: BoostingLoop, batches: Batches, prepared: _Prepared) -> StackedModel:
         """The trained models, after a check that predictions reproduce the margins of training."""
         settings, scheme, trees = self.settings, loop.scheme, prepared.trees
-        native = loop.events.model(
-            loop.events.n_rounds if loop.best_round is None else loop.best_round
-        )
         censoring, censoring_trees = loop.censoring, None
         if censoring is not None and censoring.n_rounds:
-            native_censoring = censoring.model(censoring.n_rounds)
-            booster = self.engine.new_booster(censoring_settings(trees), native_censoring)
-            censoring_trees = EngineTrees(booster, native_censoring)
+            censoring_trees = censoring.finished(censoring.n_rounds)
         model = StackedModel(
             self.frame,
             TrainingRecord(
@@ -380,7 +374,9 @@ class StackedTraining:
                 n_weighted_rows=scheme.n_weighted_rows,
             ),
             StepCurves(self.frame.axis),
-            EngineTrees(self.engine.new_booster(trees, native), native),
+            loop.events.finished(
+                loop.events.n_rounds if loop.best_round is None else loop.best_round
+            ),
             censoring_trees,
             loop.start,
             prepared.censoring_start,

@@ -1,4 +1,4 @@
-"""Settings of the trees of each method, and boosters that evaluate finished models."""
+"""Settings of the trees of each method."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from survival_objectives._engines.protocol import Booster, Engine, TreeSettings, engine
-from survival_objectives._models.fitted import BoosterMaker, ModelFrame
+from survival_objectives._engines.protocol import Engine, TreeSettings
 from survival_objectives._people import Features
 from survival_objectives._training.parameters import HAZARDS, by_method
 
@@ -38,14 +37,3 @@ def censoring_settings(trees: TreeSettings) -> TreeSettings:
     It is monotone whatever the events are: a probability of staying uncensored falls in time.
     """
     return replace(trees, n_causes=1, max_depth=max(1, trees.max_depth - 1), monotone=True)
-
-
-def finished_boosters(frame: ModelFrame, method: str) -> BoosterMaker:
-    """Makes boosters that evaluate finished models, with the parameters of a frame."""
-    used = engine(frame.engine)
-    settings = tree_settings(used, frame.schema, frame.n_causes, method, frame.parameters, 0)
-
-    def new_booster(model: Any, *, censoring: bool = False) -> Booster:
-        return used.new_booster(censoring_settings(settings) if censoring else settings, model)
-
-    return new_booster

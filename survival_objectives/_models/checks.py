@@ -38,8 +38,8 @@ def check_prediction_paths(
 
     Parameters
     ----------
-    trained : Booster
-        The trained booster.
+    trained : Trainer
+        The model as it was trained.
     fitted : StackedModel
         The model used for prediction: the engine's single model, and its trees.
     values : array of shape (n_samples, n_features)
@@ -58,17 +58,17 @@ def check_prediction_paths(
 
     def proba(margins: npt.ArrayLike) -> FloatArray:
         return probabilities(
-            np.asarray(margins, np.float64) + fitted.start, reference=fitted.trees.reference
+            np.asarray(margins, np.float64) + fitted.start, reference=fitted.reference
         )
 
     rows, later = crossed_rows(people, begin[steps]), crossed_rows(people, end[steps])
-    expected = proba(fitted.trees.contribution(rows))
+    expected = proba(fitted.trees.sum_of_trees(rows))
     found = {
         "its chunks of rounds, as they were trained": proba(
-            trained.contribution(rows, 0, n_rounds)
+            trained.sum_of_trees(rows, 0, n_rounds)
         ),
         "itself at another time between the same two splits on time": proba(
-            fitted.trees.contribution(later)
+            fitted.trees.sum_of_trees(later)
         ),
     }
     if forest.is_readable:
@@ -102,7 +102,7 @@ def check_hazard_paths(
     people = _few(values)
     for member in mixture.members.values():
         trees = member.refit.trees
-        if trees is None or not trees.forest().is_readable:
+        if trees is None or not trees.evaluator.forest().is_readable:
             continue
         n_intervals = mixture.n_intervals
         by_engine = trees.margin(people, n_intervals, engine_rows=_EVERY_ROW)

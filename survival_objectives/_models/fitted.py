@@ -11,17 +11,13 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._engines.forest import (
-    EngineTrees,
-    Forest,
-    crossed_rows,
-    monotone_incidence,
-)
+from survival_objectives._engines.evaluator import Evaluator
+from survival_objectives._engines.forest import Forest, crossed_rows, monotone_incidence
 from survival_objectives._models.curves import CurveShape
 from survival_objectives._people import Features
 from survival_objectives._people.labels import EVENT_FREE
@@ -36,13 +32,6 @@ ENGINE_ROWS = 2**15
 # Number of curve values in memory during prediction: 2^24 doubles are 128 MB.
 _PREDICTION_SIZE = 2**24
 _N_TIMES = 101
-
-
-class BoosterMaker(Protocol):
-    """Factory of boosters that evaluate a finished model of an engine."""
-
-    def __call__(self, model: Any, *, censoring: bool = False) -> Any:
-        """The booster of a model of the events or, with ``censoring``, of the censoring."""
 
 
 def snapshot(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,12 +185,12 @@ class FittedModel(ABC):
         """Importance of each feature, not negative, in any unit, (n_features,)."""
 
     @abstractmethod
-    def wrapped(self, new_booster: BoosterMaker) -> Self:
-        """The model with boosters of other settings, such as the number of threads."""
+    def evaluators(self) -> dict[str, Evaluator]:
+        """All trees of the model, by their names in files."""
 
     @abstractmethod
-    def to_plain(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Data that JSON can hold, without frame and record, and the engine's models by name."""
+    def to_plain(self) -> dict[str, Any]:
+        """Data that JSON can hold, without frame, record and trees."""
 
     @abstractmethod
     def _steps(self) -> Forest:
@@ -302,9 +291,9 @@ class StackedModel(FittedModel):
 
     Attributes
     ----------
-    trees : EngineTrees
+    trees : Evaluator
         Trees of the events.
-    censoring_trees : EngineTrees, or None
+    censoring_trees : Evaluator, or None
         Trees of the boosted model of censoring.
     start : float64 array of shape (n_margins,)
         Margins at which boosting started.
@@ -312,8 +301,8 @@ class StackedModel(FittedModel):
         Log-odds of being censored at which the censoring model started, by time.
     """
 
-    trees: EngineTrees
-    censoring_trees: EngineTrees | None
+    trees: Evaluator
+    censoring_trees: Evaluator | None
     start: FloatArray
     censoring_start: StepFunction
 
@@ -342,13 +331,15 @@ class StackedModel(FittedModel):
             _Margin(self.censoring_trees), self.censoring_start, self.schema, self.frame.axis
         )
 
-    def wrapped(self, new_booster: BoosterMaker) -> StackedModel:
-        censoring = None
-        if self.censoring_trees is not None:
-            model = self.censoring_trees.model
-            censoring = EngineTrees(new_booster(model, censoring=True), model)
-        trees = EngineTrees(new_booster(self.booster), self.booster)
-        return replace(self, trees=trees, censoring_trees=censoring)
+    @property
+    def reference(self) -> bool:
+        """Whether margins are log-odds against the event-free state, without its own margin."""
+        return self.trees.n_margins == self.frame.n_causes
+
+    def evaluators(self) -> dict[str, Evaluator]:
+        if self.censoring_trees is None:
+            return {"events": self.trees}
+        return {"events": self.trees, "censoring": self.censoring_trees}
 
     # -------------------------------------------------------------------------------- predictions
     def _steps(self) -> Forest:
@@ -389,11 +380,11 @@ class StackedModel(FittedModel):
         if forest.is_readable and n_people * forest.n_steps > limit:
             margins = forest.step_margins(values)
         else:
-            margin = self.trees.contribution(crossed_rows(values, forest.representatives()))
+            margin = self.trees.sum_of_trees(crossed_rows(values, forest.representatives()))
             margins = margin.reshape(n_people, forest.n_steps, -1).transpose(2, 1, 0)
         margins = margins + self.start[:, None, None]
         flat = margins.reshape(len(margins), -1).T
-        proba = probabilities(flat, reference=self.trees.reference).T
+        proba = probabilities(flat, reference=self.reference).T
         proba = np.ascontiguousarray(proba).reshape(-1, forest.n_steps, n_people)
         if self.is_monotone:
             proba[1:] = monotone_incidence(proba[1:])
@@ -406,7 +397,7 @@ class StackedModel(FittedModel):
         """TreeSHAP of the margins at a horizon, by the engine's own code."""
         times = np.full(features.n_samples, time, np.float32)
         rows = stacked_matrix(features, np.arange(features.n_samples), times)
-        values = np.array(self.trees.shap_values(rows), dtype=np.float64)
+        values = self.trees.shap_values(rows)
         values[:, :, -1] += self.start
         return values
 
@@ -415,16 +406,12 @@ class StackedModel(FittedModel):
         return self.trees.importances()[:-1]
 
     # -------------------------------------------------------------------------------- persistence
-    def to_plain(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        models = {"events": self.booster}
-        if self.censoring_trees is not None:
-            models["censoring"] = self.censoring_trees.model
-        content = {
+    def to_plain(self) -> dict[str, Any]:
+        return {
             "start": self.start.tolist(),
             "censoring_start": self.censoring_start.to_plain(),
             "n_estimators": self.n_rounds,
         }
-        return content, models
 
     @classmethod
     def from_plain(
@@ -433,15 +420,10 @@ class StackedModel(FittedModel):
         record: TrainingRecord,
         curves: CurveShape,
         content: Mapping[str, Any],
-        models: Mapping[str, Any],
-        new_booster: BoosterMaker,
+        evaluators: Mapping[str, Evaluator],
     ) -> StackedModel:
-        """The model that `to_plain` described."""
-        censoring = None
-        if "censoring" in models:
-            model = models["censoring"]
-            censoring = EngineTrees(new_booster(model, censoring=True), model)
-        trees = EngineTrees(new_booster(models["events"]), models["events"])
+        """The model that `to_plain` and `evaluators` described."""
+        trees = evaluators["events"]
         if trees.n_rounds != content["n_estimators"]:
             msg = (
                 f"n_estimators is {content['n_estimators']}, but there are {trees.n_rounds} rounds"
@@ -452,7 +434,7 @@ class StackedModel(FittedModel):
             record,
             curves,
             trees,
-            censoring,
+            evaluators.get("censoring"),
             np.array(content["start"], dtype=np.float64),
             StepFunction.from_plain(content["censoring_start"]),
         )
@@ -461,11 +443,11 @@ class StackedModel(FittedModel):
 class _Margin:
     """Trees of the censoring model as a MarginModel."""
 
-    def __init__(self, trees: EngineTrees) -> None:
+    def __init__(self, trees: Evaluator) -> None:
         self.trees = trees
 
     def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
-        return self.trees.contribution(matrix)[:, 0] + start
+        return self.trees.sum_of_trees(matrix)[:, 0] + start
 
 
 def _rows(features: Features, rows: slice) -> Features:

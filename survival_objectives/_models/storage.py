@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from survival_objectives._engines.protocol import ENGINES, Engine, engine
+from survival_objectives._engines.evaluator import Evaluator
+from survival_objectives._engines.protocol import ENGINES, engine
 from survival_objectives._hazards.model import HazardMixture
-from survival_objectives._models.boosters import finished_boosters
 from survival_objectives._models.curves import CurveShape, KnotCurves, StepCurves
 from survival_objectives._models.fitted import FittedModel, ModelFrame, StackedModel, TrainingRecord
 from survival_objectives._models.windows import WindowCurves
@@ -58,13 +58,12 @@ def save(model: FittedModel, path: Any) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
         draft = Path(folder) / "model"
         draft.mkdir()
-        described, boosters = model.to_plain()
         digests = {}
-        for name, booster in boosters.items():
+        for name, evaluator in model.evaluators().items():
             file = draft / used.file_name.format(name=name)
-            used.save(booster, str(file))
+            used.save(evaluator.model, str(file))
             digests[name] = _digest(file)
-        content = {**_frame_content(model), **described, "files": digests}
+        content = {**_frame_content(model), **model.to_plain(), "files": digests}
         content["digest"] = _content_digest(content)
         (draft / _METADATA).write_text(json.dumps(content, indent=1, allow_nan=False))
         # A rename is atomic: an interrupted save leaves no half-written model.
@@ -434,9 +433,10 @@ def _curves(content: Mapping[str, Any], frame: ModelFrame) -> CurveShape:
     return KnotCurves.from_plain(frame.axis, content["curves"])
 
 
-def _booster(used: Engine, file: Path) -> Any:
+def _evaluator(frame: ModelFrame, file: Path) -> Evaluator:
+    used = engine(frame.engine)
     try:
-        return used.load(str(file))
+        return used.evaluator(used.load(str(file)), frame.schema, frame.parameters["n_jobs"])
     except Exception as error:
         msg = f"the engine cannot read {file.name} ({error})"
         raise ValueError(msg) from error
@@ -470,13 +470,11 @@ def _restore(path: Path, content: dict[str, Any], parameters: dict[str, Any]) ->
         n_events=None if counts is None else np.array(counts, dtype=np.int64),
         n_floored=content["n_floored"],
     )
-    used = engine(frame.engine)
-    models = {
-        name: _booster(used, path / used.file_name.format(name=name)) for name in content["files"]
+    evaluators = {
+        name: _evaluator(frame, path / _file_name(frame.engine, name)) for name in content["files"]
     }
-    new_booster = finished_boosters(frame, method)
     curves = _curves(content, frame)
     if method == HAZARDS:
         assert isinstance(curves, KnotCurves)  # As was checked.
-        return HazardMixture.from_plain(frame, record, curves, content, models, new_booster)
-    return StackedModel.from_plain(frame, record, curves, content, models, new_booster)
+        return HazardMixture.from_plain(frame, record, curves, content, evaluators)
+    return StackedModel.from_plain(frame, record, curves, content, evaluators)

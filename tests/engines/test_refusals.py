@@ -21,7 +21,7 @@ from survival_objectives._engines.forest import Forest
 from survival_objectives._horizons.training import StackedTraining
 from survival_objectives._people import Features
 from survival_objectives.adapters._engine import column_names
-from survival_objectives.adapters.xgboost import _booster as xgboost_booster
+from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 
 REFUSED = [
     ("xgboost", {"objective": "survival:cox"}, "the loss is that of the survival model"),
@@ -101,11 +101,11 @@ def test_a_refused_setting_leaves_a_fitted_model_alone(engine, data):
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", "gpu"])
 def test_a_gpu_that_is_not_there_is_an_error(device, data, monkeypatch):
-    monkeypatch.setattr(xgboost_booster, "n_cuda_devices", lambda: 0)
-    monkeypatch.setattr(xgboost_booster.xgb, "build_info", lambda: {"USE_CUDA": True})
+    monkeypatch.setattr(xgboost_engine, "n_cuda_devices", lambda: 0)
+    monkeypatch.setattr(xgboost_engine.xgb, "build_info", lambda: {"USE_CUDA": True})
     with pytest.raises(ValueError, match="needs a GPU, and this process sees 0"):
         boost("xgboost", engine_params={"device": device}).fit(data.X, data.y)
-    monkeypatch.setattr(xgboost_booster.xgb, "build_info", lambda: {"USE_CUDA": False})
+    monkeypatch.setattr(xgboost_engine.xgb, "build_info", lambda: {"USE_CUDA": False})
     with pytest.raises(ValueError, match="built with CUDA"):
         boost("xgboost", engine_params={"device": device}).fit(data.X, data.y)
 

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from survival_objectives._engines import protocol as registry
 from survival_objectives._horizons import training as stacked
 from survival_objectives._horizons.loop import BoostingLoop
 from survival_objectives._horizons.plan import coarse_censoring_curve
@@ -62,7 +63,7 @@ def test_defect_02_training_scores_are_prediction_scores(engine, data, monkeypat
 
     for draw, key in loops[0]._draws:
         rows, start = next(loops[0].people.event_matrices(draw.number, start_margin))
-        final = np.asarray(model._model.trees.booster.contribution(rows, 0, 30)) + start
+        final = np.asarray(model._model.trees.sum_of_trees(rows, 0, 30)) + start
         assert_allclose(loops[0].events.margin(key), final, atol=1e-5)
 
 
@@ -216,13 +217,14 @@ def test_defect_14_cost_grows_with_neither_times_nor_rounds_squared(engine, data
     assert passes == [300, 300]
     monkeypatch.setattr(fitted, "ENGINE_ROWS", 0)
     contributions = []
-    contribution = model._model.trees.booster.__class__.contribution
+    engine_trees = registry.engine(engine).trainer
+    contribution = engine_trees.sum_of_trees
 
     def count_rounds(self, values, first, last):
         contributions.append((last - first) * len(values))
         return contribution(self, values, first, last)
 
-    monkeypatch.setattr(model._model.trees.booster.__class__, "contribution", count_rounds)
+    monkeypatch.setattr(engine_trees, "sum_of_trees", count_rounds)
     # After training, predictions for a few people are compared, on more steps the more rounds.
     monkeypatch.setattr(stacked, "check_prediction_paths", lambda *_: None)
     work = {}

@@ -10,7 +10,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._models.boosters import finished_boosters
 from survival_objectives._models.fitted import snapshot
 from survival_objectives._people import check_features
 from survival_objectives.datasets import make_competing_risks
@@ -81,11 +80,16 @@ def test_parts_cover_everyone_once(model):
     assert_array_equal(rows, np.arange(10**6))
 
 
-def test_other_boosters_do_not_change_predictions(model, data):
+def test_pickles_and_threads_do_not_change_predictions(model, data):
     people = check_features(data.X, like=model.schema)
     expected = model.incidence(people, model.frame.times)
     moved = pickle.loads(pickle.dumps(model))
-    again = moved.wrapped(finished_boosters(moved.frame, moved.record.method))
+    for evaluator in moved.evaluators().values():
+        assert evaluator.n_jobs == 1
+        evaluator.n_jobs = 2
+    assert_array_equal(moved.incidence(people, model.frame.times), expected)
+    again = pickle.loads(pickle.dumps(moved))
+    assert {evaluator.n_jobs for evaluator in again.evaluators().values()} == {2}
     assert_array_equal(again.incidence(people, model.frame.times), expected)
 
 

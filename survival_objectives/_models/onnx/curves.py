@@ -182,10 +182,10 @@ class CurveGraph:
             linear = graph.op("MatMul", design, graph.constant(hazard.coefficients.T))
             margin = graph.op("Add", margin, graph.reshape(linear, (-1, self._n_causes, 1)))
         if hazard.trees is not None:
-            forest = hazard.trees.forest()
+            forest = hazard.trees.evaluator.forest()
             steps = forest_margins(graph, self._onnx, forest, features, self._n_levels)
             trees = graph.take(steps, forest.interval(np.arange(hazard.level.shape[1])), 2)
-            if not hazard.trees.booster.reference:
+            if forest.n_margins > self._n_causes:
                 causes = graph.part(trees, 1, 1, self._n_causes + 1)
                 trees = graph.op("Sub", causes, graph.part(trees, 1, 0, 1))
             margin = graph.op("Add", margin, trees)
@@ -226,7 +226,7 @@ class CurveGraph:
         graph, forest = self._graph, stacked.trees.forest()
         margin = forest_margins(graph, self._onnx, forest, features, self._n_levels)
         margin = graph.op("Add", margin, graph.constant(stacked.start[None, :, None]))
-        if stacked.trees.reference:
+        if stacked.reference:
             first = graph.op("Mul", graph.part(margin, 1, 0, 1), graph.constant(0.0))
             margin = graph.op("Concat", first, margin, axis=1)
         return graph.op("Softmax", margin, axis=1)

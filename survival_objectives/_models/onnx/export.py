@@ -20,7 +20,7 @@ from survival_objectives._engines.forest import Forest
 from survival_objectives._hazards.linear import NUMBER
 from survival_objectives._hazards.model import HazardMixture
 from survival_objectives._models.curves import KnotCurves, StepCurves
-from survival_objectives._models.fitted import FittedModel, StackedModel
+from survival_objectives._models.fitted import FittedModel
 from survival_objectives._models.onnx.curves import CurveGraph, column_name, level_text
 from survival_objectives._people import Features, check_choice, check_times
 
@@ -104,12 +104,8 @@ def _check_level_texts(schema: Features) -> None:
 
 
 def _forests(fitted: FittedModel) -> Iterator[Forest]:
-    if isinstance(fitted, StackedModel):
-        yield fitted.trees.forest()
-    elif isinstance(fitted, HazardMixture):
-        for _, hazard in fitted.mixture.shares():
-            if hazard.trees is not None:
-                yield hazard.trees.forest()
+    for evaluator in fitted.evaluators().values():
+        yield evaluator.forest()
 
 
 # ---------------------------------------------------------------------------------------- checking
