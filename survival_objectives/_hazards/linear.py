@@ -18,25 +18,30 @@ so that Newton's method runs over the coefficients alone. With mu = w exp(a + z'
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._hazards.formulas import LOCAL, RiskRows
+from survival_objectives._hazards.formulas import LOCAL, RiskRows, interval_start, row_margins
 from survival_objectives._people import Features
 from survival_objectives._people.population import Reduction
 from survival_objectives._process.interrupts import deliver_interrupt
+from survival_objectives.losses import pointwise_log_loss
 
-__all__ = ["LinearDesign", "ridge_hazards"]
+__all__ = ["LINEAR_PEOPLE", "LinearDesign", "chosen_ridge", "ridge_hazards"]
 
 
 #: Column kinds besides the levels 0, 1, ... of a category.
 NUMBER, MISSING = -1, -2
 
+#: Maximum number of people for the linear part: its few coefficients need no more.
+LINEAR_PEOPLE = 100_000
 #: Standardised values are clipped here: outliers would dominate the coefficients.
 FARTHEST = 4.0
+_PENALTIES = (100.0, 10.0, 1.0)
 # Maximum number of columns per category: its most frequent levels.
 _MOST_LEVELS = 32
 # Maximum number of columns with coefficients: those with the largest gradients at zero.
@@ -177,6 +182,42 @@ def ridge_hazards(
             fit = _CauseFit(design, rows, cause + 1, events[cause], reduction)
             found[cause] = fit.maximised(found[cause], penalty)
     return found
+
+
+def chosen_ridge(
+    design: FloatArray,
+    kept: Sequence[RiskRows],
+    held: Sequence[RiskRows],
+    n_causes: int,
+    n_intervals: int,
+    reduction: Reduction = LOCAL,
+) -> tuple[list[FloatArray], float]:
+    """Coefficients without each fold, and the penalty with the best held-out likelihood.
+
+    Parameters
+    ----------
+    design, n_causes, n_intervals, reduction
+        As in `ridge_hazards`.
+    kept, held : sequences of RiskRows
+        Training rows and held-out rows of each fold.
+    """
+    path: list[list[FloatArray]] = []
+    log_likelihood = np.zeros(len(_PENALTIES))
+    shape = n_causes, n_intervals
+    for kept_rows, held_rows in zip(kept, held, strict=True):
+        found: list[FloatArray] = []
+        for number, penalty in enumerate(_PENALTIES):
+            start = found[-1] if found else None
+            found.append(ridge_hazards(design, kept_rows, *shape, penalty, start, reduction))
+            offset = found[-1] @ design.T
+            level = interval_start(kept_rows, *shape, offset, reduction)
+            margin = row_margins(level, offset, held_rows)
+            log_likelihood[number] -= pointwise_log_loss(
+                margin.T, held_rows.target, held_rows.weight, reference=True
+            ).sum()
+        path.append(found)
+    best = int(reduction.sum(log_likelihood).argmax())
+    return [found[best] for found in path], _PENALTIES[best]
 
 
 class _CauseFit:

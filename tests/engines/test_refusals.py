@@ -17,6 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
 from survival_objectives._engines import settings as engine_settings
+from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
 from survival_objectives._horizons.training import StackedTraining
 from survival_objectives._people import Features
@@ -251,15 +252,14 @@ def test_predictions_that_disagree_are_an_error(engine, data, monkeypatch):
 
 def test_steps_that_are_not_constant_are_an_error(engine, data, monkeypatch):
     """As with leaves that are linear in time."""
-    module = importlib.import_module(f"survival_objectives.adapters.{engine}._booster")
-    right = module.Booster.contribution
+    right = Evaluator.sum_of_trees
 
-    def linear(self, values, first, last):
-        margins = np.array(right(self, values, first, last), np.float64)
+    def linear(self, values, *rounds):
+        margins = right(self, values, *rounds)
         margins[:, 0] += 0.1 * values[:, -1]
         return margins
 
-    monkeypatch.setattr(module.Booster, "contribution", linear)
+    monkeypatch.setattr(Evaluator, "sum_of_trees", linear)
     with pytest.raises(RuntimeError, match="at another time between the same two splits"):
         boost(engine, early_stopping_rounds=None).fit(data.X, data.y)
 
@@ -333,7 +333,7 @@ def test_settings_of_an_older_model_do_not_keep_it_from_loading(tmp_path, data):
 
 def test_every_engine_refuses_what_the_estimator_owns():
     for engine in ENGINES:
-        module = importlib.import_module(f"survival_objectives.adapters.{engine}._booster")
+        module = importlib.import_module(f"survival_objectives.adapters.{engine}._engine")
         settings = module.SETTINGS
         assert not set(settings.allowed) & set(settings.owned)
         assert settings.resolved({}) == {}
