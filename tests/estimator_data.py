@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from survival_objectives._training.parameters import by_method
 
 from survival_objectives import SurvivalBoost
 from survival_objectives._engines.protocol import TreeSettings
 from survival_objectives._models.curves import StepCurves
 from survival_objectives._people import check_features
-from survival_objectives._training.parameters import by_method
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.stacking import stacked_matrix
 

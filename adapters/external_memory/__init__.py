@@ -1,4 +1,4 @@
-r"""SurvivalBoost for more people than memory holds, on one machine, by XGBoost's external memory.
+r"""Training on more people than memory holds, on one machine, by XGBoost's external memory.
 
 People come in batches, for instance from Parquet files. Each batch is stacked separately, at
 horizons that are drawn again from the same seed whenever it is read, and XGBoost keeps the binned

@@ -101,6 +101,40 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class NoneOr:
+    """None, which stands for a default that depends on the engine or the data, or a value."""
+
+    check: Check
+
+    def __call__(self, value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            return self.check(value)
+        except (TypeError, ValueError) as error:
+            msg = f"{error}, or None"
+            raise type(error)(msg) from None
+
+
+def checked_parameters(parameters: Mapping[str, Any], table: Mapping[str, Check]) -> dict[str, Any]:
+    """Values of the parameters in a table, as plain numbers.
+
+    >>> checked_parameters({"max_depth": 0}, {"max_depth": Whole(1, 16)})
+    Traceback (most recent call last):
+    ...
+    ValueError: `max_depth` must be an integer from 1 to 16; got 0.
+    """
+    values = {}
+    for name, check in table.items():
+        try:
+            values[name] = check(parameters[name])
+        except (TypeError, ValueError) as error:
+            msg = f"`{name}` {error}; got {parameters[name]!r}."
+            raise type(error)(msg) from None
+    return values
+
+
+@dataclass(frozen=True)
 class EngineSettings:
     """The settings of one engine.
 

@@ -31,6 +31,7 @@ from survival_objectives._people.values import (
     check_sample_weight,
     check_times,
     relative_weights,
+    warn,
 )
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "row_keys",
     "split_target",
     "take_rows",
+    "warn",
     "warn_about_labels",
     "warn_about_outcomes",
 ]

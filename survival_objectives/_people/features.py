@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from survival_objectives._people.resolution import Resolution
+from survival_objectives._people.values import warn
 
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
@@ -347,7 +347,7 @@ def _category_codes(series: pd.Series[Any], name: str, known: pd.Index) -> npt.N
                 f"{is_unseen.sum()} of {len(codes)} rows, which training never saw; they are "
                 "treated as missing."
             )
-            warnings.warn(msg, UserWarning, stacklevel=2)
+            warn(msg)
         codes = position
     coded = codes.astype(np.float32)
     coded[codes < 0] = np.nan
