@@ -77,7 +77,7 @@ class _Boost(FittedPredictions):
         -------
         self
         """
-        X, y = separated_outcomes(X, y, duration, event, censored)
+        X, y = separated_outcomes(X, y, duration, event, censored, groups is not None)
         self.fitted_model = fit_in_memory(
             self.training_request(),
             X,
@@ -189,7 +189,9 @@ class HazardBoost(_Boost):
         Whether to show progress on standard error.
     engine_params : dict, optional
         Further settings under the engine's own names or aliases, which override those above.
-        Settings that conflict with how this class trains raise an error.
+        Settings that conflict with how this class trains raise an error. ``monotone_constraints``
+        and ``interaction_constraints`` are about features, by name or one value for each; they hold
+        for the events, never for a model of censoring.
 
     Attributes
     ----------
@@ -385,7 +387,8 @@ class SurvivalBoost(_Boost):
         Whether to show progress on standard error.
     engine_params : dict, optional
         Further settings under the engine's own names or aliases, which override those above.
-        Settings that conflict with how this class trains raise an error.
+        Settings that conflict with how this class trains raise an error. ``monotone_constraints``
+        and ``interaction_constraints`` are about features, by name or one value for each.
 
     Attributes
     ----------

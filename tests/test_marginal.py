@@ -1,5 +1,10 @@
 """Kaplan-Meier and Aalen-Johansen: formulas (6)-(8), ties, weights, parity with other packages."""
 
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +18,7 @@ from survival_objectives._people import SurvivalTarget, check_survival_target
 from survival_objectives.marginal import (
     StepFunction,
     aalen_johansen,
+    incidence_influence,
     kaplan_meier,
     kaplan_meier_censoring,
 )
@@ -226,3 +232,133 @@ def test_step_function_of_several_curves_and_without_steps():
     assert_array_equal(several([0.0, 1.0]), [[3, 4], [5, 6]])
     constant = StepFunction(np.empty(0), np.empty((0, 2)), np.array([3.0, 4.0]))
     assert_array_equal(constant([0.0, 1.0]), [[3, 4], [3, 4]])
+
+
+# ----------------------------------------------------------------- late entry and standard errors
+SURVFIT = json.loads((Path(__file__).parent / "metrics/golden/survfit.json").read_text())["cases"]
+
+
+@pytest.mark.parametrize("name", SURVFIT)
+@pytest.mark.parametrize("kind", ["km", "censoring", "aj"])
+def test_curves_and_errors_agree_with_survfit_of_r(name, kind):
+    case = SURVFIT[name]
+    target = check_survival_target(
+        {key: case[key] for key in ("event", "duration", "entry")}, late_entry=True
+    )
+    estimate = {"km": kaplan_meier, "censoring": kaplan_meier_censoring, "aj": aalen_johansen}[kind]
+    weight = np.array(case["weight"], float) if case["weighted"] else None
+    curve = estimate(target, weight, standard_error=True)
+    golden = case[kind]
+    times = np.array(golden["time"], float)
+    # An error of log S where S is 0 is infinite in R; our curves are known to stay there.
+    error = np.nan_to_num(np.array(golden["error"], float))
+    assert_allclose(curve(times), np.array(golden["value"]), rtol=0, atol=1e-10)
+    assert_allclose(curve.standard_error(times), error, rtol=0, atol=1e-10)
+
+
+@given(survival_targets(), st.booleans(), st.booleans())
+def test_late_entry_is_written_out(target, weighted, left):
+    """(6) to (8) with n(u) counted person by person, and the errors (101) and (102) as printed."""
+    target = entered_late(target)
+    n = target.n_samples
+    weight = np.random.default_rng(n).integers(1, 4, n).astype(float) if weighted else np.ones(n)
+    given = weight if weighted else None
+    causes = range(1, target.n_causes + 1)
+    entry = np.zeros(n) if target.entry is None else target.entry
+    times = np.unique(target.duration)
+    at_risk = ((entry < times[:, None]) | ((entry == 0) & (times[:, None] == 0))) & (
+        target.duration >= times[:, None]
+    )
+    n_at_risk = at_risk @ weight
+    count = np.array([[weight[(target.duration == u) & (target.event == k)].sum() for u in times]
+                      for k in range(target.n_causes + 1)])  # fmt: skip
+    hazard = count[1:] / n_at_risk
+    total = hazard.sum(axis=0)
+    S = np.cumprod(1 - total)
+    before = np.concatenate([[1], S[:-1]])
+    F = np.cumsum(before * hazard, axis=1)
+    curve = aalen_johansen(target, given, standard_error=True)
+    assert_allclose(curve(times), np.vstack([S, F]).T, atol=1e-12)
+    survivors = n_at_risk - count[1:].sum(axis=0)
+    factor = 1 - np.divide(count[0], survivors, out=np.zeros(len(times)), where=count[0] > 0)
+    censoring = kaplan_meier_censoring(target, given)
+    assert_allclose(censoring(times), np.cumprod(np.maximum(factor, 0)), atol=1e-12)
+
+    # (101) where it is finite.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        greenwood = S * np.sqrt(np.cumsum(total / (n_at_risk * (1 - total))))
+    error = kaplan_meier(target, given, standard_error=True).standard_error(times)
+    finite = np.isfinite(greenwood)
+    assert_allclose(error[finite], greenwood[finite], atol=1e-12)
+
+    # (102), person by person.
+    happened = target.duration == times[:, None]
+    dM = np.stack([(happened & (target.event == k)) - at_risk * hazard[k - 1][:, None]
+                   for k in causes]) / n_at_risk[:, None]  # fmt: skip
+    z = 0.5
+    past = times <= z
+    F_z = aalen_johansen(target, given)(z)[1:]
+    stays = np.where(total < 1, 1 - total, np.inf)[:, None]
+    phi = np.stack([
+        ((before[:, None] * dM[k - 1]) - (F_z[k - 1] - F[k - 1])[:, None] * dM.sum(axis=0) / stays)[
+            past
+        ].sum(axis=0)
+        for k in causes
+    ])  # fmt: skip
+    phi = np.vstack([-phi.sum(axis=0), phi]) * weight
+    found = incidence_influence(target, given, [z])[:, :, 0]
+    assert_allclose(found.T, phi, atol=1e-12)
+    assert_allclose(found.sum(axis=0), 0, atol=1e-12)
+    expected = np.sqrt((phi**2).sum(axis=1))
+    assert_allclose(curve.standard_error(z), expected, atol=1e-7)
+
+
+def entered_late(target):
+    rng = np.random.default_rng(target.n_samples)
+    entry = target.duration * rng.choice([0, 0.5, 0.9], target.n_samples)
+    return replace(target, entry=entry)
+
+
+def test_an_entry_is_after_the_events_of_its_time():
+    y = {"event": [1, 1, 0], "duration": [1.0, 2.0, 3.0], "entry": [0.0, 1.0, 0.5]}
+    survival = kaplan_meier(check_survival_target(y, late_entry=True))
+    assert survival(1.0) == 0.5  # Of two at risk: the second person comes after.
+    assert survival(2.0) == 0.25
+
+
+def test_influence_is_the_derivative_by_the_weight():
+    target = entered_late(tied_people(60, 2))
+    weight = np.random.default_rng(0).uniform(0.5, 2, 60)
+    times, step = [3.0, 11.0], 1e-6
+    found = incidence_influence(target, weight, times)
+    for person in range(0, 60, 7):
+        more = weight.copy()
+        more[person] += step
+        change = (aalen_johansen(target, more)(times) - aalen_johansen(target, weight)(times)).T
+        assert_allclose(weight[person] * change / step, found[person], atol=1e-5)
+
+
+def test_weights_that_round_bring_the_curve_to_0():
+    y = {"event": [1, 0, 1], "duration": [1.0, 2.0, 3.0], "entry": [0.0, 0.1, 0.2]}
+    target = check_survival_target(y, late_entry=True)
+    for curve in (kaplan_meier, aalen_johansen):
+        values = curve(target, np.array([0.1, 0.2, 0.7]))(3.0)
+        assert np.ravel(values)[0] == 0
+
+
+def test_errors_cost_little_for_many_people():
+    rng = np.random.default_rng(0)
+    n = 100_000
+    entry = rng.uniform(0, 1, n)
+    y = {"event": rng.choice(3, n), "duration": entry + rng.exponential(size=n), "entry": entry}
+    target = check_survival_target(y, late_entry=True)
+    started = time.process_time()
+    curve = aalen_johansen(target, standard_error=True)
+    assert time.process_time() - started < 3
+    phi = incidence_influence(target, None, [1.0])[:, :, 0]
+    assert_allclose(curve.standard_error(1.0), np.sqrt((phi**2).sum(axis=0)), rtol=1e-8)
+
+
+def test_errors_that_were_not_asked_for_are_refused():
+    with pytest.raises(ValueError, match="estimate it with `standard_error=True`"):
+        kaplan_meier(tied_people()).standard_error(1.0)

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy.stats import norm
 from sklearn.base import clone
 
 from survival_objectives import SurvivalBoost
@@ -23,6 +24,8 @@ from survival_objectives.assessment import Assessment, assess
 from survival_objectives.baselines import AalenJohansen
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.report import _facts, in_short, write_report
+from survival_objectives.report._cautions import miscalibration
+from survival_objectives.report._facts import Calibration
 from survival_objectives.report._format import (
     distinct_names,
     number,
@@ -375,6 +378,72 @@ def test_only_a_certain_lead_is_bold(study, tmp_path):
     assert not [cell for cell in page.attributes("td") if cell.get("class") == "best"]
     assert "predicts better" not in page.text
     assert "does not differ clearly from that of twin" in page.text
+
+
+def test_bold_and_sentences_follow_one_rule(study):
+    """A difference that is certain, but less than 1 % of the score, is neither bold nor told."""
+    assessment = study["assessment"]
+    main = assessment.curves[assessment.main]
+    worse = 0.97 * main + 0.03 * main.mean(axis=0)
+    scores = assessment.scores[assessment.scores["model"] == assessment.main]
+    twin = scores.assign(model="twin", value=scores["value"] * 1.004)
+    twin["value"] = twin["value"].where(~twin["metric"].str.startswith("concordance"), 0.5)
+    brier = assessment.brier[assessment.brier["model"] == assessment.main]
+    changed = replace(
+        assessment,
+        scores=pd.concat([scores, twin]),
+        brier=pd.concat([brier, brier.assign(model="twin")]),
+        curves={assessment.main: main, "twin": worse},
+        comparisons=assessment.comparisons.iloc[:0],
+    )
+    gap = brier_difference(changed, check_survival_target(study["y"]), assessment.main, "twin")
+    mean = float(changed.values("integrated_brier_score").loc["twin"].mean())
+    assert gap.excludes_zero
+    assert abs(gap.estimate) < 0.01 * mean
+    told = in_short(**{**study, "assessment": changed})
+    assert "does not differ clearly from that of twin" in told.sentences[0]
+    table = _facts.metric_rows(checked_study(**{**study, "assessment": changed}))
+    row = next(row for row in table if row.metric == "integrated_brier_score" and not row.cause)
+    assert not any(one.best for one in row.models)
+
+
+@pytest.mark.parametrize(("observed", "is_off"), [(0.26, True), (0.17, False)])
+def test_each_cause_is_judged_by_itself(observed, is_off):
+    """A rare cause whose top group is off is found beside a frequent cause with larger errors."""
+    frequent = _calibration(1, np.linspace(0.3, 0.8, 10), np.linspace(0.3, 0.8, 10) + 0.02, 0.04)
+    top = np.append(np.full(9, 0.02), observed)
+    rare = _calibration(2, np.append(np.full(9, 0.02), 0.16), top, 0.048)
+    told = miscalibration(_Study(), [[frequent], [rare]], 2)
+    assert (told is not None) == is_off
+    if is_off:
+        assert "16% was predicted and 26% observed" in told
+    assert miscalibration(_Study(), [[frequent], [rare]], 1) is None
+
+
+class _Study:
+    """As much of a study as `miscalibration` asks for."""
+
+    middle, states = 5.0, ("event-free", "discharge", "death")
+
+    @staticmethod
+    def when(time):
+        return f"{time:g} days"
+
+
+def _calibration(cause, predicted, observed, error):
+    gap = np.abs(observed - predicted)
+    return Calibration(
+        cause=cause,
+        horizon=5.0,
+        predicted=predicted,
+        observed=observed,
+        half_width=np.full(10, 1.96 * error),
+        n_people=np.full(10, 80),
+        p_values=2 * norm.sf(gap / error),
+        error=float(gap.mean()),
+        chance=error * 0.8,
+        p_value=0.5,
+    )
 
 
 # ----------------------------------------------------------------------------------------- cautions

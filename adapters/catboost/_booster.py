@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._engines.constraints import INTERACTION, MONOTONE, checked_directions
 from survival_objectives._engines.forest import Forest, Tree
 from survival_objectives._engines.protocol import (
     BatchJoiner,
@@ -27,8 +28,9 @@ from survival_objectives._engines.protocol import (
 )
 from survival_objectives._engines.settings import OWNED, Choice, EngineSettings, Number, Whole
 from survival_objectives._people import Features
-from survival_objectives.adapters._engine import import_engine, rising_in_time
-from survival_objectives.adapters.catboost._pool import pool_columns
+from survival_objectives._process.interrupts import deliver_interrupt
+from survival_objectives.adapters._engine import import_engine
+from survival_objectives.adapters.catboost._pool import row_pool
 from survival_objectives.stacking import drawn_states
 
 catboost = import_engine("catboost")
@@ -73,6 +75,7 @@ SETTINGS = EngineSettings(
         "boosting_type": Choice(("Plain", "Ordered")),
         "grow_policy": Choice(("SymmetricTree",), _SYMMETRIC),
         "task_type": Choice(("CPU",), "column sampling and monotone curves need the CPU"),
+        MONOTONE: checked_directions,
     },
     {
         "loss_function": OWNED["loss"],
@@ -83,7 +86,7 @@ SETTINGS = EngineSettings(
         "boost_from_average": OWNED["start"],
         "cat_features": OWNED["categories"],
         "one_hot_max_size": _ENCODED,
-        "monotone_constraints": OWNED["monotone"],
+        INTERACTION: "CatBoost has none; use engine='xgboost' or engine='lightgbm'",
         "iterations": OWNED["rounds"],
         "random_seed": OWNED["seed"],
         "thread_count": OWNED["threads"],
@@ -156,14 +159,12 @@ class Booster(BatchJoiner):
             "one_hot_max_size": 255,
             "thread_count": settings.threads(self._n_rows),
         }
-        if self.reference and settings.monotone:
-            params["monotone_constraints"] = rising_in_time(settings.schema)
-            params["model_shrink_rate"] = 0
         own = SETTINGS.resolved(settings.engine_params)
         for name, kind in _SAMPLING.items():
             if name in own:
                 params["bootstrap_type"] = kind
         params.update(own)
+        params.update(self._constraints(is_constrained=params.pop(MONOTONE, None) is not None))
         if self.reference:
             params["loss_function"] = "Logloss"
         else:
@@ -171,6 +172,23 @@ class Booster(BatchJoiner):
             params.pop("boost_from_average")
         params.update({"verbose": False, "allow_writing_files": False})
         return params
+
+    def _constraints(self, *, is_constrained: bool) -> dict[str, Any]:
+        """Parameters of monotone constraints, which CatBoost has for one margin only."""
+        if not self.reference:
+            if is_constrained:
+                msg = (
+                    "`engine_params` has monotone_constraints, which CatBoost has for a single "
+                    f"cause only; there are {self._settings.n_causes}. Use engine='xgboost' or "
+                    "engine='lightgbm', or combine the causes."
+                )
+                raise ValueError(msg)
+            return {}
+        directions, _ = self._settings.constraints()
+        if directions is None:
+            return {}
+        # CatBoost shrinks constrained models by default, which moves the start as well.
+        return {MONOTONE: directions, "model_shrink_rate": 0}
 
     @property
     def n_rounds(self) -> int:
@@ -181,10 +199,12 @@ class Booster(BatchJoiner):
         """Number of rows of the largest matrix."""
         return max(map(len, self._values), default=0)
 
-    def _columns(self, values: Float32Array) -> dict[str, Any]:
-        return pool_columns(values, self._settings.schema)
+    def _row_pool(self, values: Float32Array, **options: Any) -> Any:
+        n_threads = self._settings.threads(len(values))
+        return row_pool(values, self._settings.schema, thread_count=n_threads, **options)
 
     def add(self, values: Float32Array, start: FloatArray) -> int:
+        deliver_interrupt()
         margin = start + self.contribution(values, 0, self.n_rounds)
         self._values.append(values)
         self._margins.append(margin)
@@ -198,6 +218,7 @@ class Booster(BatchJoiner):
             # draw for each chunk of rounds.
             generator = np.random.default_rng([self._settings.seed, self.n_rounds])
             target = drawn_states(target[:, 1:].astype(np.float64), generator)
+        deliver_interrupt()
         pool = self._pool(key, target)
         pool.set_weight(weight)
         pool.set_baseline(self._margins[key])
@@ -208,20 +229,14 @@ class Booster(BatchJoiner):
         self._chunks.append(chunk)
         for other, values in enumerate(self._values):
             if other not in self._rows:
-                self._rows[other] = catboost.Pool(
-                    thread_count=self._settings.threads(len(values)), **self._columns(values)
-                )
+                self._rows[other] = self._row_pool(values)
             self._margins[other] += self._raw(chunk, self._rows[other])
 
     def _pool(self, key: int, target: npt.NDArray[np.int32]) -> Any:
         known, pool = self._pools.get(key, (None, None))
         # The labels of a pool cannot be replaced.
         if known is None or not np.array_equal(known, target):
-            pool = catboost.Pool(
-                label=target,
-                thread_count=self._settings.threads(len(target)),
-                **self._columns(self._values[key]),
-            )
+            pool = self._row_pool(self._values[key], label=target)
             if not self._settings.schema.categories:
                 own = SETTINGS.resolved(self._settings.engine_params)
                 pool.quantize(**{name: own[name] for name in _BINNING if name in own})
@@ -242,12 +257,7 @@ class Booster(BatchJoiner):
 
     def contribution(self, values: Float32Array, first: int, last: int) -> FloatArray:
         total = np.zeros((len(values), self._n_margins))
-        has_categories = bool(self._settings.schema.categories)
-        rows = (
-            catboost.Pool(thread_count=self._settings.threads(len(values)), **self._columns(values))
-            if has_categories
-            else values
-        )
+        rows = self._row_pool(values) if self._settings.schema.categories else values
         begin = 0
         for chunk in self._chunks:
             end = begin + chunk.tree_count_
@@ -289,7 +299,7 @@ class Booster(BatchJoiner):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.json"
             # CatBoost stores hashes of categories, and lists those of the given pool.
-            pool = catboost.Pool(**self._columns(_all_codes(schema))) if schema.categories else None
+            pool = row_pool(_all_codes(schema), schema) if schema.categories else None
             self._chunks[0].save_model(str(path), format="json", pool=pool)
             content = json.loads(path.read_text())
         columns = _SplitColumns(content["features_info"])
@@ -308,11 +318,10 @@ class Booster(BatchJoiner):
         return Forest(trees, self._n_margins, schema.n_features, at_most=True, breaks=breaks)
 
     def shap_values(self, values: Float32Array) -> npt.ArrayLike:
-        pool = catboost.Pool(
-            thread_count=self._settings.threads(len(values)), **self._columns(values)
-        )
         contributions = self._chunks[0].get_feature_importance(
-            pool, type="ShapValues", thread_count=self._settings.threads(len(values))
+            self._row_pool(values),
+            type="ShapValues",
+            thread_count=self._settings.threads(len(values)),
         )
         return np.asarray(contributions).reshape(len(values), self._n_margins, -1)
 

@@ -12,7 +12,7 @@ from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._people import Features
 from survival_objectives._plugin import alternation
 from survival_objectives.adapters._engine import import_engine, rising_in_time
-from survival_objectives.adapters.catboost._pool import pool_columns
+from survival_objectives.adapters.catboost._pool import row_pool
 from survival_objectives.adapters.catboost._predictor import raw_margin
 from survival_objectives.censoring import MarginModel
 
@@ -61,12 +61,12 @@ class CensoringTrainer(alternation.CensoringTrainer):
         return len(self._values) - 1
 
     def advance(self, weight: FloatArray, n_rounds: int) -> None:
-        pool = catboost.Pool(
-            label=self._target,
-            weight=weight,
-            baseline=self._margins[0],
-            **pool_columns(self._values[0], self._schema),
-        )
+        options: dict[str, Any] = {
+            "label": self._target,
+            "weight": weight,
+            "baseline": self._margins[0],
+        }
+        pool = row_pool(self._values[0], self._schema, **options)
         chunk = catboost.CatBoost({**self._params, "iterations": n_rounds})
         chunk.fit(pool)
         for key, values in enumerate(self._values):

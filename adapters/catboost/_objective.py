@@ -37,7 +37,7 @@ from survival_objectives._plugin.slot import RowTargets, TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.adapters.catboost._censoring import CensoringTrainer
 from survival_objectives.adapters.catboost._derivatives import compiled_derivatives
-from survival_objectives.adapters.catboost._pool import pool_columns
+from survival_objectives.adapters.catboost._pool import row_pool
 from survival_objectives.adapters.catboost._predictor import Predictor, raw_margin
 from survival_objectives.adapters.catboost._seen_margins import SeenMargins
 from survival_objectives.losses import Target, gradient_hessian, pointwise_log_loss
@@ -261,8 +261,7 @@ class IPCWLoss(TrainingProblem):
         numbers = np.arange(first, first + len(matrix), dtype=np.float32)
         numbers = np.tile(numbers[:, None], self.n_margins)
         names = self._marked(column_names(self._features))
-        columns = pool_columns(matrix, self._features, names)
-        return catboost.Pool(label=numbers, weight=weight, **columns)
+        return row_pool(matrix, self._features, names, label=numbers, weight=weight)
 
     # ------------------------------------------------------------------------------------- the loss
     @property

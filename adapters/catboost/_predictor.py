@@ -10,7 +10,7 @@ from survival_objectives._arrays import Float32Array
 from survival_objectives._people import Features
 from survival_objectives._plugin.predictor import IncidencePredictor
 from survival_objectives.adapters._engine import import_engine
-from survival_objectives.adapters.catboost._pool import pool_columns
+from survival_objectives.adapters.catboost._pool import row_pool
 
 catboost = import_engine("catboost")
 
@@ -19,7 +19,7 @@ def raw_margin(
     model: Any, matrix: Float32Array, schema: Features, names: list[str] | None = None
 ) -> npt.ArrayLike:
     """Sum of the trees of a model, (n_rows,) or (n_rows, n_margins)."""
-    pool = catboost.Pool(**pool_columns(matrix, schema, names))
+    pool = row_pool(matrix, schema, names)
     margin: npt.ArrayLike = model.predict(pool, prediction_type="RawFormulaVal")
     return margin
 

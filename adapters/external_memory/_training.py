@@ -25,10 +25,10 @@ from survival_objectives._people.cohort import Cohort, checked_eval_set
 from survival_objectives._people.disk import DiskBatches, read_batches
 from survival_objectives._people.labels import EventLabels
 from survival_objectives._people.population import LocalReduction, grid_population
+from survival_objectives._process.interrupts import interrupts_held, interrupts_open
 from survival_objectives._training.fit import trained
 from survival_objectives._training.request import Request
 from survival_objectives.adapters._engine import column_names, import_engine
-from survival_objectives.adapters.external_memory._interrupts import HeldInterrupts, interrupts_held
 from survival_objectives.adapters.xgboost import _booster as xgboost_booster
 
 if TYPE_CHECKING:
@@ -183,12 +183,12 @@ def fit_external(
 def _engine_on_disk(cache_folder: Any) -> Iterator[Engine]:
     """XGBoost with boosters whose rows are in files of a temporary folder."""
     with (
-        interrupts_held() as interrupts,
+        interrupts_held(),
         tempfile.TemporaryDirectory(prefix="survival-boost-", dir=cache_folder) as folder,
     ):
         rows = _RowFiles(Path(folder))
         try:
-            booster = partial(_Booster, files=rows, interrupts=interrupts)
+            booster = partial(_Booster, files=rows)
             yield replace(xgboost_booster.ENGINE, booster=booster)
         finally:
             rows.close()
@@ -256,22 +256,11 @@ def _check_external(
 
 # ---------------------------------------------------------------------------------------- training
 class _Booster(xgboost_booster.Booster):
-    """The booster of the estimator on rows that come in batches and stay on disk.
+    """The booster of the estimator on rows that come in batches and stay on disk."""
 
-    An interrupt is delivered before a round or a batch. Elsewhere it could fall into the deletion
-    of a matrix, where Python prints and drops every exception.
-    """
-
-    def __init__(
-        self,
-        settings: Any,
-        model: Any = None,
-        *,
-        files: _RowFiles,
-        interrupts: HeldInterrupts,
-    ) -> None:
-        super().__init__(settings, model, before_round=interrupts.deliver)
-        self._files, self._interrupts = files, interrupts
+    def __init__(self, settings: Any, model: Any = None, *, files: _RowFiles) -> None:
+        super().__init__(settings, model)
+        self._files = files
         self._bins: Any = None
 
     def add_batches(self, rows: StackedBatches) -> int:
@@ -298,7 +287,6 @@ class _Booster(xgboost_booster.Booster):
             rows,
             self._files.prefix(),
             self._n_margins,
-            self._interrupts,
             _Disk(str(self._files.folder), max_bin or _MAX_BIN),
             feature_names=column_names(schema),
             feature_types=["c" if column in schema.categories else "q" for column in columns],
@@ -369,12 +357,11 @@ class _Reader(xgb.DataIter):  # type: ignore[misc, name-defined]
         rows: StackedBatches,
         prefix: str,
         n_margins: int,
-        interrupts: HeldInterrupts,
         disk: _Disk,
         **columns: Any,
     ) -> None:
         self._rows, self._columns = rows, columns
-        self._interrupts, self._disk = interrupts, disk
+        self._disk = disk
         self._batches: Iterator[tuple[Float32Array, FloatArray]] = iter(())
         self._nobody = (
             np.full((1, len(columns["feature_names"])), np.nan, np.float32),
@@ -384,7 +371,7 @@ class _Reader(xgb.DataIter):  # type: ignore[misc, name-defined]
 
     def next(self, input_data: Callable[..., Any]) -> bool:
         try:
-            with self._interrupts.open():
+            with interrupts_open():
                 batch = self._next_batch()
             if batch is not None:
                 values, start = batch

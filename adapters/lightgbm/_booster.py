@@ -16,6 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._engines.constraints import (
+    INTERACTION,
+    MONOTONE,
+    checked_directions,
+    checked_groups,
+)
 from survival_objectives._engines.forest import Forest, Tree
 from survival_objectives._engines.protocol import (
     BatchJoiner,
@@ -32,7 +38,8 @@ from survival_objectives._engines.settings import (
     Number,
     Whole,
 )
-from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
+from survival_objectives._process.interrupts import deliver_interrupt
+from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.losses import gradient_hessian
 
 lgb = import_engine("lightgbm")
@@ -76,6 +83,8 @@ SETTINGS = EngineSettings(
         "cat_l2": Number(0, 1e9),
         "cat_smooth": Number(0, 1e9),
         "min_data_per_group": Whole(1, 2**30),
+        MONOTONE: checked_directions,
+        INTERACTION: checked_groups,
         "monotone_constraints_method": Choice(("basic", "intermediate", "advanced")),
         "monotone_penalty": Number(0, 1e6),
         "histogram_pool_size": Number(-1, 1e9),
@@ -105,7 +114,6 @@ SETTINGS = EngineSettings(
         "boost_from_average": OWNED["start"],
         "input_model": "use `warm_start=True` to continue a model",
         "categorical_feature": OWNED["categories"],
-        "monotone_constraints": OWNED["monotone"],
         "linear_tree": OWNED["trees"],
         "linear_lambda": OWNED["trees"],
         "early_stopping_round": OWNED["stopping"],
@@ -159,11 +167,11 @@ class Booster(BatchJoiner):
         }
         if self._has_own_draws:
             params["feature_fraction"] = settings.column_share
-        if settings.monotone:
-            params["monotone_constraints"] = rising_in_time(settings.schema)
         if "bagging_fraction" in own:
             params["bagging_freq"] = 1  # Without it LightGBM would not draw any rows.
         params.update(own)
+        constraints = zip((MONOTONE, INTERACTION), settings.constraints(), strict=True)
+        params.update({name: value for name, value in constraints if value is not None})
         params.update({"objective": "none", "metric": "None", "num_class": self._n_margins})
         return params
 
@@ -178,6 +186,7 @@ class Booster(BatchJoiner):
         return sum(chunk.current_iteration() for chunk in self._chunks)
 
     def add(self, values: Float32Array, start: FloatArray) -> int:
+        deliver_interrupt()
         schema = self._settings.schema
         self._n_rows = max(self._n_rows, len(values))
         dataset = lgb.Dataset(
@@ -224,6 +233,7 @@ class Booster(BatchJoiner):
 
         has_own_draws = self._has_own_draws
         for number in range(self.n_rounds, self.n_rounds + n_rounds):
+            deliver_interrupt()
             is_drawn = None if has_own_draws else self._settings.drawn_columns(number)
             if is_drawn is not None:
                 # LightGBM's own draws cannot keep the time: splits of other columns gain nothing.

@@ -24,6 +24,7 @@ from survival_objectives._plugin import alternation
 from survival_objectives._plugin.objective import TrainingProblem
 from survival_objectives._plugin.predictor import IncidencePredictor
 from survival_objectives._plugin.slot import TrainingThread
+from survival_objectives._process.interrupts import interrupts_held
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.censoring import MarginModel
 
@@ -208,12 +209,13 @@ def _matrix(
 ) -> Any:
     """A matrix with starting margins: what is given leaves ``base_score`` without effect."""
     types = ["c" if column in schema.categories else "q" for column in range(values.shape[1])]
-    matrix = kind(
-        values,
-        feature_types=types,
-        enable_categorical=bool(schema.categories),
-        **{"feature_names": column_names(schema), **options},
-    )
+    with interrupts_held():
+        matrix = kind(
+            values,
+            feature_types=types,
+            enable_categorical=bool(schema.categories),
+            **{"feature_names": column_names(schema), **options},
+        )
     matrix.set_base_margin(np.asarray(start, dtype=np.float32))
     return matrix
 

@@ -1,4 +1,4 @@
-"""Which settings of an engine `SurvivalBoost` passes on, under which names and with which values.
+"""Which settings of an engine an estimator passes on, under which names and with which values.
 
 Engines take almost any setting in silence, and some of them change what a model means: another
 loss, trees that are not step functions, rounds that rescale earlier ones. So each adapter lists the
@@ -30,8 +30,6 @@ OWNED = {
     "metric": "held-out people are judged by the IPCW log-loss; see `history_`",
     "start": "training starts from the margins of the best constant",
     "categories": "categories are the columns of `X` with a categorical dtype",
-    "monotone": "use `monotone` for curves that are monotone in time; constraints on features "
-    "would hold for the model of censoring as well",
     "trees": "curves are read off trees whose leaves are constants, added up round by round",
 }
 
@@ -195,7 +193,7 @@ class EngineSettings:
         if name in self.known:
             return (
                 f"`engine_params` has {name!r}, which is not among the settings that agree with "
-                f"how SurvivalBoost trains: {', '.join(sorted(self.allowed))}. The objective in "
+                f"how the estimators train: {', '.join(sorted(self.allowed))}. The objective in "
                 f"`survival_objectives.adapters.{self.engine}` trains with any setting."
             )
         names = [*self.allowed, *self.owned, *self.aliases]

@@ -53,7 +53,7 @@ is used.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -71,6 +71,7 @@ __all__ = [
     "mixture_weights",
     "person_likelihood",
     "risk_rows",
+    "row_margins",
     "selected_weights",
     "time_corrections",
 ]
@@ -114,6 +115,15 @@ class RiskRows:
         return RiskRows(
             self.person[chosen], self.interval[chosen], self.target[chosen], self.weight[chosen]
         )
+
+    def of_people(self, people: IntArray, n_samples: int) -> RiskRows:
+        """The rows of some of the ``n_samples`` people, who are numbered among themselves."""
+        if len(people) == n_samples:
+            return self
+        number = np.full(n_samples, -1, np.int32)
+        number[people] = np.arange(len(people))
+        taken = self.take(number[self.person] >= 0)
+        return replace(taken, person=number[taken.person])
 
     def by_person(self) -> RiskRows:
         """The same rows, sorted by person."""
@@ -231,6 +241,12 @@ def interval_start(
     per_event = at_risk.sum(axis=1) / np.maximum(events.sum(axis=1), 0.5)
     start: FloatArray = np.log((events + 0.5) / (at_risk + 0.5 * per_event[:, None]))
     return start
+
+
+def row_margins(level: FloatArray, offset: FloatArray | None, rows: RiskRows) -> FloatArray:
+    """Margins of rows before any tree, of shape (K, n_rows): levels and linear predictors."""
+    margin = level[:, rows.interval]
+    return margin if offset is None else margin + offset[:, rows.person]
 
 
 def _hazards(margin: FloatArray) -> tuple[FloatArray, FloatArray]:

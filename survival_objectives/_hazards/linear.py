@@ -18,24 +18,30 @@ so that Newton's method runs over the coefficients alone. With mu = w exp(a + z'
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._hazards.formulas import LOCAL, RiskRows
+from survival_objectives._hazards.formulas import LOCAL, RiskRows, interval_start, row_margins
 from survival_objectives._people import Features
 from survival_objectives._people.population import Reduction
+from survival_objectives._process.interrupts import deliver_interrupt
+from survival_objectives.losses import pointwise_log_loss
 
-__all__ = ["LinearDesign", "ridge_hazards"]
+__all__ = ["LINEAR_PEOPLE", "LinearDesign", "chosen_ridge", "ridge_hazards"]
 
 
 #: Column kinds besides the levels 0, 1, ... of a category.
 NUMBER, MISSING = -1, -2
 
+#: Maximum number of people for the linear part: its few coefficients need no more.
+LINEAR_PEOPLE = 100_000
 #: Standardised values are clipped here: outliers would dominate the coefficients.
 FARTHEST = 4.0
+_PENALTIES = (100.0, 10.0, 1.0)
 # Maximum number of columns per category: its most frequent levels.
 _MOST_LEVELS = 32
 # Maximum number of columns with coefficients: those with the largest gradients at zero.
@@ -93,6 +99,15 @@ class LinearDesign:
     def n_columns(self) -> int:
         """Number of columns."""
         return len(self.feature)
+
+    def directions(self, of_features: Sequence[int]) -> IntArray:
+        """Direction of each column; the indicator of a missing value has none."""
+        return np.array(
+            [
+                of_features[feature] if kind == NUMBER else 0
+                for feature, kind in zip(self.feature, self.kind, strict=True)
+            ]
+        )
 
     def matrix(self, values: Float32Array) -> FloatArray:
         """Standardised columns, of shape (n_samples, n_columns), clipped to [-4, 4].
@@ -152,6 +167,7 @@ def ridge_hazards(
     penalty: float,
     start: FloatArray | None = None,
     reduction: Reduction = LOCAL,
+    directions: IntArray | None = None,
 ) -> FloatArray:
     """Coefficients b that maximise (77), of shape (K, n_columns).
 
@@ -167,6 +183,9 @@ def ridge_hazards(
         Starting point of Newton's method. Default: zero.
     reduction : Reduction
         Sums over all processes.
+    directions : array of shape (n_columns,), optional
+        +1 or -1 for columns whose coefficients must not have the other sign: they are then left
+        out.
     """
     n_columns = design.shape[1]
     found = np.zeros((n_causes, n_columns)) if start is None else start.copy()
@@ -174,8 +193,47 @@ def ridge_hazards(
     for cause in range(n_causes):
         if n_columns and events[cause].any():
             fit = _CauseFit(design, rows, cause + 1, events[cause], reduction)
-            found[cause] = fit.maximised(found[cause], penalty)
+            found[cause] = fit.maximised(found[cause], penalty, directions)
     return found
+
+
+def chosen_ridge(
+    design: FloatArray,
+    kept: Sequence[RiskRows],
+    held: Sequence[RiskRows],
+    n_causes: int,
+    n_intervals: int,
+    reduction: Reduction = LOCAL,
+    directions: IntArray | None = None,
+) -> tuple[list[FloatArray], float]:
+    """Coefficients without each fold, and the penalty with the best held-out likelihood.
+
+    Parameters
+    ----------
+    design, n_causes, n_intervals, reduction, directions
+        As in `ridge_hazards`.
+    kept, held : sequences of RiskRows
+        Training rows and held-out rows of each fold.
+    """
+    path: list[list[FloatArray]] = []
+    log_likelihood = np.zeros(len(_PENALTIES))
+    shape = n_causes, n_intervals
+    for kept_rows, held_rows in zip(kept, held, strict=True):
+        found: list[FloatArray] = []
+        for number, penalty in enumerate(_PENALTIES):
+            start = found[-1] if found else None
+            found.append(
+                ridge_hazards(design, kept_rows, *shape, penalty, start, reduction, directions)
+            )
+            offset = found[-1] @ design.T
+            level = interval_start(kept_rows, *shape, offset, reduction)
+            margin = row_margins(level, offset, held_rows)
+            log_likelihood[number] -= pointwise_log_loss(
+                margin.T, held_rows.target, held_rows.weight, reference=True
+            ).sum()
+        path.append(found)
+    best = int(reduction.sum(log_likelihood).argmax())
+    return [found[best] for found in path], _PENALTIES[best]
 
 
 class _CauseFit:
@@ -193,19 +251,38 @@ class _CauseFit:
         self._reduction = reduction
         happened = rows.target == cause
         seen = np.bincount(rows.person[happened], rows.weight[happened], minlength=len(design))
-        self._columns: slice | IntArray = slice(None)
+        self._columns = np.arange(design.shape[1])
         if design.shape[1] > _MOST_COLUMNS:
             per_person, _ = self._expected(np.zeros(design.shape[1]))
             score = np.abs(reduction.sum(design.T @ (seen - per_person)))
-            self._columns = np.sort(np.argsort(-score, kind="stable")[:_MOST_COLUMNS])
-            self._design = design[:, self._columns]
+            self._keep(np.sort(np.argsort(-score, kind="stable")[:_MOST_COLUMNS]))
         self._score_of_events = reduction.sum(self._design.T @ seen)
 
-    def maximised(self, start: FloatArray, penalty: float) -> FloatArray:
+    def _keep(self, columns: IntArray) -> None:
+        self._columns, self._design = self._columns[columns], self._design[:, columns]
+
+    def maximised(
+        self, start: FloatArray, penalty: float, directions: IntArray | None = None
+    ) -> FloatArray:
         """Coefficients of all columns."""
-        coefficients = start[self._columns]
+        coefficients = self._newton(start[self._columns], penalty)
+        while directions is not None:
+            kept = np.flatnonzero(directions[self._columns] * coefficients >= 0)
+            if len(kept) == len(coefficients):
+                break
+            self._keep(kept)
+            self._score_of_events = self._score_of_events[kept]
+            coefficients = self._newton(coefficients[kept], penalty)
+        all_coefficients = np.zeros_like(start)
+        all_coefficients[self._columns] = coefficients
+        return all_coefficients
+
+    def _newton(self, coefficients: FloatArray, penalty: float) -> FloatArray:
+        if not len(coefficients):
+            return coefficients
         ridge = (penalty + 1e-6) * np.eye(len(coefficients))
         for _ in range(_NEWTON_STEPS):
+            deliver_interrupt()
             # All rows of a person share z, so sums run over people, ten times fewer than rows.
             per_person, table = self._expected(coefficients)
             expected, by_interval, hessian = self._sums(
@@ -220,9 +297,7 @@ class _CauseFit:
             coefficients = coefficients + step
             if np.abs(step).max() < _SMALLEST_STEP:
                 break
-        all_coefficients = np.zeros_like(start)
-        all_coefficients[self._columns] = coefficients
-        return all_coefficients
+        return coefficients
 
     def _sums(self, *parts: FloatArray) -> list[FloatArray]:
         """Sums of several arrays over all processes, in one message."""

@@ -14,6 +14,7 @@ from survival_objectives._hazards.formulas import (
     knot_incidence,
     person_likelihood,
     risk_rows,
+    row_margins,
     time_corrections,
 )
 from survival_objectives._hazards.mixture import (
@@ -24,7 +25,7 @@ from survival_objectives._hazards.mixture import (
     Mixture,
     against_event_free,
 )
-from survival_objectives._hazards.problem import HazardProblem, row_margins
+from survival_objectives._hazards.problem import HazardProblem
 from survival_objectives._hazards.state import HazardState
 from survival_objectives._models.fitted import ENGINE_ROWS
 from survival_objectives.losses import pointwise_log_loss

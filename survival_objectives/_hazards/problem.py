@@ -14,8 +14,13 @@ from typing import Any
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._hazards.formulas import RiskRows, interval_start, risk_rows
-from survival_objectives._hazards.linear import LinearDesign, ridge_hazards
+from survival_objectives._hazards.formulas import RiskRows, interval_start, risk_rows, row_margins
+from survival_objectives._hazards.linear import (
+    LINEAR_PEOPLE,
+    LinearDesign,
+    chosen_ridge,
+    ridge_hazards,
+)
 from survival_objectives._hazards.mixture import TREES, stacked_rows
 from survival_objectives._hazards.people import (
     CROSS_FITTED_PEOPLE,
@@ -28,15 +33,11 @@ from survival_objectives._hazards.people import (
 )
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._people.population import Reduction
-from survival_objectives.losses import pointwise_log_loss
 
 Batch = tuple[Float32Array, FloatArray]
 
-_PENALTIES = (100.0, 10.0, 1.0)
 # Maximum number of people on whose held-out curves levels are calibrated and weights estimated.
 _JUDGES = 20_000
-# Maximum number of people for the linear part: its few coefficients need no more.
-_LINEAR_PEOPLE = 100_000
 # Maximum number of rows on which levels are calibrated where a single part is held out.
 _CALIBRATION_ROWS = 2**18
 
@@ -150,7 +151,7 @@ class HazardProblem:
         self.held = [self.rows.take(row_fold == number) for number in numbers]
         self.kept = [self.rows.take(row_fold != number) for number in numbers]
         self.judges = self._part(np.flatnonzero(fold >= 0), _JUDGES, stream)
-        self._linear_people = self._part(np.arange(people.n_samples), _LINEAR_PEOPLE, stream)
+        self._linear_people = self._part(np.arange(people.n_samples), LINEAR_PEOPLE, stream)
         if not self.n_folds:
             chosen = self._part(np.arange(self.kept[0].n_rows), _CALIBRATION_ROWS, stream)
             self.calibration_rows = self.kept[0].take(chosen)
@@ -183,35 +184,15 @@ class HazardProblem:
             return False
         design = self.columns.matrix(features.values)
         kept, held = ([self._linear_rows(rows) for rows in part] for part in (self.kept, self.held))
-        folds, penalty = self._chosen_penalty(design, kept, held)
+        directions = self.settings.directions
+        signs = None if directions is None else self.columns.directions(directions)
+        folds, penalty = chosen_ridge(design, kept, held, *self._shape, reduction, signs)
         if self.n_folds:
             rows, start = self._linear_rows(self.rows), np.mean(folds, axis=0)
-            folds = [*folds, ridge_hazards(design, rows, *self._shape, penalty, start, reduction)]
+            refit = ridge_hazards(design, rows, *self._shape, penalty, start, reduction, signs)
+            folds = [*folds, refit]
         self.set_coefficients(folds)
         return True
-
-    def _chosen_penalty(
-        self, design: FloatArray, kept: Sequence[RiskRows], held: Sequence[RiskRows]
-    ) -> tuple[list[FloatArray], float]:
-        """Coefficients without each fold, and the penalty with the best held-out likelihood."""
-        path: list[list[FloatArray]] = []
-        log_likelihood = np.zeros(len(_PENALTIES))
-        for kept_rows, held_rows in zip(kept, held, strict=True):
-            found: list[FloatArray] = []
-            for number, penalty in enumerate(_PENALTIES):
-                start = found[-1] if found else None
-                found.append(
-                    ridge_hazards(design, kept_rows, *self._shape, penalty, start, self.reduction)
-                )
-                offset = found[-1] @ design.T
-                level = self.start(kept_rows, offset)
-                margin = row_margins(level, offset, held_rows)
-                log_likelihood[number] -= pointwise_log_loss(
-                    margin.T, held_rows.target, held_rows.weight, reference=True
-                ).sum()
-            path.append(found)
-        best = int(self.reduction.sum(log_likelihood).argmax())
-        return [found[best] for found in path], _PENALTIES[best]
 
     def start(self, rows: RiskRows, offset: FloatArray | None) -> FloatArray:
         """Marginal margins at which models of these rows start, of shape (K, M)."""
@@ -219,12 +200,7 @@ class HazardProblem:
 
     def _linear_rows(self, rows: RiskRows) -> RiskRows:
         """The rows of the people to whom the linear part is fitted, numbered among them."""
-        if len(self._linear_people) == self.people.n_samples:
-            return rows
-        number = np.full(self.people.n_samples, -1, np.int32)
-        number[self._linear_people] = np.arange(len(self._linear_people))
-        taken = rows.take(number[rows.person] >= 0)
-        return replace(taken, person=number[taken.person])
+        return rows.of_people(self._linear_people, self.people.n_samples)
 
     def set_coefficients(self, coefficients: Sequence[Any]) -> None:
         """Take coefficients of all models, and compute the linear predictors of all people."""
@@ -280,9 +256,3 @@ class HazardProblem:
                 start = np.concatenate([np.zeros((1, start.shape[1])), start])
             values = features.values[part.person - people.start]
             yield stacked_rows(values, part.interval), np.ascontiguousarray(start.T)
-
-
-def row_margins(level: FloatArray, offset: FloatArray | None, rows: RiskRows) -> FloatArray:
-    """Margins of rows before any tree, of shape (K, n_rows)."""
-    margin = level[:, rows.interval]
-    return margin if offset is None else margin + offset[:, rows.person]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -90,6 +90,8 @@ class HazardSettings:
         with a high cost per call.
     most_rows : float, optional
         Most rows above 50 000 people, unless ``rows_per_person`` is given.
+    directions : sequence of int, optional
+        +1 or -1 for features in which hazards must rise or fall, else 0.
     horizon_max : float, optional
         End of the curves. Default: a little after the longest duration.
     n_jobs : int, optional
@@ -106,6 +108,7 @@ class HazardSettings:
     patience: int | None = None
     rounds_per_call: int = 1
     most_rows: float = np.inf
+    directions: Sequence[int] | None = None
     horizon_max: float | None = None
     n_jobs: int | None = None
     verbose: bool = False

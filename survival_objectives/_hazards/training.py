@@ -88,7 +88,11 @@ def fit_hazards(
         seed=int(run.generator.integers(2**30)),
         n_jobs=settings.n_jobs,
     )
-    settings = replace(settings, n_rounds=settings.n_rounds or most_rounds(population.n_samples))
+    settings = replace(
+        settings,
+        n_rounds=settings.n_rounds or most_rounds(population.n_samples),
+        directions=trees.constraints()[0],
+    )
     # Two kinds of trees are boosted, each until the held-out likelihood stops rising.
     n_rounds = (1 + settings.linear) * (settings.n_rounds or 0)
     with Progress(n_rounds, "held-out loss") as progress:

@@ -14,7 +14,7 @@ its training people would repeat its own errors. So models come from other peopl
 cross-fitted (`cross_fitted`): each person is completed by a model that was fitted without them.
 
 Any object with the method of `CompletionModel` can be used, such as a fitted
-`survival_objectives.SurvivalBoost`, or a model of a single cause behind `SurvivalCompletion`.
+`survival_objectives.HazardBoost`, or a model of a single cause behind `SurvivalCompletion`.
 """
 
 from __future__ import annotations

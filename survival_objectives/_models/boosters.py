@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from survival_objectives._engines.constraints import INTERACTION, MONOTONE
 from survival_objectives._engines.protocol import Booster, TreeSettings, engine
 from survival_objectives._models.fitted import BoosterMaker, ModelFrame
 
@@ -13,8 +14,16 @@ def censoring_settings(trees: TreeSettings) -> TreeSettings:
     """Trees of the censoring model: shallower, as its errors multiply those of the events.
 
     It is monotone whatever the events are: a probability of staying uncensored falls in time.
+    Constraints on features are about the events, and do not hold for it.
     """
-    return replace(trees, n_causes=1, max_depth=max(1, trees.max_depth - 1), monotone=True)
+    own = {
+        name: value
+        for name, value in trees.engine_params.items()
+        if name not in (MONOTONE, INTERACTION)
+    }
+    return replace(
+        trees, n_causes=1, max_depth=max(1, trees.max_depth - 1), monotone=True, engine_params=own
+    )
 
 
 def finished_boosters(frame: ModelFrame) -> BoosterMaker:

@@ -422,7 +422,7 @@ def _check_same_columns(names: tuple[str, ...] | None, n_features: int, like: Fe
     if n_features != like.n_features and not have_names:
         named = "" if like.names is None else f": {list(like.names)!r}"
         msg = (
-            f"X has {n_features} features, but SurvivalBoost is expecting "
+            f"X has {n_features} features, but it is expecting "
             f"{like.n_features} features as input, the columns of training{named}."
         )
         raise ValueError(msg)

@@ -8,14 +8,13 @@ few rounds (`CensoringTrainer`), and evaluate a trained model on rows.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.model_selection import GroupKFold
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._people import (
@@ -24,7 +23,6 @@ from survival_objectives._people import (
     check_choice,
     check_features,
     check_fraction,
-    check_positive_int,
     check_random_state,
     check_times,
 )
@@ -38,6 +36,7 @@ from survival_objectives._plugin.buffers import DerivativeBuffers
 from survival_objectives._plugin.curves import CurveCalibration
 from survival_objectives._plugin.parameters import PARAMETERS
 from survival_objectives._plugin.predictor import IncidencePredictor
+from survival_objectives._plugin.problem import PluginProblem
 from survival_objectives._plugin.problem_rows import (
     CensoringSettings,
     HeldOutRows,
@@ -53,7 +52,7 @@ from survival_objectives.stacking import HorizonSampler, TrainingRows
 __all__ = ["TrainingProblem"]
 
 
-class TrainingProblem(ABC):
+class TrainingProblem(PluginProblem):
     """Stacked rows, weights and starting margins of one training problem.
 
     The public face of this class are its engine-specific children.
@@ -61,18 +60,11 @@ class TrainingProblem(ABC):
     {parameters}
     """
 
-    #: Attributes that hold engine handles and what is computed from others: never pickled.
-    _transient: tuple[str, ...] = ()
-    #: Name of the engine, for models that are trained beside the user's.
-    _engine_name: ClassVar[str] = ""
+    _parameters_text = PARAMETERS
     #: What predicts without the training people.
     _predictor_type: ClassVar[type[IncidencePredictor]]
     #: Times per person at which doubly robust targets evaluate both models.
     _n_nodes: ClassVar[int] = 24
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", PARAMETERS)
 
     def __init__(
         self,
@@ -189,18 +181,6 @@ class TrainingProblem(ABC):
     def stacked_features(self) -> Float32Array:
         """Features of the training rows, the horizon last; built at each access."""
         return self._events.matrix(self._features)
-
-    def folds(
-        self, n_splits: int = 5, *, random_state: int | None = None
-    ) -> list[tuple[IntArray, IntArray]]:
-        """Training and test rows of a cross-validation over people, for the engine's ``cv``.
-
-        Rows of one person always stay on one side.
-        """
-        splitter = GroupKFold(
-            check_positive_int(n_splits, "n_splits"), shuffle=True, random_state=random_state
-        )
-        return list(splitter.split(self.person, groups=self.person))
 
     def sklearn_objective(
         self,
@@ -325,44 +305,11 @@ class TrainingProblem(ABC):
         """Fingerprint, eight hex digits, of everything that turns margins into curves."""
         return self._reader.fingerprint(self.event_ids_)
 
-    def _marked(self, columns: Sequence[str]) -> list[str]:
-        """Names of the stacked columns, that of the time with the fingerprint.
-
-        Engines show an objective no booster to mark, but they all save these names with it.
-        """
-        return [*columns[:-1], f"{columns[-1]}_{self._fingerprint}"]
-
     def _check_trained(self, columns: Sequence[str] | None, n_margins: int) -> None:
-        """Refuse a model by its number of margins and the mark of its time column.
-
-        Parameters
-        ----------
-        columns : sequence of str, or None
-            Names of the model's columns; None if training had no names, as in the scikit-learn
-            wrappers; then only the shape of the model can be checked.
-        n_margins : int
-            Margins of the model.
-        """
-        if n_margins != self.n_margins:
-            raise ValueError(self._wrong_margins(n_margins))
-        if columns is None and self._start == "zero":
+        if columns is None and self._start == "zero" and n_margins == self.n_margins:
+            # The scikit-learn wrappers train without names.
             return
-        name = None if columns is None else columns[-1]
-        if name is None or not name.endswith(f"_{self._fingerprint}"):
-            msg = (
-                f"This model was not trained by this objective: its last column is {name!r}, but "
-                f"this objective's time column ends in '_{self._fingerprint}'. Predict with the "
-                "objective that trained it, or with one made from the same data, settings and "
-                "`random_state`."
-            )
-            raise ValueError(msg)
-
-    def _wrong_margins(self, n_margins: float) -> str:
-        return (
-            f"The model has {n_margins:g} margins per row, but this objective trains "
-            f"{self.n_margins}. Merge its parameters into yours: `{{**objective.params, ...}}`, "
-            "and set neither the number of classes nor another objective."
-        )
+        super()._check_trained(columns, n_margins)
 
     # ---------------------------------------------------------------------------- for the adapters
     @property
@@ -454,19 +401,14 @@ class TrainingProblem(ABC):
             target, weight = offered.target, offered.weight
         else:
             target, weight = self.target[rows], self._data.fold_weight(rows, held_out=False)
-        shape = (len(target), self.n_margins)
-        if margin.size != len(target) * self.n_margins:
-            raise ValueError(self._wrong_margins(margin.size / len(target)))
-        gradient, hessian = self._scratch.pair(shape, order)
-        gradient_hessian(
-            margin.reshape(shape, order=order),
+        return self._scaled_derivatives(
+            margin,
             target,
             weight,
+            order,
             reference=self._reference,
             hessian_scale=self._hessian_scale,
-            out=(gradient, hessian),
         )
-        return gradient, hessian
 
     def _metric(
         self,
@@ -492,9 +434,3 @@ class TrainingProblem(ABC):
     def _held_out_rows(self, X: Any, y: Any) -> HeldOutRows:
         """Rows of held-out people, with the margins at which boosting started."""
         return self._data.held_out(X, y, self._reader.start)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in self._transient}
-
-
-TrainingProblem.__doc__ = (TrainingProblem.__doc__ or "").replace("{parameters}", PARAMETERS)

@@ -1,1 +1,1 @@
-"""The running process: threads, progress on standard error, and checkpoints on disk."""
+"""The running process: threads, interrupts, progress on standard error, checkpoints on disk."""

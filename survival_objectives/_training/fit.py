@@ -16,6 +16,7 @@ from survival_objectives._models.fitted import FittedModel
 from survival_objectives._models.run import Run
 from survival_objectives._people.cohort import Batches, Cohort
 from survival_objectives._people.population import Population, Reduction
+from survival_objectives._process.interrupts import interrupts_held
 from survival_objectives._process.threads import blas_threads
 
 #: Settings of a training, by its subject.
@@ -49,7 +50,7 @@ def trained(
     population : Population, optional
         Outcomes of all people, where they are already known.
     """
-    with blas_threads(settings.n_jobs):
+    with interrupts_held(), blas_threads(settings.n_jobs):
         if population is None:
             population = _population(batches, run.reduction)
         n_events = population.n_events

@@ -27,8 +27,6 @@ _SURE = 0.01
 _TOO_GOOD = 0.97
 # Smaller differences between a group's prediction and observation are no caution.
 _OFF_GROUP = 0.03
-# Brier scores nearer than this share of each other are a tie, however certain the difference is.
-TIE = 0.01
 
 
 def cautions(
@@ -58,7 +56,7 @@ def cautions(
 def _against_baselines(study: Study) -> list[str]:
     found = []
     for name, change in relative_differences(study).items():
-        if change.low > 0 and change.estimate > TIE:
+        if change.low > 0 and change.is_clear(1):
             found.append(
                 f"{name} predicts better than {study.assessment.main}: the Brier score of the "
                 f"latter is {change.estimate:.1%} higher (95% limits {limits(change)})."
@@ -165,17 +163,17 @@ def _worst_group(
 ) -> tuple[Calibration, int] | None:
     """The group whose prediction is the furthest off, among those where chance is excluded.
 
-    Chance is excluded at 5 % for all groups, horizons and causes together (Bonferroni). The group
-    of the highest predictions at the middle horizon matters most for decisions; it is
-    tested separately, at 5 % for all causes together.
+    Each cause is judged by itself: chance is excluded at 5 % for its groups and horizons together
+    (Bonferroni). The group of the highest predictions at the middle horizon matters most for
+    decisions; it is tested separately, at 5 %.
     """
-    n_tests = sum(len(groups.p_values) for by_cause in calibrations for groups in by_cause)
+    n_tests = sum(len(groups.p_values) for groups in calibrations[code - 1])
     worst: tuple[Calibration, int] | None = None
     largest = _OFF_GROUP
     for groups in calibrations[code - 1]:
         level = np.full(len(groups.p_values), 0.05 / n_tests)
         if groups.horizon == study.middle:
-            level[-1] = 0.05 / len(calibrations)
+            level[-1] = 0.05
         gap = np.abs(groups.observed - groups.predicted)
         sure = (groups.p_values < level) & (gap > largest)
         if sure.any():

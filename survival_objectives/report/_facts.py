@@ -13,7 +13,7 @@ from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._people import Features, SurvivalTarget, take_rows
 from survival_objectives.assessment import Assessment
 from survival_objectives.censoring import KaplanMeierCensoring
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost, SurvivalBoost
 from survival_objectives.marginal import aalen_johansen, kaplan_meier_censoring
 from survival_objectives.metrics import (
     FewEventsWarning,
@@ -39,7 +39,7 @@ class Study:
     ``states`` names the K + 1 curves, the event-free state first.
     """
 
-    model: SurvivalBoost
+    model: HazardBoost | SurvivalBoost
     X: Any
     features: Features
     target: SurvivalTarget
@@ -65,7 +65,12 @@ class Study:
     @property
     def trains_without_weights(self) -> bool:
         """Whether no row of training was weighted for censoring."""
-        return self.model.censoring_method_ in ("imputed", "hazards")
+        return self.method in ("imputed", "hazards", "completed")
+
+    @property
+    def method(self) -> str:
+        """How censored people counted in training."""
+        return self.model.fitted_model.record.method
 
     @property
     def horizons(self) -> FloatArray:
@@ -270,7 +275,7 @@ def _model_scores(study: Study, metric: str, cause: int, lower: bool) -> list[Mo
 def _certainly_best(
     study: Study, metric: str, cause: int, means: dict[str, float], lower: bool
 ) -> str | None:
-    """The model ahead of each other one by an interval that excludes 0, if there is one."""
+    """The model that is clearly ahead of each other one, if there is one."""
     known = {name: mean for name, mean in means.items() if not np.isnan(mean)}
     if len(known) < 2:
         return None
@@ -282,7 +287,7 @@ def _certainly_best(
             gap = brier_difference(study.assessment, study.target, ahead, other)
         else:
             gap = fold_difference(study.assessment, metric, cause, ahead, other)
-        if not gap.excludes_zero:
+        if not gap.is_clear(known[other]):
             return None
     return ahead
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from survival_objectives.report._cautions import (
-    TIE,
     cautions,
     limits,
     miscalibration,
@@ -103,7 +102,7 @@ def _versus(study: Study) -> str:
         text = f"The model's error on people it was not trained on is {mean:.4f} (Brier score)."
     better, level, worse = [], [], []
     for name, change in changes.items():
-        if not change.excludes_zero or abs(change.estimate) < TIE:
+        if not change.is_clear(1):
             level.append(name)
         elif change.estimate < 0:
             better.append(f"{name} ({_with_limits(change.scaled(-1))})")
@@ -153,23 +152,43 @@ def _calibrated(study: Study, calibrations: Sequence[Sequence[Calibration]]) -> 
         for code in range(1, len(study.states))
         if miscalibration(study, calibrations, code) is not None
     ]
-    names = _listed([f"“{study.states[code]}”" for code in off])
+    agree = [code for code in range(1, len(study.states)) if code not in off]
+    text = ""
     if off:
-        return (
+        names = _listed([f"“{study.states[code]}”" for code in off])
+        text = (
             f"Its probabilities of {names} are off for some people by more than chance explains; "
-            "see below."
+            "see below. "
         )
-    at_middle = [
-        next(groups for groups in by_horizon if groups.horizon == study.middle)
-        for by_horizon in calibrations
+    if agree:
+        text += _agreeing(study, calibrations, agree)
+    return text.strip()
+
+
+def _agreeing(
+    study: Study, calibrations: Sequence[Sequence[Calibration]], codes: Sequence[int]
+) -> str:
+    """How far groups are off by cause: a rare cause has small errors, however wrong it is."""
+    at_middle = {
+        code: next(one for one in calibrations[code - 1] if one.horizon == study.middle)
+        for code in codes
+    }
+    furthest = sorted(codes, key=lambda code: -_beyond_chance(at_middle[code]))
+    parts = [
+        f"{100 * at_middle[code].error:.1f} for “{study.states[code]}” "
+        f"(by chance alone about {100 * at_middle[code].chance:.1f})"
+        for code in furthest[:_NAMED]
     ]
-    worst = max(at_middle, key=lambda groups: groups.error)
+    rest = ", and less beyond chance for the others" if len(codes) > _NAMED else ""
+    whose = "its probabilities" if len(codes) == len(calibrations) else "its other probabilities"
     return (
-        f"In these people, its probabilities agree with what was observed: by "
-        f"{study.when(study.middle)}, groups of people are off by "
-        f"{'at most ' * (len(at_middle) > 1)}{100 * worst.error:.1f} percentage points on average, "
-        f"where chance alone makes about {100 * worst.chance:.1f}."
+        f"In these people, {whose} agree with what was observed: by {study.when(study.middle)}, "
+        f"groups are off by these percentage points on average: {_listed(parts)}{rest}."
     )
+
+
+def _beyond_chance(groups: Calibration) -> float:
+    return groups.error / max(groups.chance, 1e-9)
 
 
 # --------------------------------------------------------------------------------------- importance

@@ -17,6 +17,8 @@ from survival_objectives.marginal import kaplan_meier_censoring
 from survival_objectives.metrics import integrated_score
 
 _LEVEL = 0.95
+# Scores nearer than this share of each other are a tie, however certain the difference is.
+_TIE = 0.01
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,16 @@ class Interval:
     def excludes_zero(self) -> bool:
         """Whether chance alone is an unlikely explanation."""
         return self.low > 0 or self.high < 0
+
+    def is_clear(self, reference: float) -> bool:
+        """Whether a difference of scores is a finding: beyond chance, and not a tie.
+
+        ``reference`` is the score of the model that is compared with.
+
+        >>> Interval(-0.0008, -0.0012, -0.0004).is_clear(0.1031)
+        False
+        """
+        return self.excludes_zero and abs(self.estimate) > _TIE * abs(reference)
 
     def scaled(self, factor: float) -> Interval:
         """The same in another unit."""

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from survival_objectives import SurvivalBoost, _onnx_curves
+from survival_objectives import SurvivalBoost
+from survival_objectives._models.onnx import curves as _onnx_curves
 from survival_objectives.datasets import make_competing_risks
 
 onnx = pytest.importorskip("onnx")

@@ -1,0 +1,138 @@
+"""What the objectives of all subjects and engines share: own rows, own models, derivatives."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy.typing as npt
+from sklearn.model_selection import GroupKFold
+
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._people import check_positive_int
+from survival_objectives._plugin.buffers import DerivativeBuffers
+from survival_objectives.losses import Target, gradient_hessian
+
+__all__ = ["PluginProblem"]
+
+
+class PluginProblem(ABC):
+    """One training problem in the engine's own training call."""
+
+    #: Attributes that hold engine handles and what is computed from others: never pickled.
+    _transient: tuple[str, ...] = ()
+    #: Name of the engine.
+    _engine_name: ClassVar[str] = ""
+    #: Text in place of ``{parameters}`` in docstrings.
+    _parameters_text: ClassVar[str] = ""
+    _scratch: DerivativeBuffers
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", cls._parameters_text)
+
+    # --------------------------------------------------------------------------------------- rows
+    @property
+    @abstractmethod
+    def event_ids_(self) -> IntArray:
+        """Labels of the curves: 0 for event-free, then the causes as the user named them."""
+
+    @property
+    @abstractmethod
+    def n_margins(self) -> int:
+        """Margins that the engine trains."""
+
+    @property
+    @abstractmethod
+    def person(self) -> IntArray:
+        """Person of each training row, by position in ``X``; rows of one are not independent."""
+
+    def folds(
+        self, n_splits: int = 5, *, random_state: int | None = None
+    ) -> list[tuple[IntArray, IntArray]]:
+        """Training and test rows of a cross-validation over people, for the engine's ``cv``.
+
+        Rows of one person always stay on one side.
+        """
+        splitter = GroupKFold(
+            check_positive_int(n_splits, "n_splits"), shuffle=True, random_state=random_state
+        )
+        return list(splitter.split(self.person, groups=self.person))
+
+    # --------------------------------------------------------------------------------- prediction
+    @abstractmethod
+    def predict_cumulative_incidence(self, model: Any, X: Any, times: Any) -> FloatArray:
+        """Probability of each state at each time, (n_samples, K + 1, n_times)."""
+
+    # --------------------------------------------------------------------------------- own models
+    @cached_property
+    @abstractmethod
+    def _fingerprint(self) -> str:
+        """Fingerprint, eight hex digits, of everything that turns margins into curves."""
+
+    def _marked(self, columns: Sequence[str]) -> list[str]:
+        """Names of the stacked columns, that of the time with the fingerprint.
+
+        Engines show an objective no booster to mark, but they all save these names with it.
+        """
+        return [*columns[:-1], f"{columns[-1]}_{self._fingerprint}"]
+
+    def _check_trained(self, columns: Sequence[str] | None, n_margins: int) -> None:
+        """Refuse a model by its number of margins and the mark of its time column.
+
+        Parameters
+        ----------
+        columns : sequence of str, or None
+            Names of the model's columns; None if training had no names.
+        n_margins : int
+            Margins of the model.
+        """
+        if n_margins != self.n_margins:
+            raise ValueError(self._wrong_margins(n_margins))
+        name = None if columns is None else columns[-1]
+        if name is None or not name.endswith(f"_{self._fingerprint}"):
+            msg = (
+                f"This model was not trained by this objective: its last column is {name!r}, but "
+                f"this objective's time column ends in '_{self._fingerprint}'. Predict with the "
+                "objective that trained it, or with one made from the same data, settings and "
+                "`random_state`."
+            )
+            raise ValueError(msg)
+
+    def _wrong_margins(self, n_margins: float) -> str:
+        return (
+            f"The model has {n_margins:g} margins per row, but this objective trains "
+            f"{self.n_margins}. Merge its parameters into yours: `{{**objective.params, ...}}`, "
+            "and set neither the number of classes nor another objective."
+        )
+
+    # -------------------------------------------------------------------------------- derivatives
+    def _scaled_derivatives(
+        self,
+        margin: npt.NDArray[Any],
+        target: Target,
+        weight: npt.NDArray[Any],
+        order: Literal["C", "F"],
+        *,
+        reference: bool = True,
+        hessian_scale: float = 1.0,
+    ) -> tuple[Float32Array, Float32Array]:
+        """Gradient and Hessian of rows, in float32 buffers that are used again."""
+        shape = (len(target), self.n_margins)
+        if margin.size != len(target) * self.n_margins:
+            raise ValueError(self._wrong_margins(margin.size / len(target)))
+        gradient, hessian = self._scratch.pair(shape, order)
+        gradient_hessian(
+            margin.reshape(shape, order=order),
+            target,
+            weight,
+            reference=reference,
+            hessian_scale=hessian_scale,
+            out=(gradient, hessian),
+        )
+        return gradient, hessian
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in self._transient}
