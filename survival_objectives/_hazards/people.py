@@ -27,11 +27,10 @@ import pandas as pd
 
 from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._hazards.formulas import LOCAL
+from survival_objectives._hazards.settings import ALL_ROWS
 from survival_objectives._people import Features
 from survival_objectives._people.population import Reduction
 
-#: Rows for all intervals, regardless of the number of people.
-ALL_ROWS = "all"
 #: Up to this many people, folds are held out in turn and rows are not subsampled further.
 CROSS_FITTED_PEOPLE = 50_000
 _ROWS_PER_PERSON, _LEAST_ROWS_PER_PERSON = 8, 2

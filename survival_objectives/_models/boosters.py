@@ -2,34 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from survival_objectives._engines.constraints import INTERACTION, MONOTONE
-from survival_objectives._engines.protocol import Engine, TreeSettings
-from survival_objectives._people import Features
-from survival_objectives._training.parameters import HAZARDS, by_method
-
-
-def tree_settings(
-    used: Engine,
-    schema: Features,
-    n_causes: int,
-    method: str,
-    parameters: Mapping[str, Any],
-    seed: int,
-) -> TreeSettings:
-    """Settings of the trees of a method, from the parameters of an estimator."""
-    given = by_method(parameters, method, used.name)
-    settings = TreeSettings.of(given, schema, n_causes, seed)
-    own = used.settings.resolved(settings.engine_params)
-    if method != HAZARDS:
-        return replace(settings, engine_params=own)
-    # Hazards are positive: their curves are monotone without any constraint.
-    return replace(
-        settings, n_horizons=1, monotone=False, engine_params={**used.coarse_bins, **own}
-    )
+from survival_objectives._engines.protocol import TreeSettings
 
 
 def censoring_settings(trees: TreeSettings) -> TreeSettings:

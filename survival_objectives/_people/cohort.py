@@ -32,7 +32,7 @@ from survival_objectives._people import (
     take_rows,
     warn_about_columns,
 )
-from survival_objectives._people.labels import survival_outcomes
+from survival_objectives._people.labels import EventLabels, survival_outcomes
 from survival_objectives._people.population import Reduction
 from survival_objectives._people.resolution import Resolution
 from survival_objectives._people.time_axis import TimeAxis, time_feature
@@ -275,17 +275,20 @@ def separated_outcomes(
         raise ValueError(msg)
     y = survival_outcomes(X, duration=duration, event=event, censored=censored)
     features = [name for name in X.columns if name not in (duration, event)]
-    warn_about_columns(X, features, duration, grouped=grouped, stacklevel=4)
+    warn_about_columns(X, features, duration, grouped=grouped)
     return X[features], y
 
 
-def checked_eval_set(eval_set: Any, people: Cohort, *, keep_given: bool = False) -> Cohort:
+def checked_eval_set(
+    eval_set: Any, people: Cohort, *, labels: EventLabels | None = None, keep_given: bool = False
+) -> Cohort:
     """Held-out people with the columns and labels of the training people."""
     if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
         msg = f"`eval_set` must be a pair (X, y); got {type(eval_set).__name__}."
         raise ValueError(msg)
     X, y = eval_set
     try:
+        y = y if labels is None else labels.coded(y)
         held_out = Cohort.checked(
             X,
             y,

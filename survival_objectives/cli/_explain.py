@@ -19,7 +19,7 @@ from survival_objectives.cli._people import (
     schema_features,
     schema_table,
 )
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 _N_STEPS = 120
 _N_SHOWN = 12
@@ -65,14 +65,14 @@ def run_explain(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _round_times(model: SurvivalBoost) -> list[float]:
+def _round_times(model: HazardBoost) -> list[float]:
     """Three times within the training period, rounded to two digits."""
     last = float(model.times_[-1])
     return [float(f"{share * last:.2g}") for share in (0.25, 0.5, 0.75)]
 
 
 def _page(
-    model: SurvivalBoost, schema: Schema, X: pd.DataFrame, times: list[float], title: str
+    model: HazardBoost, schema: Schema, X: pd.DataFrame, times: list[float], title: str
 ) -> str:
     grid = np.linspace(0, max(float(model.times_[-1]), *times), _N_STEPS + 1)
     curves = model.predict_cumulative_incidence(X, grid)[0]
@@ -162,7 +162,7 @@ def _colour(state: int) -> str:
     return _COLOURS[0] if state == 0 else _COLOURS[1 + (state - 1) % (len(_COLOURS) - 1)]
 
 
-def _median(model: SurvivalBoost, X: pd.DataFrame, unit: str) -> str:
+def _median(model: HazardBoost, X: pd.DataFrame, unit: str) -> str:
     median = float(model.predict_quantile(X)[0])
     if np.isinf(median):
         return (

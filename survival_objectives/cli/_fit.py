@@ -44,7 +44,7 @@ from survival_objectives.cli._training import (
     trained_from_disk,
     untrained,
 )
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 if TYPE_CHECKING:
     from survival_objectives.report._write import Report
@@ -453,7 +453,7 @@ def _report_path(options: argparse.Namespace, console: Console) -> Path | None:
     )
 
 
-def _findings(model: SurvivalBoost, data: _Data, assessment: Any) -> Report:
+def _findings(model: HazardBoost, data: _Data, assessment: Any) -> Report:
     """What the report says, and its summary."""
     from survival_objectives.report._write import Report, checked_study
 

@@ -15,7 +15,7 @@ from survival_objectives.cli._folder import Schema
 from survival_objectives.cli._outcomes import outcomes
 from survival_objectives.cli._rows import person_of_rows
 from survival_objectives.cli._tables import Table, read_table
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 
 def schema_table(options: argparse.Namespace, schema: Schema) -> Table:
@@ -67,7 +67,7 @@ def schema_person(options: argparse.Namespace, table: Table, schema: Schema) -> 
     return person_of_rows(table, column)
 
 
-def log_odds_contributions(model: SurvivalBoost, X: pd.DataFrame, time: float) -> FloatArray:
+def log_odds_contributions(model: HazardBoost, X: pd.DataFrame, time: float) -> FloatArray:
     """SHAP values of each cause's log-odds against being event-free at a time.
 
     Returns

@@ -17,7 +17,7 @@ from survival_objectives._process.progress import progress_to
 from survival_objectives.cli._console import Bar, Console, in_words
 from survival_objectives.cli._plan import GROWTH, Cost, Plan, n_cores
 from survival_objectives.cli._tuning import TunedSurvivalBoost
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 # From this many people on, a training on a few estimates the time of a training on all.
 _FEWEST_TO_PROBE = 5_000
@@ -28,12 +28,12 @@ _LAST_SHARE = 0.95
 
 def untrained(engine: str, options: argparse.Namespace) -> tuple[str, Any]:
     """Name of the model, and the unfitted model."""
-    model = SurvivalBoost(engine, random_state=options.seed, n_jobs=options.threads)
+    model = HazardBoost(engine, random_state=options.seed, n_jobs=options.threads)
     if options.rounds is not None:
         model.set_params(n_estimators=options.rounds)
     if options.tune is None:
-        return f"SurvivalBoost ({engine})", model
-    return f"SurvivalBoost ({engine}, tuned)", TunedSurvivalBoost(
+        return f"HazardBoost ({engine})", model
+    return f"HazardBoost ({engine}, tuned)", TunedSurvivalBoost(
         model,
         options.tune,
         tune_rounds=options.rounds is None,
@@ -84,7 +84,7 @@ def trained(
     groups: IntArray | None,
     console: Console,
     expected: float | None = None,
-) -> tuple[SurvivalBoost, dict[str, Any], Cost]:
+) -> tuple[HazardBoost, dict[str, Any], Cost]:
     """The model trained on all people, the settings chosen by a search, and the cost.
 
     ``expected`` are the expected seconds, if known.
@@ -114,7 +114,7 @@ def trained(
     return model.best_, tuned, cost
 
 
-def trained_from_disk(model: SurvivalBoost, batches: Any, console: Console) -> SurvivalBoost:
+def trained_from_disk(model: HazardBoost, batches: Any, console: Console) -> HazardBoost:
     """The model trained on all people, from disk."""
     from survival_objectives.adapters.external_memory import fit_external
 

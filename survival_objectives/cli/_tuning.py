@@ -17,7 +17,7 @@ from sklearn.model_selection import (
 )
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 _N_SPLITS = 3
 _SPACE = {
@@ -33,7 +33,7 @@ _DIGITS = 3
 
 
 class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
-    """The best of several settings of `SurvivalBoost` by cross-validation inside ``fit``.
+    """The best of several settings of `HazardBoost` by cross-validation inside ``fit``.
 
     The first setting is the estimator unchanged; the others are drawn at random. All are scored by
     the integrated Brier score on the same three folds, and the best is trained on all data passed
@@ -41,7 +41,7 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    estimator : SurvivalBoost
+    estimator : HazardBoost
         The estimator to tune.
     n_settings : int, default=20
         Number of settings to compare.
@@ -55,7 +55,7 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    best_ : SurvivalBoost
+    best_ : HazardBoost
         The best setting, trained on all people.
     chosen_ : dict
         Parameters that it changes; empty if no drawn setting was better.
@@ -63,13 +63,13 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
         Integrated Brier score of each setting, the estimator's own first; lower is better.
     """
 
-    best_: SurvivalBoost
+    best_: HazardBoost
     chosen_: dict[str, Any]
     scores_: FloatArray
 
     def __init__(
         self,
-        estimator: SurvivalBoost,
+        estimator: HazardBoost,
         n_settings: int = 20,
         *,
         tune_rounds: bool = True,

@@ -18,7 +18,7 @@ from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.protocol import BatchJoiner, TreeSettings, engine
 from survival_objectives._hazards import people as hazard_people
 from survival_objectives._hazards import problem as hazard_problem
-from survival_objectives._hazards.ensemble import HazardSettings, HazardTraining
+from survival_objectives._hazards.ensemble import HazardTraining
 from survival_objectives._hazards.formulas import (
     interval_start,
     mixture_weights,
@@ -35,6 +35,7 @@ from survival_objectives._hazards.people import (
     one_held_out_part,
     stratified_folds,
 )
+from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._hazards.state import HazardState
 from survival_objectives._people import Features, check_features
 from survival_objectives._people.population import Population
