@@ -11,12 +11,12 @@ import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._engines.protocol import Engine
+from survival_objectives._hazards.checks import check_hazard_paths
 from survival_objectives._hazards.ensemble import HazardTraining
 from survival_objectives._hazards.model import HazardMixture
 from survival_objectives._hazards.people import HazardPeople, InMemory, most_rounds
 from survival_objectives._hazards.settings import DEFAULTS, HazardSettings
 from survival_objectives._hazards.state import HazardState
-from survival_objectives._models.checks import check_hazard_paths
 from survival_objectives._models.curves import KnotCurves
 from survival_objectives._models.fitted import ModelFrame, RoundRecord, TrainingRecord
 from survival_objectives._models.knots import marginal_hazard, time_knots

@@ -13,6 +13,7 @@ import numpy as np
 from survival_objectives._arrays import FloatArray
 from survival_objectives._engines.protocol import Trainer, TreeSettings
 from survival_objectives._horizons.calibration import calibrated_curves
+from survival_objectives._horizons.checks import check_prediction_paths
 from survival_objectives._horizons.completion import (
     Incidence,
     check_completion_model,
@@ -26,6 +27,7 @@ from survival_objectives._horizons.loop import (
     Turns,
     held_out_rows,
 )
+from survival_objectives._horizons.model import HorizonModel
 from survival_objectives._horizons.plan import (
     RandomStreams,
     best_constant,
@@ -43,9 +45,8 @@ from survival_objectives._horizons.schemes import (
 )
 from survival_objectives._horizons.settings import COMPLETED, DOUBLY_ROBUST, HorizonSettings
 from survival_objectives._models.boosters import censoring_settings
-from survival_objectives._models.checks import check_prediction_paths
 from survival_objectives._models.curves import StepCurves
-from survival_objectives._models.fitted import ModelFrame, StackedModel, TrainingRecord
+from survival_objectives._models.fitted import ModelFrame, TrainingRecord
 from survival_objectives._models.plan import BULK_QUANTILE, coarse_censoring_curve, planned_frame
 from survival_objectives._models.run import Run
 from survival_objectives._people.cohort import Batches, Cohort
@@ -86,7 +87,7 @@ def fit_horizons(
     batches: Batches,
     population: Population,
     held_out: Cohort | None = None,
-) -> StackedModel:
+) -> HorizonModel:
     """Train on stacked rows of people at horizons.
 
     Parameters
@@ -121,7 +122,7 @@ class _Training:
 
     def fit(
         self, batches: Batches, population: Population, held_out: Cohort | None
-    ) -> StackedModel:
+    ) -> HorizonModel:
         prepared = self._prepared(population)
         axis = self.frame.axis
         batches = batches.with_outcomes(batches.outcomes().aligned(axis))
@@ -152,9 +153,9 @@ class _Training:
         return self._result(loop, batches, prepared)
 
     @property
-    def previous(self) -> StackedModel | None:
+    def previous(self) -> HorizonModel | None:
         """The model that is continued."""
-        assert self.run.previous is None or isinstance(self.run.previous, StackedModel)
+        assert self.run.previous is None or isinstance(self.run.previous, HorizonModel)
         return self.run.previous
 
     def _prepared(self, raw: Population) -> _Prepared:
@@ -323,13 +324,13 @@ class _Training:
             raise ValueError(msg)
         return rows
 
-    def _result(self, loop: BoostingLoop, batches: Batches, prepared: _Prepared) -> StackedModel:
+    def _result(self, loop: BoostingLoop, batches: Batches, prepared: _Prepared) -> HorizonModel:
         """The trained models, after a check that predictions reproduce the margins of training."""
         settings, scheme, trees = self.settings, loop.scheme, prepared.trees
         censoring, censoring_trees = loop.censoring, None
         if censoring is not None and censoring.n_rounds:
             censoring_trees = censoring.finished(censoring.n_rounds)
-        model = StackedModel(
+        model = HorizonModel(
             self.frame,
             TrainingRecord(
                 settings.method,

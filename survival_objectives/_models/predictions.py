@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from survival_objectives._models.display import DisplayMixin
 from survival_objectives._models.fitted import FittedModel
 from survival_objectives._models.horizon_view import view_at
 from survival_objectives._models.onnx.export import write_onnx
+from survival_objectives._models.storage import save
 from survival_objectives._people import (
     Features,
     check_choice,
@@ -41,6 +42,13 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     n_estimators_: int
     censoring_: CensoringModel
     _model: FittedModel
+
+    @classmethod
+    def of(cls, model: FittedModel, **parameters: Any) -> Self:
+        """What a fitted model predicts, as an object of this class with these parameters."""
+        found = cls(**parameters)
+        found.fitted_model = model
+        return found
 
     @property
     def fitted_model(self) -> FittedModel:
@@ -266,6 +274,14 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             Fitted if this model is fitted; its ``fit`` trains a copy.
         """
         return view_at(self, horizon, cause, kind)
+
+    # -------------------------------------------------------------------------------- persistence
+    def save(self, path: Any) -> None:
+        """Write the model to a folder: the engine's own files and JSON, no outcomes, no pickle.
+
+        Saved parameters are those at the time of fitting.
+        """
+        save(self.fitted_model, path)
 
     # -------------------------------------------------------------------------------- explanation
     def plot(
