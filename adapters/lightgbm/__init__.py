@@ -1,5 +1,5 @@
 """LightGBM: the IPCW log-loss as ``params["objective"]``, with refreshed weights."""
 
-from survival_objectives.adapters.lightgbm._objective import IPCWObjective, Predictor
+from survival_objectives.adapters.lightgbm._objective import IPCWObjective
 
-__all__ = ["IPCWObjective", "Predictor"]
+__all__ = ["IPCWObjective"]

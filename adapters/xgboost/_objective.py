@@ -22,10 +22,9 @@ from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._people import Features
 from survival_objectives._plugin import alternation
 from survival_objectives._plugin.objective import TrainingProblem
-from survival_objectives._plugin.predictor import IncidencePredictor
 from survival_objectives._plugin.slot import TrainingThread
-from survival_objectives._process.interrupts import interrupts_held
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
+from survival_objectives.adapters.xgboost._engine import Evaluator, row_matrix
 from survival_objectives.censoring import MarginModel
 
 xgb = import_engine("xgboost")
@@ -36,24 +35,6 @@ _MAX_NUMBERED_ROWS = 2**24
 _MAKING = threading.RLock()
 # Settings of the event model's trees that its censoring model must not inherit.
 _NOT_INHERITED = ("monotone_constraints", "interaction_constraints")
-
-
-class Predictor(IncidencePredictor):
-    """Curves of a booster of XGBoost, without the people it was trained on.
-
-    Made by ``objective.predictor(booster)``, or by `load` from a folder that `save` wrote; see
-    `survival_objectives._plugin.predictor`.
-    """
-
-    _engine_name = "xgboost"
-    _file_name = "model.ubj"
-
-    def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
-        return _raw_margin(self.model, matrix, self._curves.schema, self._curves.start.shape[1])
-
-    @staticmethod
-    def _read_model(file: str) -> Any:
-        return xgb.Booster(model_file=file)
 
 
 class IPCWObjective(TrainingProblem):
@@ -77,7 +58,6 @@ class IPCWObjective(TrainingProblem):
 
     _transient = (*TrainingProblem._transient, "_dtrain")
     _engine_name = "xgboost"
-    _predictor_type = Predictor
 
     # ------------------------------------------------------------------------- what training takes
     @property
@@ -141,7 +121,7 @@ class IPCWObjective(TrainingProblem):
         self, kind: type, values: Float32Array, start: npt.ArrayLike, **options: Any
     ) -> Any:
         names = self._marked(column_names(self._features))
-        return _matrix(kind, values, self._features, start, feature_names=names, **options)
+        return row_matrix(kind, values, self._features, start, feature_names=names, **options)
 
     def _mark(self) -> float:
         digest = hashlib.sha256(self.initial_weight.tobytes() + self.horizon.tobytes()).digest()
@@ -200,38 +180,10 @@ class IPCWObjective(TrainingProblem):
         n_margins = max(1, int(shape["num_class"]), int(shape["num_target"]))
         self._check_trained(model.feature_names, n_margins)
 
-    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
-        return _raw_margin(model, matrix, self._features, self.n_margins)
-
-
-def _matrix(
-    kind: type, values: Float32Array, schema: Features, start: npt.ArrayLike, **options: Any
-) -> Any:
-    """A matrix with starting margins: what is given leaves ``base_score`` without effect."""
-    types = ["c" if column in schema.categories else "q" for column in range(values.shape[1])]
-    with interrupts_held():
-        matrix = kind(
-            values,
-            feature_types=types,
-            enable_categorical=bool(schema.categories),
-            **{"feature_names": column_names(schema), **options},
-        )
-    matrix.set_base_margin(np.asarray(start, dtype=np.float32))
-    return matrix
-
-
-def _raw_margin(
-    booster: Any, values: Float32Array, schema: Features, n_margins: int
-) -> npt.ArrayLike:
-    # Early stopping leaves the rounds after the best one in the booster.
-    best = booster.attr("best_iteration")
-    n_rounds = booster.num_boosted_rounds() if best is None else int(best) + 1
-    start = np.zeros((len(values), n_margins), np.float32)
-    matrix = _matrix(xgb.DMatrix, values, schema, start, feature_names=booster.feature_names)
-    margin: npt.ArrayLike = booster.predict(
-        matrix, output_margin=True, iteration_range=(0, n_rounds)
-    )
-    return margin
+    def _finished(self, model: Any) -> Any:
+        # Early stopping leaves the rounds after the best one in the booster.
+        best = model.attr("best_iteration")
+        return model[: model.num_boosted_rounds() if best is None else int(best) + 1]
 
 
 class _BinaryMargin:
@@ -242,9 +194,8 @@ class _BinaryMargin:
         self.schema = schema
 
     def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
-        return (
-            np.asarray(_raw_margin(self.booster, matrix, self.schema, 1), dtype=np.float64) + start
-        )
+        trees = Evaluator(self.booster, self.schema).sum_of_trees(matrix)
+        return np.asarray(trees[:, 0] + start, np.float64)
 
 
 class CensoringTrainer(alternation.CensoringTrainer):
@@ -264,7 +215,7 @@ class CensoringTrainer(alternation.CensoringTrainer):
 
     def add(self, values: Float32Array, start: FloatArray) -> int:
         same_bins = {"ref": self._matrices[0]} if self._matrices else {}
-        matrix = _matrix(xgb.QuantileDMatrix, values, self._features, start, **same_bins)
+        matrix = row_matrix(xgb.QuantileDMatrix, values, self._features, start, **same_bins)
         self._matrices.append(matrix)
         return len(self._matrices) - 1
 
