@@ -153,10 +153,11 @@ class Booster(BatchJoiner):
             "bootstrap_type": "No",
             "random_strength": 0,
             "boost_from_average": False,
-            # Above this many categories (at most 255) CatBoost encodes them by statistics of the
-            # target, with one table per chunk, which store people's outcomes. Summing chunks
-            # averages the tables, so that the model would differ from the trained one.
+            # Above this many categories (at most 255) CatBoost encodes them, by statistics of the
+            # target unless it is told to count: those would store people's outcomes.
             "one_hot_max_size": 255,
+            "simple_ctr": "Counter",
+            "combinations_ctr": "Counter",
             "thread_count": settings.threads(self._n_rows),
         }
         own = SETTINGS.resolved(settings.engine_params)
@@ -289,7 +290,8 @@ class Booster(BatchJoiner):
         if len(self._chunks) == 1:
             joined = self._chunks[0].copy()
         else:
-            joined = catboost.sum_models(self._chunks)
+            # Each chunk keeps its own counts of categories: their average would change its splits.
+            joined = catboost.sum_models(self._chunks, ctr_merge_policy="KeepAllTables")
         if n_rounds < joined.tree_count_:
             joined.shrink(n_rounds)
         return joined

@@ -40,6 +40,7 @@ from survival_objectives.adapters.catboost._derivatives import compiled_derivati
 from survival_objectives.adapters.catboost._pool import row_pool
 from survival_objectives.adapters.catboost._predictor import Predictor, raw_margin
 from survival_objectives.adapters.catboost._seen_margins import SeenMargins
+from survival_objectives.adapters.catboost._trained import check_unscaled
 from survival_objectives.losses import Target, gradient_hessian, pointwise_log_loss
 
 catboost = import_engine("catboost")
@@ -316,14 +317,7 @@ class IPCWLoss(TrainingProblem):
                 'Train it with `{**loss.params, "loss_function": loss}`.'
             )
             raise ValueError(msg)
-        scale, bias = model.get_scale_and_bias()
-        if scale != 1 or np.any(bias):
-            msg = (
-                f"This model scales its trees by {scale:g} and adds {bias}, but this loss starts "
-                "from margins of its own. Leave out `boost_from_average` and `set_scale_and_bias`."
-            )
-            raise ValueError(msg)
-        self._check_trained(model.feature_names_, np.size(bias))
+        self._check_trained(model.feature_names_, check_unscaled(model))
 
     def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
         return raw_margin(model, matrix, self._features, model.feature_names_)

@@ -90,7 +90,7 @@ class HazardMixture(FittedModel):
             return replace(model, trees=HazardTrees(new_booster(model.model), model.model))
 
         members = {
-            kind: Member(member.weight, tuple(map(other, member.folds)), other(member.refit))
+            kind: replace(member, folds=tuple(map(other, member.folds)), refit=other(member.refit))
             for kind, member in self.mixture.members.items()
         }
         return replace(self, mixture=Mixture(members, self.mixture.design))
@@ -173,7 +173,8 @@ class HazardMixture(FittedModel):
         linear = self.mixture.linear_columns(values)
         found = np.zeros((len(values), len(events), values.shape[1] + 2))
         for member in self.mixture.members.values():
-            found += member.weight * member.refit.contributions(values, linear, omega)
+            for weight, model in member.shares_of_importance():
+                found += weight * model.contributions(values, linear, omega)
         by_cause = np.abs(found[:, :, :-2]).mean(axis=0)
         importance: FloatArray = events.sum(axis=1) / events.sum() @ by_cause
         return replace(self, importance=importance)
@@ -190,6 +191,9 @@ class HazardMixture(FittedModel):
             "importance": self.importance.tolist(),
             "design": None if design is None else _design_content(design),
             "weights": {FILE_NAMES[kind]: member.weight for kind, member in members.items()},
+            "refit_shares": {
+                FILE_NAMES[kind]: member.refit_share for kind, member in members.items()
+            },
             "n_folds": mixture.n_folds,
             "models": {
                 name: {
@@ -247,7 +251,9 @@ class HazardMixture(FittedModel):
             if name in content["weights"]:
                 folds = [hazard_model(f"{name}_{fold}") for fold in range(content["n_folds"])]
                 refit = hazard_model(f"{name}_all")
-                members[kind] = Member(float(content["weights"][name]), tuple(folds), refit)
+                share = float(content.get("refit_shares", {}).get(name, 0.5))
+                weight = float(content["weights"][name])
+                members[kind] = Member(weight, tuple(folds), refit, share)
         importance = _array(content["importance"], "importance", (n_features,))
         return cls(frame, record, curves, Mixture(members, design), importance)
 

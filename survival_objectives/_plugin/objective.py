@@ -26,6 +26,7 @@ from survival_objectives._people import (
     check_random_state,
     check_times,
 )
+from survival_objectives._people.labels import names_of
 from survival_objectives._plugin.alternation import (
     Alternation,
     RefreshRecord,
@@ -86,7 +87,14 @@ class TrainingProblem(PluginProblem):
         min_event_survival: float = 0.05,
         sample_weight: Any = None,
         random_state: Any = None,
+        **unknown: Any,
     ) -> None:
+        self._refuse_unknown(unknown, TrainingProblem.__init__)
+        flags: dict[str, Any] = {"doubly_robust": doubly_robust, "monotone": monotone}
+        for name, flag in flags.items():
+            if not isinstance(flag, bool | np.bool_ | None):
+                msg = f"`{name}` must be True or False; got {flag!r}."
+                raise TypeError(msg)
         self._slot, self._scratch = WeightSlot(), DerivativeBuffers()
         self._reference = check_choice(margins, "margins", ("reference", "free")) == "reference"
         self._schedule = RefreshSchedule(refresh_every)
@@ -147,6 +155,11 @@ class TrainingProblem(PluginProblem):
     def event_ids_(self) -> IntArray:
         """Labels of the curves: 0 for event-free, then the causes as the user named them."""
         return self._data.target.event_ids
+
+    @property
+    def event_names_(self) -> tuple[str, ...] | None:
+        """Names of the states, if the events are text: event-free, then the causes."""
+        return names_of(self._data.labels, self.event_ids_)
 
     @property
     def n_margins(self) -> int:

@@ -24,7 +24,7 @@ from survival_objectives._people import (
     check_random_state,
     warn_about_outcomes,
 )
-from survival_objectives._people.labels import EventLabels
+from survival_objectives._people.labels import EventLabels, names_of
 from survival_objectives._training.fit import Settings
 
 
@@ -109,10 +109,8 @@ class Request:
 
         Warns if its probabilities are biased, or the same for all people.
         """
-        names = None
-        if labels is not None:
-            names = tuple(labels.names[label] for label in model.frame.event_ids)
-        elif self.previous is not None:
+        names = names_of(labels, model.frame.event_ids)
+        if labels is None and self.previous is not None:
             names = self.previous.frame.event_names
         model = model.with_frame(event_names=names, parameters=self.parameters)
         warn_about_model(model)
