@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
-from estimator_data import boost, same_booster, simulated, tree_settings
+from estimator_data import boost, same_booster, simulated, tree_settings, with_checkpoints
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from seed_noise import largest_mean
 
-from survival_objectives import estimators as estimator
 from survival_objectives import load
 from survival_objectives._engines import protocol as registry
 from survival_objectives._horizons import training as stacked
@@ -201,13 +198,13 @@ def test_draws_are_new_for_every_chunk_and_the_same_when_resumed(data, monkeypat
 def test_a_resumed_training_is_the_uninterrupted_one(engine, data, monkeypatch, censoring):
     """On every engine, though only trainings on a cluster write checkpoints."""
     settings = {"n_estimators": 60, "censoring": censoring, "refresh_every": 10}
-    training, states = estimator.Training, []
+    states = []
 
     def fitted(state):
         states.clear()
         checkpoints = Checkpoints(state, 10, states.append)
         with monkeypatch.context() as patch:
-            patch.setattr(estimator, "Training", partial(training, checkpoints=checkpoints))
+            with_checkpoints(patch, checkpoints)
             return boost(engine, **settings).fit(data.X, data.y)
 
     whole = fitted(None)

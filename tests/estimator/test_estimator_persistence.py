@@ -16,7 +16,7 @@ from estimator_data import boost, same_booster
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from survival_objectives import HazardBoost, load
+from survival_objectives import HazardBoost, SurvivalBoost, load
 from survival_objectives._engines import protocol as registry
 from survival_objectives._models import storage as files
 
@@ -137,7 +137,7 @@ def test_what_json_cannot_hold_falls_back_to_the_default(data, tmp_path):
     ).fit(data.X, data.y)
     model.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
-    assert loaded.horizon_sampler == HazardBoost().horizon_sampler
+    assert loaded.horizon_sampler == SurvivalBoost().horizon_sampler
     assert loaded.random_state is None
     assert_same_predictions(model, loaded, data.X)
 

@@ -98,7 +98,7 @@ def test_noise_gives_no_gain_where_folds_are_by_person():
     def gain(groups):
         result = assess(model, X, y, groups=groups, n_splits=3, random_state=0)
         found = result.comparisons.query(
-            "model == 'SurvivalBoost' and reference == 'Kaplan-Meier' "
+            "model == 'HazardBoost' and reference == 'Kaplan-Meier' "
             "and metric == 'integrated_brier_score'"
         )
         return found.iloc[0]
