@@ -221,10 +221,11 @@ class Trainer(BatchJoiner):
             "bootstrap_type": "No",
             "random_strength": 0,
             "boost_from_average": False,
-            # Above this many categories (at most 255) CatBoost encodes them by statistics of the
-            # target, with one table per chunk, which store people's outcomes. Summing chunks
-            # averages the tables, so that the model would differ from the trained one.
+            # Above this many categories (at most 255) CatBoost encodes them, by statistics of the
+            # target unless it is told to count: those would store people's outcomes.
             "one_hot_max_size": 255,
+            "simple_ctr": "Counter",
+            "combinations_ctr": "Counter",
             "thread_count": settings.threads(self._n_rows),
         }
         own = SETTINGS.resolved(settings.engine_params)
@@ -337,7 +338,11 @@ class Trainer(BatchJoiner):
     def finished(self, n_rounds: int) -> Evaluator:
         """The native model of all chunks, truncated to its first rounds."""
         models = [chunk.model for chunk in self._chunks]
-        joined = models[0].copy() if len(models) == 1 else catboost.sum_models(models)
+        if len(models) == 1:
+            joined = models[0].copy()
+        else:
+            # Each chunk keeps its own counts of categories: their average would change its splits.
+            joined = catboost.sum_models(models, ctr_merge_policy="KeepAllTables")
         if n_rounds < joined.tree_count_:
             joined.shrink(n_rounds)
         return self._evaluator(joined)

@@ -39,6 +39,7 @@ from survival_objectives.adapters.catboost._censoring import CensoringTrainer
 from survival_objectives.adapters.catboost._derivatives import compiled_derivatives
 from survival_objectives.adapters.catboost._pool import row_pool
 from survival_objectives.adapters.catboost._seen_margins import SeenMargins
+from survival_objectives.adapters.catboost._trained import check_unscaled
 from survival_objectives.losses import Target, gradient_hessian, pointwise_log_loss
 
 catboost = import_engine("catboost")
@@ -314,16 +315,9 @@ class IPCWLoss(TrainingProblem):
                 'Train it with `{**loss.params, "loss_function": loss}`.'
             )
             raise ValueError(msg)
-        scale, bias = model.get_scale_and_bias()
-        if scale != 1 or np.any(bias):
-            msg = (
-                f"This model scales its trees by {scale:g} and adds {bias}, but this loss starts "
-                "from margins of its own. Leave out `boost_from_average` and `set_scale_and_bias`."
-            )
-            raise ValueError(msg)
-        self._check_trained(model.feature_names_, np.size(bias))
+        self._check_trained(model.feature_names_, check_unscaled(model))
 
-    def _finished(self, model: Any) -> Any:
+    def _finished_model(self, model: Any) -> Any:
         return model.copy()
 
 

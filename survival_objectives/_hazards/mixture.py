@@ -179,21 +179,32 @@ class Member:
     folds : tuple of HazardModel
         Models fitted without one fold each; empty if a single part was held out.
     refit : HazardModel
-        Fitted to all people, or to all but the single held-out part.
+        Fitted to all people, or to all but the single held-out part; or the first of several models
+        of equal shares.
+    refit_share : float
+        Share of the refit in the incidence, if there are folds; the folds share the rest.
     """
 
     weight: float
     folds: tuple[HazardModel, ...]
     refit: HazardModel
+    refit_share: float = 0.5
 
     def shares(self) -> Iterator[tuple[float, HazardModel]]:
-        """Models with their shares: half for the refit, the other half for the folds."""
+        """Models with their shares."""
         if not self.folds:
             yield self.weight, self.refit
             return
-        yield self.weight / 2, self.refit
+        yield self.weight * self.refit_share, self.refit
         for model in self.folds:
-            yield self.weight / (2 * len(self.folds)), model
+            yield self.weight * (1 - self.refit_share) / len(self.folds), model
+
+    def shares_of_importance(self) -> Iterator[tuple[float, HazardModel]]:
+        """Models with their shares in importances: the refit, unless it is one of equals."""
+        if np.isclose(self.refit_share, 1 / (len(self.folds) + 1)):
+            yield from self.shares()
+        else:
+            yield self.weight, self.refit
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,8 @@ class HazardMixture(FittedModel):
         linear = self.mixture.linear_columns(values)
         found = np.zeros((len(values), len(events), values.shape[1] + 2))
         for member in self.mixture.members.values():
-            found += member.weight * member.refit.contributions(values, linear, omega)
+            for weight, model in member.shares_of_importance():
+                found += weight * model.contributions(values, linear, omega)
         by_cause = np.abs(found[:, :, :-2]).mean(axis=0)
         importance: FloatArray = events.sum(axis=1) / events.sum() @ by_cause
         return replace(self, importance=importance)
@@ -204,6 +205,9 @@ class HazardMixture(FittedModel):
             "importance": self.importance.tolist(),
             "design": None if design is None else _design_content(design),
             "weights": {FILE_NAMES[kind]: member.weight for kind, member in members.items()},
+            "refit_shares": {
+                FILE_NAMES[kind]: member.refit_share for kind, member in members.items()
+            },
             "n_folds": mixture.n_folds,
             "models": {
                 name: {
@@ -241,7 +245,8 @@ class HazardMixture(FittedModel):
             if name in content["weights"]:
                 folds = [hazard_model(f"{name}_{fold}") for fold in range(content["n_folds"])]
                 refit = hazard_model(f"{name}_all")
-                members[kind] = Member(float(content["weights"][name]), tuple(folds), refit)
+                share, weight = content["refit_shares"][name], content["weights"][name]
+                members[kind] = Member(float(weight), tuple(folds), refit, float(share))
         mixture = Mixture(members, _design(content["design"]))
         return cls(frame, record, curves, mixture, np.array(content["importance"], np.float64))
 

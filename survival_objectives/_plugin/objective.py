@@ -37,6 +37,7 @@ from survival_objectives._people import (
     check_times,
 )
 from survival_objectives._people.cohort import Cohort, MemoryBatches
+from survival_objectives._people.labels import names_of
 from survival_objectives._people.population import LocalReduction, Population
 from survival_objectives._plugin.alternation import (
     Alternation,
@@ -100,7 +101,14 @@ class TrainingProblem(PluginProblem):
         min_event_survival: float = 0.05,
         sample_weight: Any = None,
         random_state: Any = None,
+        **unknown: Any,
     ) -> None:
+        self._refuse_unknown(unknown, TrainingProblem.__init__)
+        flags: dict[str, Any] = {"doubly_robust": doubly_robust, "monotone": monotone}
+        for name, flag in flags.items():
+            if not isinstance(flag, bool | np.bool_ | None):
+                msg = f"`{name}` must be True or False; got {flag!r}."
+                raise TypeError(msg)
         self._slot, self._scratch = WeightSlot(), DerivativeBuffers()
         self._reference = check_choice(margins, "margins", ("reference", "free")) == "reference"
         self._schedule = RefreshSchedule(refresh_every)
@@ -149,6 +157,11 @@ class TrainingProblem(PluginProblem):
     def event_ids_(self) -> IntArray:
         """Labels of the curves: 0 for event-free, then the causes as the user named them."""
         return self._data.target.event_ids
+
+    @property
+    def event_names_(self) -> tuple[str, ...] | None:
+        """Names of the states, if the events are text: event-free, then the causes."""
+        return names_of(self._data.labels, self.event_ids_)
 
     @property
     def n_margins(self) -> int:
@@ -302,10 +315,12 @@ class TrainingProblem(PluginProblem):
 
     def _evaluator(self, model: Any) -> Evaluator:
         """Trees of a trained model, up to the best round, as they are now."""
-        return engine(self._engine_name).evaluator(self._finished(model), self._features.schema)
+        return engine(self._engine_name).evaluator(
+            self._finished_model(model), self._features.schema
+        )
 
     @abstractmethod
-    def _finished(self, model: Any) -> Any:
+    def _finished_model(self, model: Any) -> Any:
         """A copy of a trained model, cut after its best round."""
 
     def _fitted(self, trees: Evaluator) -> HorizonModel:

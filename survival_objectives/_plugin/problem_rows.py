@@ -44,6 +44,7 @@ from survival_objectives._people import (
     warn_about_outcomes,
 )
 from survival_objectives._people.cohort import Cohort, GivenPeople, MemoryBatches
+from survival_objectives._people.labels import named_outcomes
 from survival_objectives._people.population import LocalReduction
 from survival_objectives._people.time_axis import TimeAxis, event_unit, rounded_up, time_feature
 from survival_objectives._plugin.folds import FoldWeights
@@ -236,6 +237,7 @@ class ProblemRows:
         """Checked features and outcomes, as given, of the people with a positive weight."""
         check_paired(X, y, sample_weight)
         features = check_features(X)
+        y, self.labels = named_outcomes(y)
         target = check_survival_target(y)
         check_time_resolution(target.duration)
         warn_about_outcomes(target)
@@ -412,7 +414,7 @@ class ProblemRows:
         """
         cohort = Cohort.checked(
             X,
-            y,
+            y if self.labels is None else self.labels.coded(y),
             like=self.features.schema,
             event_ids=self.target.event_ids,
             resolution="ignore",
@@ -463,6 +465,6 @@ def some_outcomes(target: SurvivalTarget, people: IntArray) -> SurvivalTarget:
 
 def counted_target(y: Any, sample_weight: Any = None) -> SurvivalTarget:
     """Checked outcomes of the people whose weight is not 0, with only their causes."""
-    target = check_survival_target(y)
+    target = check_survival_target(named_outcomes(y)[0])
     weight = check_sample_weight(sample_weight, target.n_samples)
     return target if weight is None else some_outcomes(target, np.flatnonzero(weight))
