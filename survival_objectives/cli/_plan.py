@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import dataclass, replace
 from typing import Any
+
+from survival_objectives._process.threads import available_threads
 
 _FOLDS = 5
 # Folds up to this size; above, a single held-out part is precise enough.
@@ -116,11 +117,4 @@ def _held_out(n_people: int) -> Plan:
 
 def n_cores(threads: int | None) -> int:
     """Number of cores to use: those of the process, or fewer if the user limits them."""
-    from joblib import cpu_count
-
-    limits = [int(cpu_count()), threads, _number(os.environ.get("OMP_NUM_THREADS"))]
-    return max(min(limit for limit in limits if limit), 1)
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
+    return min(available_threads(), threads or available_threads())
