@@ -113,7 +113,7 @@ def test_no_training_data_inside(engine, simulate, tmp_path):
 
     def visit(value):
         if isinstance(value, list):
-            assert len(value) < 100
+            assert len(value) < 200  # Fixed grids have fewer times.
             for item in value:
                 visit(item)
         elif isinstance(value, dict):
@@ -179,5 +179,5 @@ def test_one_row_with_missing_values_is_itself_in_many(engine, people, tmp_path)
     expected = objective.predict_cumulative_incidence(model, many, TIMES)[:1]
     assert_allclose(objective.predict_cumulative_incidence(model, row, TIMES), expected, atol=1e-12)
     objective.fitted(model).save(tmp_path / "model")
-    loaded = type(objective.fitted(model)).load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert_allclose(loaded.predict_cumulative_incidence(row, TIMES), expected, atol=1e-12)

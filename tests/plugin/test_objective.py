@@ -79,6 +79,10 @@ class Problem(TrainingProblem):
 
     def predict_cumulative_incidence(self, model, X, times, *, calibrated=False):
         """By default what the margins say: this module is about margins, rows and weights."""
+        # Curves are read at the first float of each step.
+        at = self._data.axis.prediction_time(np.ravel(times).astype(float))
+        FunctionEvaluator.times = np.unique(at)
+        vars(self).pop("_known", None)
         return super().predict_cumulative_incidence(model, X, times, calibrated=calibrated)
 
     def predict_survival_function(self, model, X, times, *, calibrated=False):
