@@ -139,7 +139,7 @@ def _labels(table: Table, column: str) -> pd.Series[Any]:
     if missing.any():
         msg = (
             f"{table.source}: the event {column!r} is missing on {table.places(missing)}; fill it "
-            "in, or remove these people"
+            "in, or leave these people out with --skip-unknown"
         )
         raise CommandError(msg)
     labels = table.texts(column)
@@ -281,17 +281,18 @@ def _cause_names(codes: Mapping[str, int]) -> dict[int, str]:
 # ------------------------------------------------------------------------------------ durations
 def _durations(table: Table, column: str) -> Any:
     numbers, missing = table.numbers(column), table.is_missing(column)
-    if numbers.wrong.any():
+    wrong = numbers.wrong | table.is_bound(column)
+    if wrong.any():
         msg = (
             f"{table.source}: the duration {column!r} is not a number on "
-            f"{table.stray(column, numbers.wrong)}; give a time such as days from entry to the "
+            f"{table.stray(column, wrong)}; give a time such as days from entry to the "
             "event or the last visit, or two columns of dates with --start-date and --end-date"
         )
         raise CommandError(msg)
     if missing.any():
         msg = (
             f"{table.source}: the duration {column!r} is missing on {table.places(missing)}; fill "
-            "in how long these people were followed, or remove them"
+            "in how long these people were followed, or leave them out with --skip-unknown"
         )
         raise CommandError(msg)
     negative = numbers.values < 0

@@ -74,6 +74,9 @@ class Problem(TrainingProblem):
     def _finished_model(self, model):
         return model
 
+    def _constraint_params(self, directions, groups):
+        return {"directions": directions, "groups": groups}
+
     def _refresh_callback(self, params):
         raise NotImplementedError
 
