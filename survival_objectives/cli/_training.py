@@ -189,9 +189,13 @@ def in_words(plan: dict[str, Any], n_rows: int) -> str:
 
 def assessment_title(assessment: Any, plan: dict[str, Any]) -> str:
     """Title of the score table."""
+    who = "people held out"
+    if assessment.landmark is not None:
+        who += f" who are under observation and event-free at {assessment.landmark:g}"
     if "test_size" in plan:
-        return f"Scores of {len(assessment.index)} people held out ({100 * plan['test_size']:.2g}%)"
+        share = f"{100 * plan['test_size']:.2g}%"
+        return f"Scores of {len(assessment.index)} {who} ({share})"
     n_folds = f"{assessment.n_splits} folds"
     if assessment.n_splits < assessment.n_planned:
         n_folds = f"the first {assessment.n_splits} of {assessment.n_planned} folds"
-    return f"Scores of people held out, mean ± sd over {n_folds}"
+    return f"Scores of {who}, mean ± sd over {n_folds}"
