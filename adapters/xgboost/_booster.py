@@ -31,6 +31,7 @@ from survival_objectives._engines.settings import (
 )
 from survival_objectives._process.interrupts import deliver_interrupt
 from survival_objectives.adapters._engine import column_names, import_engine
+from survival_objectives.adapters.xgboost._matrix import constraint_params
 from survival_objectives.losses import gradient_hessian
 
 xgb = import_engine("xgboost")
@@ -118,18 +119,6 @@ SETTINGS = EngineSettings(
     _ALIASES,
     known={*inspect.signature(xgb.XGBModel).parameters, "validate_parameters", "top_k"},
 )
-
-
-def constraint_params(
-    directions: list[int] | None, groups: list[list[int]] | None
-) -> dict[str, str]:
-    """Constraints on the stacked columns as parameters of XGBoost."""
-    params = {}
-    if directions is not None:
-        params[MONOTONE] = str(tuple(directions))
-    if groups is not None:
-        params[INTERACTION] = str(groups)
-    return params
 
 
 # Weight of a column in the draws of columns, where others have 1.

@@ -27,6 +27,7 @@ from survival_objectives.adapters._engine import column_names, import_engine, ri
 from survival_objectives.adapters.xgboost._matrix import (
     QuantileMatrix,
     SliceableMatrix,
+    constraint_params,
     engine_params,
     margins_of,
     mark_of,
@@ -170,6 +171,11 @@ class IPCWObjective(TrainingProblem):
         margin = margin.reshape(len(label), -1)
         return "ipcw_log_loss", self._metric(margin, label, weight, rows)
 
+    def _constraint_params(
+        self, directions: list[int] | None, groups: list[list[int]] | None
+    ) -> dict[str, Any]:
+        return constraint_params(directions, groups)
+
     def _refresh_callback(self, params: Mapping[str, Any] | None) -> Any:
         return _Refresh(self, params)
 
@@ -290,6 +296,8 @@ class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-define
                 "weights cannot be refreshed there. Run `xgb.train` on the people of each fold."
             )
             raise TypeError(msg)
+        if model.num_boosted_rounds():
+            raise ValueError(alternation.CONTINUED)
         self._thread.check()
         self._alternation = self._objective._new_alternation()
         self._model = _LiveModel(model, self._objective, self._params)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from survival_objectives._hazards.formulas import LOCAL, selected_weights
+from survival_objectives._hazards.formulas import LOCAL, PersonLikelihood, selected_weights
 from survival_objectives._hazards.member import Candidate, TrainingLog
 from survival_objectives._hazards.mixture import LINEAR, ON_LINEAR, TREES, Mixture
 from survival_objectives._hazards.people import HazardPeople
@@ -94,7 +94,7 @@ class HazardTraining:
         """The mixture of all members with a positive weight."""
         problem = self.problem
         candidates = self._fitted_candidates(self._kinds())
-        likelihoods = np.array([candidate.likelihood() for candidate in candidates])
+        likelihoods = PersonLikelihood.stacked([candidate.likelihood() for candidate in candidates])
         judge_weight = problem.people.weights(problem.judges)
         cost = np.array([float(candidate.n_rounds > 0) for candidate in candidates])
         weights = selected_weights(likelihoods, cost, judge_weight, problem.reduction)

@@ -10,6 +10,7 @@ import numpy as np
 
 from survival_objectives._arrays import FloatArray
 from survival_objectives._hazards.formulas import (
+    PersonLikelihood,
     RiskRows,
     knot_incidence,
     person_likelihood,
@@ -158,7 +159,7 @@ class Candidate:
         """Free rows and boosters."""
         self._boosters = None
 
-    def likelihood(self) -> FloatArray:
+    def likelihood(self) -> PersonLikelihood:
         """Held-out likelihood of each judge."""
         problem, people, judges = self._problem, self._people, self._problem.judges
         values, design = problem.judge_features()
@@ -168,16 +169,16 @@ class Candidate:
             own = problem.fold[judges] == number
             own_design = None if design is None else design[own]
             margin[:, :, own] = hazard.margin(values[own], own_design, engine_rows=engine_rows)
-        event, place = people.event[judges], people.place[judges]
+        event, place, entry = people.event[judges], people.place[judges], people.entries(judges)
         if problem.n_folds:
-            rows = risk_rows(event, place, people.knots, weight=people.weights(judges))
+            rows = risk_rows(event, place, people.knots, entry=entry, weight=people.weights(judges))
             at_rows = margin[:, rows.interval, rows.person]
             correction = time_corrections(at_rows, rows, people.n_intervals, problem.reduction)
         else:
             correction = self._correction_by_kept_rows()
         self._models = [_corrected(hazard, correction) for hazard in self._models]
         incidence = knot_incidence(margin + correction[:, :, None])
-        return person_likelihood(incidence, event, place, people.knots)
+        return person_likelihood(incidence, event, place, people.knots, entry)
 
     def _correction_by_kept_rows(self) -> FloatArray:
         """Terms that match expected to observed events on a sample of the training rows."""

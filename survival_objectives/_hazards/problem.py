@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._hazards.formulas import RiskRows, interval_start, risk_rows, row_margins
+from survival_objectives._hazards.formulas import RiskRows, interval_start, row_margins
 from survival_objectives._hazards.linear import (
     LINEAR_PEOPLE,
     LinearDesign,
@@ -133,14 +133,7 @@ class HazardProblem:
         self.people, self.fold = people, fold
         is_cross_fitted = judges is None and n_people <= CROSS_FITTED_PEOPLE
         self.n_folds = settings.n_folds if is_cross_fitted else 0
-        self.rows = risk_rows(
-            people.event,
-            people.place,
-            people.knots,
-            weight=people.weight,
-            n_rows=budget.n_rows,
-            generator=stream,
-        )
+        self.rows = people.rows(budget.n_rows, stream)
         if not people.is_in_memory:
             self.rows = self.rows.by_person()
         if not reduction.sum((self.rows.target == 0).sum()):

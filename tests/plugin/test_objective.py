@@ -56,6 +56,9 @@ class Problem(TrainingProblem):
     def _raw_margin(self, model, matrix):
         return model(matrix)
 
+    def _constraint_params(self, directions, groups):
+        return {"directions": directions, "groups": groups}
+
     def _refresh_callback(self, params):
         raise NotImplementedError
 
