@@ -59,7 +59,10 @@ def planned(options: argparse.Namespace, n_rows: int, n_columns: int) -> dict[st
 def untrained(engine: str, options: argparse.Namespace) -> tuple[str, Any]:
     """Name of the model, and the model or a search for its settings."""
     model = HazardBoost(
-        engine, random_state=options.seed, n_jobs=options.threads, n_estimators=options.rounds
+        engine,
+        random_state=options.seed,
+        n_jobs=options.threads,
+        n_estimators=options.rounds,
     )
     if options.tune is None:
         return f"HazardBoost ({engine})", model
