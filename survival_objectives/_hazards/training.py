@@ -254,6 +254,7 @@ def people_on_axis(
         target.n_causes,
         _groups(batches, outcomes),
         frame.axis.entry_number(target),
+        target.person,
     )
 
 
