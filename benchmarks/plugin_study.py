@@ -37,7 +37,7 @@ import xgboost as xgb
 
 from benchmarks._results import write_result
 from benchmarks._truths import FAMILIES, Sample, draw_truth
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives.adapters import catboost as catboost_adapter
 from survival_objectives.adapters import lightgbm as lightgbm_adapter
 from survival_objectives.adapters import xgboost as xgboost_adapter
@@ -169,7 +169,7 @@ ENGINES: dict[str, tuple[Any, Any, Any, Any]] = {
 
 # -------------------------------------------------------------------------------------------- arms
 def default_curves(engine: str, problem: Problem) -> FloatArray:
-    model = SurvivalBoost(engine, n_folds=2, random_state=0, n_jobs=1)
+    model = HazardBoost(engine, n_folds=2, random_state=0, n_jobs=1)
     model.fit(problem.train.X, (problem.train.event, problem.train.duration))
     curves: FloatArray = model.predict_cumulative_incidence(problem.test.X, problem.times)
     return curves

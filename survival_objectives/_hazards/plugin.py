@@ -199,7 +199,7 @@ class PluginHazards:
             parts.append(replace(self, rows=rows, held=held, start=start))
         return parts
 
-    def fitted(self, trees: HazardTrees, model: object) -> HazardModel:
+    def fitted(self, trees: HazardTrees) -> HazardModel:
         """The start with trees, corrected in time (74) on the training people.
 
         A part of a cross-validation leaves out trees that do not pay for themselves, as in (82).
@@ -219,8 +219,7 @@ class PluginHazards:
         if pays:
             margin += trees.row_margin(values[position], rows.interval.astype(np.int64))
         level = start.level + time_corrections(margin, rows, self.people.n_intervals)
-        own = (trees, model) if pays else (None, None)
-        return HazardModel(level, start.coefficients, *own)
+        return HazardModel(level, start.coefficients, trees if pays else None)
 
     def _held_out_gain(self, trees: HazardTrees) -> float:
         """Gain in log-likelihood of the held-out people of this part by trees."""

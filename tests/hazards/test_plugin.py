@@ -149,7 +149,7 @@ def test_levels_are_corrected_on_the_training_people_alone():
     people = people_of(500)
     part = hazards_of(people).cross_fit(4)[0]
     part = replace(part, held=part.held.take(slice(0)))
-    fitted = part.fitted(KnownTrees(), "model")
+    fitted = part.fitted(KnownTrees())
     rows = part.training
     margin = fitted.level[:, part.rows.interval] + rows.start.T
     margin += KnownTrees().row_margin(rows.values, rows.values[:, -1])
@@ -159,7 +159,6 @@ def test_levels_are_corrected_on_the_training_people_alone():
     expected = (rows.weight * proba).sum(axis=1)
     observed = np.bincount(rows.target, rows.weight, minlength=3)[1:]
     assert_allclose(expected, observed, rtol=0.01)
-    assert fitted.model == "model"
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.0])
@@ -177,7 +176,7 @@ def test_a_part_leaves_out_trees_that_help_no_held_out_people(scale):
     place = np.minimum(rng.exponential(size=400) / rate, 1.0)
     event = (place < 1).astype(np.int32)
     hazards = hazards_of(replace(people, event=event, place=place), linear=False)
-    fitted = hazards.cross_fit(4)[0].fitted(Trees(), "model")
+    fitted = hazards.cross_fit(4)[0].fitted(Trees())
     assert (fitted.trees is not None) == (scale == 1)
     # Without a held-out fold the trees stay.
-    assert hazards.fitted(Trees(), "model").trees is not None
+    assert hazards.fitted(Trees()).trees is not None
