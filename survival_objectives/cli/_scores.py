@@ -60,7 +60,7 @@ def marginal_content(y: pd.DataFrame, last: float) -> dict[str, list[Any]]:
     It is on a coarse grid of even times, which contains no individual event time.
     """
     times = np.linspace(0, last, _N_MARGINAL + 1)
-    marginal = aalen_johansen(check_survival_target(y))(times).T
+    marginal = aalen_johansen(check_survival_target(y, late_entry=True))(times).T
     return {"times": times.tolist(), "marginal": marginal.tolist()}
 
 
