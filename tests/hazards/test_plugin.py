@@ -146,13 +146,9 @@ class KnownTrees:
 
 
 def test_levels_are_corrected_on_the_training_people_alone():
-<<<<<<< HEAD
     people = people_of(500)
     part = hazards_of(people).cross_fit(4)[0]
     part = replace(part, held=part.held.take(slice(0)))
-=======
-    part = hazards_of(people_of()).cross_fit(4)[0]
->>>>>>> main
     fitted = part.fitted(KnownTrees())
     rows = part.training
     margin = fitted.level[:, part.rows.interval] + rows.start.T
@@ -163,7 +159,6 @@ def test_levels_are_corrected_on_the_training_people_alone():
     expected = (rows.weight * proba).sum(axis=1)
     observed = np.bincount(rows.target, rows.weight, minlength=3)[1:]
     assert_allclose(expected, observed, rtol=0.01)
-<<<<<<< HEAD
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.0])
@@ -185,5 +180,3 @@ def test_a_part_leaves_out_trees_that_help_no_held_out_people(scale):
     assert (fitted.trees is not None) == (scale == 1)
     # Without a held-out fold the trees stay.
     assert hazards.fitted(Trees()).trees is not None
-=======
->>>>>>> main
