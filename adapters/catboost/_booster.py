@@ -426,4 +426,7 @@ ENGINE = Engine(
     rounds_per_call=30,
     most_rows=1_000_000,
     coarse_bins={"border_count": 64},
+    lacks=("min_leaf_people", "min_split_gain"),
+    # Symmetric trees split less per round (benchmarks/hazard_study.md).
+    hazard_defaults={"learning_rate": 0.25},
 )

@@ -414,4 +414,6 @@ ENGINE = Engine(
     load=_load,
     takes_any_target=True,
     coarse_bins={"max_bin": 63},
+    # LightGBM does not retry a column further down a branch in which it gained less than this.
+    hazard_defaults={"min_split_gain": 0.0},
 )

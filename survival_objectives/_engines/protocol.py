@@ -82,26 +82,6 @@ class TreeSettings:
     n_jobs: int | None
     engine_params: Mapping[str, Any] = field(default_factory=dict)
 
-    @classmethod
-    def of(
-        cls, parameters: Mapping[str, Any], schema: Features, n_causes: int, seed: int
-    ) -> TreeSettings:
-        """Settings from the parameters of an estimator."""
-        return cls(
-            schema=schema,
-            n_causes=n_causes,
-            learning_rate=float(parameters["learning_rate"]),
-            max_depth=int(parameters["max_depth"]),
-            min_leaf_people=float(parameters["min_leaf_people"]),
-            min_split_gain=float(parameters["min_split_gain"]),
-            max_features=float(parameters["max_features"]),
-            n_horizons=int(parameters["n_horizons"]),
-            monotone=bool(parameters["monotone"]),
-            seed=seed,
-            n_jobs=parameters["n_jobs"],
-            engine_params=parameters["engine_params"] or {},
-        )
-
     def threads(self, n_rows: int) -> int:
         """Threads for so many rows: ``n_jobs``, or by the size of the work."""
         if self.n_jobs is None:
@@ -246,6 +226,10 @@ class Engine:
         Whether `Booster.boost` takes targets that sum to 1 but are no distributions.
     coarse_bins : mapping
         Settings for about 64 bins per column, which is enough for rows of hazards.
+    lacks : tuple of str
+        Parameters of the estimators that it has no setting for.
+    hazard_defaults : mapping
+        Defaults of `survival_objectives.HazardBoost` that are other than those of other engines.
     """
 
     name: str
@@ -260,6 +244,8 @@ class Engine:
     most_rows: float = np.inf
     takes_any_target: bool = False
     coarse_bins: Mapping[str, Any] = field(default_factory=dict)
+    lacks: tuple[str, ...] = ()
+    hazard_defaults: Mapping[str, float] = field(default_factory=dict)
 
     def new_booster(self, settings: TreeSettings, model: Any = None) -> Booster:
         """A booster with these settings, empty or around the engine's own ``model``."""

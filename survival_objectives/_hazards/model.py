@@ -52,6 +52,8 @@ class HazardMixture(FittedModel):
         Mean absolute contributions, see `with_importances`.
     """
 
+    subject = "hazards"
+
     curves: KnotCurves
     mixture: Mixture
     importance: FloatArray
@@ -77,6 +79,10 @@ class HazardMixture(FittedModel):
     def censoring(self) -> CensoringModel:
         """The marginal curve: hazards need no model of censoring."""
         return KaplanMeierCensoring.of_curve(self.frame.censoring_curve)
+
+    @property
+    def public(self) -> dict[str, Any]:
+        return {"member_weights_": self.member_weights}
 
     def wrapped(self, new_booster: BoosterMaker) -> HazardMixture:
 

@@ -19,6 +19,7 @@ def calibrated_curves(
     batches: Batches,
     population: Population,
     *,
+    n_intervals: int,
     trained_until: float,
     reduction: Reduction,
     seed: int,
@@ -28,7 +29,6 @@ def calibrated_curves(
     Outcomes are aligned to the time axis.
     """
     axis, t_max = model.frame.axis, model.frame.t_max
-    n_intervals = round(1 / model.frame.parameters["time_smoothing"])
     knots = time_knots(axis, population.event_times(t_max), t_max, n_intervals)
     marginal = marginal_hazard(axis, knots, population.target, population.weight)
     shape = KnotCurves.uncalibrated(axis, knots, marginal, trained_until)

@@ -7,7 +7,6 @@ agree for all settings of the engine.
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._engines.forest import crossed_rows
 from survival_objectives._hazards.mixture import Mixture
 from survival_objectives._models.fitted import FittedModel, StackedModel
+from survival_objectives._people import warn
 from survival_objectives.losses import probabilities
 
 logger = logging.getLogger("survival_objectives")
@@ -133,34 +133,24 @@ def _few(values: Float32Array) -> Float32Array:
     return np.concatenate([values[incomplete], values[others], unknown])
 
 
-def warn_about_model(model: FittedModel, values: Float32Array, stacklevel: int) -> None:
-    """Warn if probabilities of a trained model are biased, or the same for all people.
-
-    Parameters
-    ----------
-    model : FittedModel
-    values : array of shape (n_samples, n_features)
-        Training features; if all are constant, people with the same curve are expected.
-    stacklevel : int
-        As in `warnings.warn`, relative to the caller.
-    """
-    _warn_if_floored(model, stacklevel + 1)
-    if model.importances().any() or not _vary(values):
-        return
-    msg = (
-        "No split on a feature was worth its gain, so all people get the same curve. If the "
-        "features should matter, lower `min_leaf_people` or `min_split_gain`, or raise "
-        "`n_estimators`."
-    )
-    warnings.warn(msg, UserWarning, stacklevel=stacklevel + 1)
+def warn_about_model(model: FittedModel) -> None:
+    """Warn if probabilities of a trained model are biased, or the same for all people."""
+    _warn_if_floored(model)
+    if model.record.same_curves:
+        msg = (
+            "No split on a feature was worth its gain, so all people get the same curve. If the "
+            "features should matter, lower `min_leaf_people` or `min_split_gain`, or raise "
+            "`n_estimators`."
+        )
+        warn(msg)
 
 
-def _warn_if_floored(model: FittedModel, stacklevel: int) -> None:
+def _warn_if_floored(model: FittedModel) -> None:
     """Warn if the floor of G limits the weight of over a tenth of the rows, else log it."""
     n_floored, n_rows = model.record.n_floored, model.record.n_weighted_rows
     if n_floored == 0:
         return
-    floor = model.frame.parameters["min_censoring_survival"]
+    floor = model.record.floor
     said = f"min_censoring_survival={floor:g} limits the weight of {n_floored} of {n_rows} rows"
     if n_floored <= _FLOORED_SHARE * n_rows:
         logger.info("%s.", said)
@@ -169,9 +159,4 @@ def _warn_if_floored(model: FittedModel, stacklevel: int) -> None:
         f"{said} ({n_floored / n_rows:.0%}): too few people are still followed at late horizons, "
         'and probabilities there are biased. Set `censoring="imputed"`, or lower `horizon_max`.'
     )
-    warnings.warn(msg, UserWarning, stacklevel=stacklevel + 1)
-
-
-def _vary(values: Float32Array) -> bool:
-    first = values[:1]
-    return bool(((values != first) & ~(np.isnan(values) & np.isnan(first))).any())
+    warn(msg)

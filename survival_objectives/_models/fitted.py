@@ -11,7 +11,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -72,10 +72,13 @@ class ModelFrame:
         Rounded to two digits; None in a model that was saved without it.
     censoring_curve : StepFunction
         Kaplan-Meier curve of censoring on a coarse grid.
-    parameters : dict
-        Constructor parameters at the time of fitting.
+    n_jobs : int, or None
+        Threads of predictions; None to choose by the size of the data.
     event_names : tuple of str, or None
         Names of the states, if training had names.
+    parameters : dict
+        What was passed to the constructor of the estimator, for its copy after loading. Models
+        never read it.
     """
 
     engine: str
@@ -86,8 +89,9 @@ class ModelFrame:
     last_time: float
     median_duration: float | None
     censoring_curve: StepFunction
-    parameters: dict[str, Any]
+    n_jobs: int | None = None
     event_names: tuple[str, ...] | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -108,15 +112,21 @@ class ModelFrame:
 
 
 @dataclass(frozen=True)
+class RoundRecord:
+    """Held-out loss after a round."""
+
+    round: int
+    loss: float
+
+
+@dataclass(frozen=True)
 class TrainingRecord:
     """Record of a training.
 
     Attributes
     ----------
     method : str
-        The censoring method.
-    reason : str
-        Why this method was used, as a sentence.
+        How censored people counted: "hazards", or one of `survival_objectives.SurvivalBoost`.
     n_events : int64 array of shape (K + 1,), or None
         Number of people who were censored, and who had each cause.
     history : list of RoundRecord
@@ -125,15 +135,20 @@ class TrainingRecord:
         Rounds after which weights or targets were refreshed.
     n_floored, n_weighted_rows : int
         Number of rows whose weight is limited by the floor of G, and of rows with weights.
+    floor : float
+        The floor of G, in training and in scores.
+    same_curves : bool
+        Whether all people get the same curve, although their features vary.
     """
 
     method: str
-    reason: str
     n_events: IntArray | None = None
-    history: list[Any] = field(default_factory=list)
+    history: list[RoundRecord] = field(default_factory=list)
     refreshed_rounds: list[int] = field(default_factory=list)
     n_floored: int = 0
     n_weighted_rows: int = 0
+    floor: float = 0.05
+    same_curves: bool = False
 
 
 def parts_of(n_samples: int, n_people: int) -> Iterator[slice]:
@@ -158,6 +173,9 @@ class FittedModel(ABC):
     curves : CurveShape
         Conversion of the model's predictions to curves in time.
     """
+
+    #: What it is a model of: "hazards" or "horizons".
+    subject: ClassVar[str]
 
     frame: ModelFrame
     record: TrainingRecord
@@ -191,6 +209,11 @@ class FittedModel(ABC):
     @abstractmethod
     def shap_values(self, features: Features, time: float) -> FloatArray:
         """Contributions to margins at a time, (n_samples, n_margins, n_features + 2)."""
+
+    @property
+    @abstractmethod
+    def public(self) -> dict[str, Any]:
+        """Fitted attributes of an estimator that only this kind of model has."""
 
     @abstractmethod
     def importances(self) -> FloatArray:
@@ -369,12 +392,20 @@ class StackedModel(FittedModel):
         Margins at which boosting started.
     censoring_start : StepFunction
         Log-odds of being censored at which the censoring model started, by time.
+    monotone : bool
+        Whether no incidence ever falls in time.
+    given_censoring : CensoringModel, optional
+        The user's own, which is not saved.
     """
+
+    subject = "horizons"
 
     trees: EngineTrees
     censoring_trees: EngineTrees | None
     start: FloatArray
     censoring_start: StepFunction
+    monotone: bool
+    given_censoring: CensoringModel | None = None
 
     @property
     def booster(self) -> Any:
@@ -386,20 +417,26 @@ class StackedModel(FittedModel):
 
     @property
     def is_monotone(self) -> bool:
-        return bool(self.frame.parameters["monotone"])
+        return self.monotone
 
     @property
     def censoring(self) -> CensoringModel:
         """The model that the user passed, else the boosted model, else the marginal curve."""
-        given = self.frame.parameters["censoring"]
-        if not isinstance(given, str):
-            own: CensoringModel = given
-            return own
+        if self.given_censoring is not None:
+            return self.given_censoring
         if self.censoring_trees is None:
             return KaplanMeierCensoring.of_curve(self.frame.censoring_curve)
         return BoostedCensoring(
             _Margin(self.censoring_trees), self.censoring_start, self.schema, self.frame.axis
         )
+
+    @property
+    def public(self) -> dict[str, Any]:
+        return {
+            "censoring_method_": self.record.method,
+            "refreshed_rounds_": self.record.refreshed_rounds,
+            "n_floored_": self.record.n_floored,
+        }
 
     def wrapped(self, new_booster: BoosterMaker) -> StackedModel:
         censoring = None
@@ -482,6 +519,7 @@ class StackedModel(FittedModel):
             "start": self.start.tolist(),
             "censoring_start": self.censoring_start.to_plain(),
             "n_estimators": self.n_rounds,
+            "monotone": self.monotone,
         }
         return content, models
 
@@ -514,6 +552,7 @@ class StackedModel(FittedModel):
             censoring,
             np.array(content["start"], dtype=np.float64),
             StepFunction.from_plain(content["censoring_start"]),
+            content["monotone"],
         )
 
 

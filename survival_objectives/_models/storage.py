@@ -13,10 +13,6 @@ import hashlib
 import itertools
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -33,7 +29,6 @@ from survival_objectives._models.fitted import FittedModel, ModelFrame, StackedM
 from survival_objectives._models.windows import WindowCurves
 from survival_objectives._people import Features, check_choice
 from survival_objectives._people.time_axis import TimeAxis
-from survival_objectives._training.parameters import COMPLETED, GIVEN, HAZARDS, METHODS
 from survival_objectives._version import __version__
 from survival_objectives.marginal import StepFunction
 
@@ -43,8 +38,6 @@ FORMAT = 3
 
 _METADATA = "survival_boost.json"
 _STACKED_FILES = ("events", "censoring")
-# Seconds in which a separate process must have loaded a model and predicted with it.
-_TRIAL_TIME = 600
 
 
 def save(model: FittedModel, path: Any) -> None:
@@ -71,22 +64,8 @@ def save(model: FittedModel, path: Any) -> None:
         draft.rename(path)
 
 
-def load(
-    path: Any,
-    checked: Callable[[Mapping[str, Any]], dict[str, Any]],
-    *,
-    isolated: bool = False,
-) -> FittedModel:
-    """The model that `save` wrote to ``path``.
-
-    Parameters
-    ----------
-    path : path
-    checked : callable
-        Returns all parameters of an estimator from the saved ones, or raises an error.
-    isolated : bool, default=False
-        Whether a separate process, which may crash, loads the model and predicts first.
-    """
+def load(path: Any) -> FittedModel:
+    """The model that `save` wrote to ``path``."""
     path = Path(path)
     try:
         content = _read(path / _METADATA)
@@ -106,10 +85,7 @@ def load(
     try:
         _check_content(content)
         _check_files(path, content)
-        parameters = checked(content["parameters"])
-        if isolated:
-            _try_elsewhere(path)
-        return _restore(path, content, parameters)
+        return _restore(path, content)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         reason = f"there is no {error} in {_METADATA}" if isinstance(error, KeyError) else error
         msg = f"{str(path)!r} is damaged: {reason}."
@@ -155,7 +131,7 @@ def _check_content(content: dict[str, Any]) -> None:
         if content["median_duration"] is not None:
             _finite(content["median_duration"], "median_duration", 0.0)
     check_choice(content["engine"], "engine", tuple(ENGINES))
-    check_choice(content["censoring_method"], "censoring_method", (*METHODS, COMPLETED, GIVEN))
+    check_choice(content["subject"], "subject", ("hazards", "horizons"))
     event_ids = _list(content["event_ids"], "event_ids", lambda value: _whole(value, "a label", 0))
     if event_ids[:1] != [0] or len(event_ids) < 2 or not _is_increasing(event_ids):
         msg = f"event_ids are {event_ids}, not 0 and increasing labels"
@@ -182,14 +158,13 @@ def _check_content(content: dict[str, Any]) -> None:
     _whole(content["n_floored"], "n_floored", 0)
     if content["format"] > 2:
         _check_record(content)
-    if content["censoring_method"] == HAZARDS:
+    if content["subject"] == "hazards":
         _check_mixture(content)
     else:
         _check_stacked(content)
 
 
 def _check_record(content: Mapping[str, Any]) -> None:
-    _text(content["censoring_reason"])
     counts = content["n_events"]
     if counts is None:
         return
@@ -325,7 +300,7 @@ def _check_files(path: Path, content: dict[str, Any]) -> None:
     files = content["files"]
     # File names come from this list, never from the description: none is outside the folder.
     needed, possible = {"events"}, set(_STACKED_FILES)
-    if content["censoring_method"] == HAZARDS:
+    if content["subject"] == "hazards":
         needed, possible = set(), set(HazardMixture.file_names(content))
     if not isinstance(files, dict) or not needed <= set(files) <= possible:
         msg = f"files are {files!r}, not of {' and '.join(sorted(possible))}"
@@ -339,33 +314,6 @@ def _check_files(path: Path, content: dict[str, Any]) -> None:
         if _digest(file) != digest:
             msg = f"the file {file.name} is not the one that was saved"
             raise ValueError(msg)
-
-
-def _try_elsewhere(path: Path) -> None:
-    """Load the model in a separate process and predict with it."""
-    found = [folder or os.getcwd() for folder in sys.path]
-    try:
-        trial = subprocess.run(
-            [sys.executable, "-m", "survival_objectives._trial", str(path)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(found)},
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TRIAL_TIME,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        msg = f"a separate process did not load it within {_TRIAL_TIME} seconds"
-        raise ValueError(msg) from None
-    if trial.returncode == 0:
-        return
-    if trial.returncode < 0:
-        how = f"was ended by {signal.Signals(-trial.returncode).name}"
-    else:
-        words = trial.stderr.strip().splitlines()
-        how = f"failed with: {words[-1]}" if words else f"ended with code {trial.returncode}"
-    msg = f"a separate process that loaded it {how}"
-    raise ValueError(msg)
 
 
 def _file_name(engine_name: str, name: str) -> str:
@@ -383,7 +331,9 @@ def _frame_content(model: FittedModel) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": __version__,
+        "subject": model.subject,
         "engine": frame.engine,
+        "n_jobs": frame.n_jobs,
         # Values that JSON cannot hold, such as a sampler function, are replaced by the default.
         "parameters": {
             name: _plain(value) for name, value in frame.parameters.items() if is_plain(value)
@@ -403,7 +353,7 @@ def _frame_content(model: FittedModel) -> dict[str, Any]:
         "curves": curves.to_plain() if isinstance(curves, KnotCurves) else None,
         "median_duration": frame.median_duration,
         "censoring_method": record.method,
-        "censoring_reason": record.reason,
+        "floor": record.floor,
         "censoring_curve": frame.censoring_curve.to_plain(),
         "n_floored": record.n_floored,
     }
@@ -427,7 +377,7 @@ def is_plain(value: Any) -> bool:
 
 def _curves(content: Mapping[str, Any], frame: ModelFrame) -> CurveShape:
     if "curves" not in content:  # Written before curves had knots.
-        smoothing = float(frame.parameters["time_smoothing"])
+        smoothing = 0.03
         return WindowCurves(float(content["time_unit"]), frame.t_max, smoothing)
     if content["curves"] is None:
         return StepCurves(frame.axis)
@@ -442,7 +392,7 @@ def _booster(used: Engine, file: Path) -> Any:
         raise ValueError(msg) from error
 
 
-def _restore(path: Path, content: dict[str, Any], parameters: dict[str, Any]) -> FittedModel:
+def _restore(path: Path, content: dict[str, Any]) -> FittedModel:
     names, event_names = content["names"], content.get("event_names")
     t_max = float(content["t_max"])
     frame = ModelFrame(
@@ -460,23 +410,24 @@ def _restore(path: Path, content: dict[str, Any], parameters: dict[str, Any]) ->
         last_time=float(content.get("last_time", t_max)),
         median_duration=content.get("median_duration"),
         censoring_curve=StepFunction.from_plain(content["censoring_curve"]),
-        parameters=parameters,
+        n_jobs=content["n_jobs"],
+        parameters=content["parameters"],
         event_names=None if event_names is None else tuple(event_names),
     )
     counts, method = content.get("n_events"), content["censoring_method"]
     record = TrainingRecord(
         method,
-        content.get("censoring_reason", "It was saved by a version that did not say why."),
         n_events=None if counts is None else np.array(counts, dtype=np.int64),
         n_floored=content["n_floored"],
+        floor=content["floor"],
     )
     used = engine(frame.engine)
     models = {
         name: _booster(used, path / used.file_name.format(name=name)) for name in content["files"]
     }
-    new_booster = finished_boosters(frame, method)
+    new_booster = finished_boosters(frame)
     curves = _curves(content, frame)
-    if method == HAZARDS:
+    if content["subject"] == "hazards":
         assert isinstance(curves, KnotCurves)  # As was checked.
         return HazardMixture.from_plain(frame, record, curves, content, models, new_booster)
     return StackedModel.from_plain(frame, record, curves, content, models, new_booster)

@@ -32,9 +32,9 @@ from survival_objectives._hazards.training import (
     knot_curves,
     people_on_axis,
 )
-from survival_objectives._horizons.plan import planned_frame
 from survival_objectives._models.boosters import finished_boosters
 from survival_objectives._models.fitted import TrainingRecord
+from survival_objectives._models.plan import planned_frame
 from survival_objectives._models.predictions import FittedPredictions
 from survival_objectives._models.storage import save
 from survival_objectives._people import (
@@ -45,7 +45,7 @@ from survival_objectives._people import (
     warn_about_outcomes,
 )
 from survival_objectives._people.cohort import Cohort, MemoryBatches
-from survival_objectives._people.labels import named_outcomes
+from survival_objectives._people.labels import named_outcomes, names_of
 from survival_objectives._people.population import LocalReduction
 from survival_objectives._plugin.buffers import DerivativeBuffers
 from survival_objectives._plugin.problem import PluginProblem
@@ -60,7 +60,7 @@ _PARAMETERS = """Parameters
         Numbers with NaN for missing; frames (pandas, polars) may have categorical columns.
     y : DataFrame, dict, structured array, tuple or array
         Outcomes: ``event`` (0 = censored, 1..K = causes, or text) and ``duration``, in any form
-        that `SurvivalBoost.fit` accepts.
+        that `HazardBoost.fit` accepts.
     n_intervals : int, optional
         Time intervals with about equally many events; hazards are constant in them. Default: 31.
     linear : bool, default=True
@@ -162,9 +162,9 @@ class HazardTrainingProblem(PluginProblem):
         generator = check_random_state(random_state)
         self._engine_seed = int(generator.integers(2**31 - 1))
         self._scratch = DerivativeBuffers()
-        y, names = named_outcomes(y)
+        y, labels = named_outcomes(y)
         cohort = Cohort.checked(X, y, sample_weight, groups=groups, late_entry=True)
-        warn_about_outcomes(cohort.target, stacklevel=3)
+        warn_about_outcomes(cohort.target)
         cohort = cohort.with_relative_weights(LocalReduction())
         self._positions = _counted(sample_weight, cohort.n_samples)
         whole = cohort.outcomes.people
@@ -174,12 +174,13 @@ class HazardTrainingProblem(PluginProblem):
             population,
             self._engine_name,
             batches.schema,
-            _frame_parameters(self._engine_name),
+            horizon_max=None,
+            n_jobs=None,
             beyond=BEYOND_FOLLOW_UP,
         )
         self._frame = replace(
             frame,
-            event_names=names and tuple(names[label] for label in frame.event_ids),
+            event_names=names_of(labels, frame.event_ids),
         )
         until_end = replace(population, target=censored_at_end(population.target, frame))
         self._curves = knot_curves(frame, until_end, n_intervals)
@@ -388,7 +389,7 @@ class HazardTrainingProblem(PluginProblem):
         kind = TREES if start.design is None else ON_LINEAR
         return HazardMixture(
             self._frame,
-            TrainingRecord(_METHOD, "Trained in the engine's own call.", n_events=self._n_events),
+            TrainingRecord(_METHOD, n_events=self._n_events),
             self._curves,
             Mixture({kind: member}, start.design),
             np.zeros(self._schema.n_features),
@@ -398,7 +399,7 @@ class HazardTrainingProblem(PluginProblem):
         self._check_model(model)
         data = self._family[str((self._columns_of(model) or [""])[-1])[-_HEX_DIGITS:]]
         own = self._finished_model(model)
-        trees = HazardTrees(finished_boosters(self._frame, _METHOD)(own), own)
+        trees = HazardTrees(finished_boosters(self._frame)(own), own)
         # A booster that was trained on has other margins.
         probe = self._data.training.values[:: max(1, len(self.target) // _PROBES)]
         margin = trees.row_margin(probe[:, :-1], probe[:, -1].astype(np.int64))
@@ -493,23 +494,3 @@ def _counted(sample_weight: Any, n_counted: int) -> IntArray:
     weight = check_sample_weight(sample_weight, len(sample_weight))
     assert weight is not None
     return np.flatnonzero(weight)
-
-
-def _frame_parameters(engine_name: str) -> dict[str, Any]:
-    """Parameters of an estimator as far as fitted models read them."""
-    return {
-        "engine": engine_name,
-        "censoring": _METHOD,
-        "completion": None,
-        "horizon_max": None,
-        "learning_rate": None,
-        "max_depth": 4,
-        "min_leaf_people": None,
-        "min_split_gain": None,
-        "max_features": None,
-        "n_horizons": 5,
-        "monotone": True,
-        "min_censoring_survival": 0.05,
-        "n_jobs": None,
-        "engine_params": None,
-    }

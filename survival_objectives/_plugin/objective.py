@@ -26,6 +26,7 @@ from survival_objectives._people import (
     check_random_state,
     check_times,
 )
+from survival_objectives._people.labels import names_of
 from survival_objectives._plugin.alternation import (
     Alternation,
     RefreshRecord,
@@ -158,8 +159,7 @@ class TrainingProblem(PluginProblem):
     @property
     def event_names_(self) -> tuple[str, ...] | None:
         """Names of the states, if the events are text: event-free, then the causes."""
-        names = self._data.names
-        return None if names is None else tuple(names[label] for label in self.event_ids_)
+        return names_of(self._data.labels, self.event_ids_)
 
     def _constrained_columns(self) -> tuple[Features, int]:
         if not self._reference:

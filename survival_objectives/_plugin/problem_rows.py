@@ -238,10 +238,10 @@ class ProblemRows:
         """Checked features and outcomes, as given, of the people with a positive weight."""
         check_paired(X, y, sample_weight)
         features = check_features(X)
-        y, self.names = named_outcomes(y)
+        y, self.labels = named_outcomes(y)
         target = check_survival_target(y)
         check_time_resolution(target.duration)
-        warn_about_outcomes(target, stacklevel=5)
+        warn_about_outcomes(target)
         if features.n_samples != target.n_samples:
             msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
             raise ValueError(msg)
@@ -405,7 +405,7 @@ class ProblemRows:
         """
         cohort = Cohort.checked(
             X,
-            named_outcomes(y, names=self.names)[0],
+            y if self.labels is None else self.labels.coded(y),
             like=self.features.schema,
             event_ids=self.target.event_ids,
             resolution="ignore",

@@ -1,6 +1,6 @@
 """Model folders of the command line: a saved model, and the schema to read new files for it.
 
-`SurvivalBoost.load` can read the folder too: it ignores other files.
+`survival_objectives.load` can read the folder too: it ignores other files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from survival_objectives._version import __version__
 from survival_objectives.cli._columns import Column
 from survival_objectives.cli._errors import CommandError, listed, suggestion
 from survival_objectives.cli._outcomes import Events, FollowUp
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost, SurvivalBoost, load
 
 REPORT = "report.html"
 
@@ -71,7 +71,7 @@ class Schema:
         return cls(follow_up=follow_up, events=events, columns=columns, **content)
 
 
-def load_model(path: str) -> SurvivalBoost:
+def load_model(path: str) -> HazardBoost | SurvivalBoost:
     """The model in a folder."""
     folder = Path(path)
     if not folder.exists():
@@ -86,17 +86,17 @@ def load_model(path: str) -> SurvivalBoost:
     if not folder.is_dir():
         msg = f"{path!r} is a file; give the folder that `fit` wrote"
         raise CommandError(msg)
-    return SurvivalBoost.load(folder)
+    return load(folder)
 
 
-def load_folder(path: str) -> tuple[SurvivalBoost, Schema]:
+def load_folder(path: str) -> tuple[HazardBoost | SurvivalBoost, Schema]:
     """The model and the schema in a folder."""
     model = load_model(path)
     schema = load_schema(path)
     if schema is None:
         msg = (
-            f"{path!r} has no {_SCHEMA}: it was saved from Python. Use SurvivalBoost.load there, "
-            "or train with: survival-objectives fit"
+            f"{path!r} has no {_SCHEMA}: it was saved from Python. Use survival_objectives.load "
+            "there, or train with: survival-objectives fit"
         )
         raise CommandError(msg)
     if [column.name for column in schema.columns] != list(model.feature_names_in_):
@@ -209,7 +209,7 @@ def _own_files(folder: Path) -> set[str]:
 
 
 @contextmanager
-def drafted(target: Path, model: SurvivalBoost, schema: Schema) -> Iterator[Path]:
+def drafted(target: Path, model: HazardBoost, schema: Schema) -> Iterator[Path]:
     """A draft of a model folder to add files to, moved to ``target`` atomically at the end.
 
     Files of ``target`` that an earlier ``fit`` wrote are replaced or removed; all others stay.

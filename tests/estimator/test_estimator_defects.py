@@ -16,9 +16,9 @@ from sklearn.preprocessing import StandardScaler
 
 from survival_objectives._horizons import training as stacked
 from survival_objectives._horizons.loop import BoostingLoop
-from survival_objectives._horizons.plan import coarse_censoring_curve
 from survival_objectives._models import fitted
 from survival_objectives._models.fitted import StackedModel
+from survival_objectives._models.plan import coarse_censoring_curve
 from survival_objectives._people import check_survival_target
 from survival_objectives.metrics import concordance_index
 

@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from survival_objectives._engines.protocol import TreeSettings, engine
 from survival_objectives._hazards import people as hazard_people
 from survival_objectives._hazards import problem as hazard_problem
-from survival_objectives._hazards.ensemble import HazardSettings, HazardTraining
+from survival_objectives._hazards.ensemble import HazardTraining
 from survival_objectives._hazards.formulas import (
     PersonLikelihood,
     interval_start,
@@ -35,6 +35,7 @@ from survival_objectives._hazards.people import (
     one_held_out_part,
     stratified_folds,
 )
+from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._hazards.state import HazardState
 from survival_objectives._people import Features, check_features
 from survival_objectives._people.population import Population

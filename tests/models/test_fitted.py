@@ -85,7 +85,7 @@ def test_other_boosters_do_not_change_predictions(model, data):
     people = check_features(data.X, like=model.schema)
     expected = model.incidence(people, model.frame.times)
     moved = pickle.loads(pickle.dumps(model))
-    again = moved.wrapped(finished_boosters(moved.frame, moved.record.method))
+    again = moved.wrapped(finished_boosters(moved.frame))
     assert_array_equal(again.incidence(people, model.frame.times), expected)
 
 
