@@ -11,6 +11,7 @@ from survival_objectives._engines.protocol import ENGINES, Engine
 from survival_objectives._hazards.model import HazardMixture
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._horizons.completion import CompletionModel
+from survival_objectives._horizons.model import HorizonModel
 from survival_objectives._horizons.settings import HorizonSettings
 from survival_objectives._models import storage
 from survival_objectives._models.predictions import FittedPredictions
@@ -111,13 +112,6 @@ class _Boost(FittedPredictions):
         return Request.of(self.get_params(deep=False), fitted, self._settings)
 
     # -------------------------------------------------------------------------------- persistence
-    def save(self, path: Any) -> None:
-        """Write the model to a folder: the engine's own files and JSON, no outcomes, no pickle.
-
-        Saved parameters are those at the time of fitting.
-        """
-        storage.save(self.fitted_model, path)
-
     @classmethod
     def load(cls, path: Any) -> Self:
         """The model that `save` wrote to a folder; see `survival_objectives.load`."""
@@ -509,15 +503,18 @@ class SurvivalBoost(_Boost):
         return HorizonSettings.of(parameters, used)
 
 
-def load(path: Any) -> HazardBoost | SurvivalBoost:
+def load(path: Any) -> FittedPredictions:
     """The fitted model that ``save`` wrote to a folder, of whichever kind.
+
+    An estimator gives a `HazardBoost` or a `SurvivalBoost`; what ``objective.fitted(model)`` of the
+    plugin saved gives the same predictions without ``fit``.
 
     Load only files you trust: loading runs no Python code from them, and digests detect damage, but
     digests do not prove who wrote a file, and a forged file may crash or exploit the engine's
     reader.
     """
-    fitted = storage.load(path)
-    kind = {"hazards": HazardBoost, "horizons": SurvivalBoost}[fitted.subject]
-    model: HazardBoost | SurvivalBoost = kind(**fitted.frame.parameters)
-    model.fitted_model = fitted
-    return model
+    fitted = storage.load(path, (HazardMixture, HorizonModel))
+    if fitted.frame.parameters is None:
+        return FittedPredictions.of(fitted)
+    kind: type[FittedPredictions] = HazardBoost if fitted.subject == "hazards" else SurvivalBoost
+    return kind.of(fitted, **fitted.frame.parameters)
