@@ -11,6 +11,7 @@ from survival_objectives._engines.protocol import ENGINES, Engine
 from survival_objectives._hazards.model import HazardMixture
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._horizons.completion import CompletionModel
+from survival_objectives._horizons.model import HorizonModel
 from survival_objectives._horizons.settings import HorizonSettings
 from survival_objectives._models import storage
 from survival_objectives._models.predictions import FittedPredictions
@@ -43,6 +44,10 @@ class _Boost(FittedPredictions):
         duration: Any = None,
         event: Any = None,
         censored: Any = None,
+        entry: Any = None,
+        id: Any = None,
+        start: Any = None,
+        stop: Any = None,
     ) -> Self:
         """Train the model: ``fit(X, y)``, or ``fit(frame, duration="time", event="status")``.
 
@@ -53,7 +58,9 @@ class _Boost(FittedPredictions):
             columns.
         y : DataFrame, dict, structured array, tuple or array, optional
             Outcomes: ``event`` (0 = censored, 1..K = causes, or text) and ``duration``. Names of
-            causes are kept in ``event_names_``.
+            causes are kept in ``event_names_``. A `HazardBoost` also takes ``entry``, the time at
+            which people came under observation, and long tables: ``id``, ``start``, ``stop`` in
+            place of the duration, a row per person and stretch (start, stop] of constant features.
         sample_weight : array of shape (n_samples,), optional
             Sample weights. Only their ratios matter: they are divided by their mean, so that limits
             such as ``min_leaf_people`` are in units of people.
@@ -72,12 +79,22 @@ class _Boost(FittedPredictions):
         censored : str or sequence of str, optional
             Labels of text events that mean censored. Default: those that say so, such as
             "censored" or "alive".
+        entry, id, start, stop : column names, optional
+            As ``duration`` and ``event``.
 
         Returns
         -------
         self
         """
-        X, y = separated_outcomes(X, y, duration, event, censored, groups is not None)
+        columns = {
+            "duration": duration,
+            "event": event,
+            "entry": entry,
+            "id": id,
+            "start": start,
+            "stop": stop,
+        }
+        X, y = separated_outcomes(X, y, columns, censored, grouped=groups is not None)
         self.fitted_model = fit_in_memory(
             self.training_request(),
             X,
@@ -95,13 +112,6 @@ class _Boost(FittedPredictions):
         return Request.of(self.get_params(deep=False), fitted, self._settings)
 
     # -------------------------------------------------------------------------------- persistence
-    def save(self, path: Any) -> None:
-        """Write the model to a folder: the engine's own files and JSON, no outcomes, no pickle.
-
-        Saved parameters are those at the time of fitting.
-        """
-        storage.save(self.fitted_model, path)
-
     @classmethod
     def load(cls, path: Any) -> Self:
         """The model that `save` wrote to a folder; see `survival_objectives.load`."""
@@ -493,15 +503,18 @@ class SurvivalBoost(_Boost):
         return HorizonSettings.of(parameters, used)
 
 
-def load(path: Any) -> HazardBoost | SurvivalBoost:
+def load(path: Any) -> FittedPredictions:
     """The fitted model that ``save`` wrote to a folder, of whichever kind.
+
+    An estimator gives a `HazardBoost` or a `SurvivalBoost`; what ``objective.fitted(model)`` of the
+    plugin saved gives the same predictions without ``fit``.
 
     Load only files you trust: loading runs no Python code from them, and digests detect damage, but
     digests do not prove who wrote a file, and a forged file may crash or exploit the engine's
     reader.
     """
-    fitted = storage.load(path)
-    kind = {"hazards": HazardBoost, "horizons": SurvivalBoost}[fitted.subject]
-    model: HazardBoost | SurvivalBoost = kind(**fitted.frame.parameters)
-    model.fitted_model = fitted
-    return model
+    fitted = storage.load(path, (HazardMixture, HorizonModel))
+    if fitted.frame.parameters is None:
+        return FittedPredictions.of(fitted)
+    kind: type[FittedPredictions] = HazardBoost if fitted.subject == "hazards" else SurvivalBoost
+    return kind.of(fitted, **fitted.frame.parameters)

@@ -94,7 +94,7 @@ def engine_margins(model, X, times):
     features = check_features(X, like=model._schema)
     person = np.repeat(np.arange(features.n_samples), len(times))
     feature = np.tile(np.asarray(times, np.float32), features.n_samples)
-    margin = model._model.trees.booster.contribution(
+    margin = model._model.trees.sum_of_trees(
         stacked_matrix(features, person, feature), 0, model.n_estimators_
     )
     margin = np.asarray(margin, np.float64) + model._model.start

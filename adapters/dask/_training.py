@@ -22,9 +22,9 @@ from survival_objectives._people import (
 from survival_objectives._process.checkpoints import (
     Checkpoint,
     State,
-    plain_parameters,
     read_checkpoint,
 )
+from survival_objectives._process.folders import plain_entries
 from survival_objectives._training.request import Request
 from survival_objectives.adapters.dask._cluster import WorkerGroup, gather
 from survival_objectives.adapters.dask._collection import Collection, partition_blocks
@@ -230,7 +230,7 @@ class ClusterTraining:
         """Parameters that must be the same when the training is resumed."""
         parameters = {
             name: value
-            for name, value in plain_parameters(self.request.parameters).items()
+            for name, value in plain_entries(self.request.parameters).items()
             if name not in _WITHOUT_EFFECT
         }
         return {**parameters, "checkpoint_every": self.checkpoint_every}

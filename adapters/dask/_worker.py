@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives._models.boosters import finished_boosters
 from survival_objectives._models.fitted import FittedModel
 from survival_objectives._models.run import Run
 from survival_objectives._people import Features, SurvivalTarget
@@ -43,7 +42,7 @@ from survival_objectives._process.checkpoints import (
 from survival_objectives._training.fit import Settings, trained
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.dask._pairing import check_same_rows
-from survival_objectives.adapters.xgboost import _booster as xgboost_booster
+from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 
 xgb = import_engine("xgboost", extra="dask")
 collective = import_engine("xgboost.collective", extra="dask")
@@ -231,9 +230,10 @@ def train(
         model = _fit(parts, held_out, plan, worker)
     if rank > 0:
         return None
-    # Boosters of this process stay here; threads are those of the client's parameters.
-    model = model.with_frame(n_jobs=plan.settings.n_jobs)
-    return model.wrapped(finished_boosters(model.frame))
+    # Predictions take the threads of the client's parameters.
+    for evaluator in model.evaluators().values():
+        evaluator.n_jobs = plan.settings.n_jobs
+    return model.with_frame(n_jobs=plan.settings.n_jobs)
 
 
 def _fit(
@@ -248,9 +248,9 @@ def _fit(
     held = None
     if held_out is not None:
         held = Cohort.joined(_counted(held_out), plan.schema, plan.event_ids)
-    booster = partial(xgboost_booster.Booster, before_round=_cancellation(worker))
+    trainer = partial(xgboost_engine.Trainer, before_round=_cancellation(worker))
     run = Run(
-        replace(xgboost_booster.ENGINE, booster=booster),
+        replace(xgboost_engine.ENGINE, trainer=trainer),
         generator,
         reduction,
         plan.previous,

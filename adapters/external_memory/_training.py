@@ -19,7 +19,6 @@ import numpy as np
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._engines.protocol import Engine, StackedBatches
 from survival_objectives._horizons.settings import HorizonSettings
-from survival_objectives._models.boosters import finished_boosters
 from survival_objectives._people import check_positive_int
 from survival_objectives._people.cohort import Cohort, checked_eval_set
 from survival_objectives._people.disk import DiskBatches, read_batches
@@ -29,7 +28,7 @@ from survival_objectives._process.interrupts import interrupts_held, interrupts_
 from survival_objectives._training.fit import trained
 from survival_objectives._training.request import Request
 from survival_objectives.adapters._engine import column_names, import_engine
-from survival_objectives.adapters.xgboost import _booster as xgboost_booster
+from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 
 if TYPE_CHECKING:
     from survival_objectives.estimators import HazardBoost, SurvivalBoost
@@ -174,22 +173,21 @@ def fit_external(
             held_out,
             population=grid_population(outcomes.target, outcomes.weight),
         )
-    fitted = fitted.wrapped(finished_boosters(fitted.frame))
     model.fitted_model = request.finished(fitted, labels)
     return model
 
 
 @contextmanager
 def _engine_on_disk(cache_folder: Any) -> Iterator[Engine]:
-    """XGBoost with boosters whose rows are in files of a temporary folder."""
+    """XGBoost with trainers whose rows are in files of a temporary folder."""
     with (
         interrupts_held(),
         tempfile.TemporaryDirectory(prefix="survival-boost-", dir=cache_folder) as folder,
     ):
         rows = _RowFiles(Path(folder))
         try:
-            booster = partial(_Booster, files=rows)
-            yield replace(xgboost_booster.ENGINE, booster=booster)
+            trainer = partial(_Trainer, files=rows)
+            yield replace(xgboost_engine.ENGINE, trainer=trainer)
         finally:
             rows.close()
 
@@ -255,8 +253,8 @@ def _check_external(
 
 
 # ---------------------------------------------------------------------------------------- training
-class _Booster(xgboost_booster.Booster):
-    """The booster of the estimator on rows that come in batches and stay on disk."""
+class _Trainer(xgboost_engine.Trainer):
+    """The trainer of the estimator on rows that come in batches and stay on disk."""
 
     def __init__(self, settings: Any, model: Any = None, *, files: _RowFiles) -> None:
         super().__init__(settings, model)
@@ -272,7 +270,8 @@ class _Booster(xgboost_booster.Booster):
     def set_bins(self, rows: StackedBatches) -> None:
         """Use the bins of these rows for all rows to come; one made-up row keeps them."""
         row = np.zeros((1, self._settings.schema.n_features + 1), np.float32)
-        self._bins = self._matrix(xgb.QuantileDMatrix, row, ref=self._binned(rows))
+        start = np.zeros((1, self._n_margins))
+        self._bins = self._matrix(xgb.QuantileDMatrix, row, start, ref=self._binned(rows))
 
     def _binned(self, rows: StackedBatches) -> Any:
         options: dict[str, Any] = {}

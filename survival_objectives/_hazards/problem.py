@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._engines.protocol import Trainer
 from survival_objectives._hazards.formulas import RiskRows, interval_start, row_margins
 from survival_objectives._hazards.linear import (
     LINEAR_PEOPLE,
@@ -224,17 +225,12 @@ class HazardProblem:
 
     # --------------------------------------------------------------------------------------- rows
     def register(
-        self, booster: Any, rows: RiskRows, level: FloatArray, offset: FloatArray | None
+        self, trainer: Trainer, rows: RiskRows, level: FloatArray, offset: FloatArray | None
     ) -> int:
-        """Add rows with their starting margins to a booster, and return their key."""
-        source = partial(self._row_batches, rows, level, offset, bool(booster.reference))
-        if hasattr(booster, "add_batches"):
-            return int(booster.add_batches(source))
-        batches = list(source())
-        values, start = batches[0]
-        if len(batches) > 1:
-            values, start = (np.concatenate(parts) for parts in zip(*batches, strict=True))
-        return int(booster.add(values, start))
+        """Add rows with their starting margins to a trainer, and return their key."""
+        return trainer.add_batches(
+            partial(self._row_batches, rows, level, offset, trainer.reference)
+        )
 
     def _row_batches(
         self, rows: RiskRows, level: FloatArray, offset: FloatArray | None, reference: bool

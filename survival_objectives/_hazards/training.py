@@ -11,12 +11,12 @@ import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._engines.protocol import Engine
+from survival_objectives._hazards.checks import check_hazard_paths
 from survival_objectives._hazards.ensemble import HazardTraining
 from survival_objectives._hazards.model import HazardMixture
 from survival_objectives._hazards.people import HazardPeople, InMemory, most_rounds
 from survival_objectives._hazards.settings import DEFAULTS, HazardSettings
 from survival_objectives._hazards.state import HazardState
-from survival_objectives._models.checks import check_hazard_paths
 from survival_objectives._models.curves import KnotCurves
 from survival_objectives._models.fitted import ModelFrame, RoundRecord, TrainingRecord
 from survival_objectives._models.knots import LateEntry, marginal_hazard, time_knots
@@ -100,7 +100,7 @@ def fit_hazards(
             people_on_axis(frame, batches, batches.outcomes(), curves.knots),
             settings,
             run.generator,
-            partial(run.engine.new_booster, trees),
+            partial(run.engine.trainer, trees),
             reduction=run.reduction,
             judges=None
             if judges is None

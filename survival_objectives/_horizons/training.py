@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives._engines.forest import EngineTrees
-from survival_objectives._engines.protocol import Booster, TreeSettings
+from survival_objectives._engines.protocol import Trainer, TreeSettings
 from survival_objectives._horizons.calibration import calibrated_curves
+from survival_objectives._horizons.checks import check_prediction_paths
 from survival_objectives._horizons.completion import (
     Incidence,
     check_completion_model,
@@ -27,6 +27,7 @@ from survival_objectives._horizons.loop import (
     Turns,
     held_out_rows,
 )
+from survival_objectives._horizons.model import HorizonModel
 from survival_objectives._horizons.plan import (
     RandomStreams,
     best_constant,
@@ -43,10 +44,8 @@ from survival_objectives._horizons.schemes import (
     WeightSettings,
 )
 from survival_objectives._horizons.settings import COMPLETED, DOUBLY_ROBUST, HorizonSettings
-from survival_objectives._models.boosters import censoring_settings
-from survival_objectives._models.checks import check_prediction_paths
 from survival_objectives._models.curves import StepCurves
-from survival_objectives._models.fitted import ModelFrame, StackedModel, TrainingRecord
+from survival_objectives._models.fitted import ModelFrame, TrainingRecord
 from survival_objectives._models.plan import BULK_QUANTILE, coarse_censoring_curve, planned_frame
 from survival_objectives._models.run import Run
 from survival_objectives._people.cohort import Batches, Cohort
@@ -87,7 +86,7 @@ def fit_horizons(
     batches: Batches,
     population: Population,
     held_out: Cohort | None = None,
-) -> StackedModel:
+) -> HorizonModel:
     """Train on stacked rows of people at horizons.
 
     Parameters
@@ -122,14 +121,14 @@ class _Training:
 
     def fit(
         self, batches: Batches, population: Population, held_out: Cohort | None
-    ) -> StackedModel:
+    ) -> HorizonModel:
         prepared = self._prepared(population)
         axis = self.frame.axis
         batches = batches.with_outcomes(batches.outcomes().aligned(axis))
         previous, censoring = self.previous, self._censoring_booster(prepared)
         scheme = self._scheme(prepared, batches, censoring)
         model = None if previous is None else previous.booster
-        events = self.run.engine.new_booster(prepared.trees, model)
+        events = self.run.engine.trainer(prepared.trees, model)
         if previous is None:
             start = best_constant(
                 batches,
@@ -140,7 +139,7 @@ class _Training:
                 reference=events.reference,
             )
         else:
-            start = previous.start
+            start = previous.start.initial
         loop = self._loop(batches, prepared, events, start, scheme, censoring)
         stream = self.run.reduction.stream(prepared.streams.held_out)
         held_rows = None
@@ -153,9 +152,9 @@ class _Training:
         return self._result(loop, batches, prepared)
 
     @property
-    def previous(self) -> StackedModel | None:
+    def previous(self) -> HorizonModel | None:
         """The model that is continued."""
-        assert self.run.previous is None or isinstance(self.run.previous, StackedModel)
+        assert self.run.previous is None or isinstance(self.run.previous, HorizonModel)
         return self.run.previous
 
     def _prepared(self, raw: Population) -> _Prepared:
@@ -209,19 +208,19 @@ class _Training:
             check_completion_model(model, self.frame.event_ids)
         return completing_incidence(model, given.X, in_training=True)
 
-    def _censoring_booster(self, prepared: _Prepared) -> Booster | None:
+    def _censoring_booster(self, prepared: _Prepared) -> Trainer | None:
         """The model of censoring, where one is trained."""
         is_given = self.settings.censoring_model is not None
         trains_one = self.settings.method in ("boosted", DOUBLY_ROBUST) and not is_given
         if not trains_one or not prepared.population.has_censored:
             return None
         former = None if self.previous is None else self.previous.censoring_trees
-        return self.run.engine.new_booster(
-            censoring_settings(prepared.trees), None if former is None else former.model
+        return self.run.engine.trainer(
+            prepared.trees.of_censoring(), None if former is None else former.model
         )
 
     def _scheme(
-        self, prepared: _Prepared, batches: Batches, booster: Booster | None
+        self, prepared: _Prepared, batches: Batches, booster: Trainer | None
     ) -> CensoringScheme:
         settings, population, given = self.settings, prepared.population, batches.given
         weights = WeightSettings(
@@ -272,10 +271,10 @@ class _Training:
         self,
         batches: Batches,
         prepared: _Prepared,
-        events: Booster,
+        events: Trainer,
         start: FloatArray,
         scheme: CensoringScheme,
-        censoring: Booster | None,
+        censoring: Trainer | None,
     ) -> BoostingLoop:
         settings, turns = self.settings, None
         if self.run.n_turns is not None:
@@ -324,18 +323,13 @@ class _Training:
             raise ValueError(msg)
         return rows
 
-    def _result(self, loop: BoostingLoop, batches: Batches, prepared: _Prepared) -> StackedModel:
+    def _result(self, loop: BoostingLoop, batches: Batches, prepared: _Prepared) -> HorizonModel:
         """The trained models, after a check that predictions reproduce the margins of training."""
         settings, scheme, trees = self.settings, loop.scheme, prepared.trees
-        native = loop.events.model(
-            loop.events.n_rounds if loop.best_round is None else loop.best_round
-        )
         censoring, censoring_trees = loop.censoring, None
         if censoring is not None and censoring.n_rounds:
-            native_censoring = censoring.model(censoring.n_rounds)
-            booster = self.run.engine.new_booster(censoring_settings(trees), native_censoring)
-            censoring_trees = EngineTrees(booster, native_censoring)
-        model = StackedModel(
+            censoring_trees = censoring.finished(censoring.n_rounds)
+        model = HorizonModel(
             self.frame,
             TrainingRecord(
                 settings.method,
@@ -346,9 +340,11 @@ class _Training:
                 floor=settings.floor,
             ),
             StepCurves(self.frame.axis),
-            EngineTrees(self.run.engine.new_booster(trees, native), native),
+            loop.events.finished(
+                loop.events.n_rounds if loop.best_round is None else loop.best_round
+            ),
             censoring_trees,
-            loop.start,
+            StepFunction.constant(loop.start),
             prepared.censoring_start,
             settings.monotone,
             settings.censoring_model,

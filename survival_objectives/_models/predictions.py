@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import NotFittedError
 
 from survival_objectives._arrays import FloatArray
 from survival_objectives._models.display import DisplayMixin
 from survival_objectives._models.fitted import FittedModel
 from survival_objectives._models.horizon_view import view_at
 from survival_objectives._models.onnx.export import write_onnx
+from survival_objectives._models.storage import save
 from survival_objectives._people import (
     Features,
     check_choice,
@@ -27,6 +28,7 @@ from survival_objectives._people.histories import Path
 from survival_objectives._people.labels import named_outcomes
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.metrics import integrated_brier_score
+from survival_objectives.metrics._inputs import SCORED_BY
 
 # Number of times at which the Brier score is integrated.
 _N_TIMES = 101
@@ -43,10 +45,17 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     censoring_: CensoringModel
     _model: FittedModel
 
+    @classmethod
+    def of(cls, model: FittedModel, **parameters: Any) -> Self:
+        """What a fitted model predicts, as an object of this class with these parameters."""
+        found = cls(**parameters)
+        found.fitted_model = model
+        return found
+
     @property
     def fitted_model(self) -> FittedModel:
         """The fitted model, for code that saves, exports or moves models."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._model
 
     @fitted_model.setter
@@ -71,6 +80,15 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
 
+    def _check_fitted(self) -> None:
+        # scikit-learn's own check refuses objects without `fit`.
+        if not self.__sklearn_is_fitted__():
+            msg = (
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with "
+                "appropriate arguments before using this estimator."
+            )
+            raise NotFittedError(msg)
+
     # ------------------------------------------------------------------------------------- states
     @property
     def event_names_(self) -> tuple[str, ...]:
@@ -79,7 +97,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
 
     def _state(self, cause: Any) -> int:
         """Position of the curve of a cause, by its label or its name; 0 is event-free."""
-        check_is_fitted(self)
+        self._check_fitted()
         if isinstance(cause, str):
             check_choice(cause, "cause", self.event_names_)
             return self.event_names_.index(cause)
@@ -92,7 +110,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         return self._model.schema
 
     def _checked(self, X: Any) -> Features:
-        check_is_fitted(self)
+        self._check_fitted()
         return check_features(X, like=self._model.schema)
 
     def predict_cumulative_incidence(
@@ -136,7 +154,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             Index 0 is the probability of being event-free, index k the incidence of
             ``event_ids_[k]``; they sum to 1.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         X, path, index = path_of(X, id, start, stop)
         features = self._checked(X)
         times = self.times_ if times is None else check_times(times)
@@ -203,7 +221,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         The horizon defaults to the middle of ``times_``. A frame has one column per state.
         ``conditional_after`` is that of `predict_cumulative_incidence`.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         if time_horizon is None:
             time_horizon = float(self.times_[len(self.times_) // 2])
         time_horizon = _one_time(time_horizon, "time_horizon")
@@ -289,10 +307,10 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
 
         Higher is better. Weights come from the marginal censoring of the training data.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         check_paired(X, y, sample_weight)
         y, _ = named_outcomes(y, names=self.event_names_)
-        target = check_survival_target(y, event_ids=self.event_ids_)
+        target = check_survival_target(y, event_ids=self.event_ids_, instead=SCORED_BY)
         return -brier_score_until(float(target.duration.max()), self, X, target, sample_weight)
 
     def at_horizon(self, horizon: float, cause: int = 0, *, kind: str = "regressor") -> Any:
@@ -315,6 +333,14 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             Fitted if this model is fitted; its ``fit`` trains a copy.
         """
         return view_at(self, horizon, cause, kind)
+
+    # -------------------------------------------------------------------------------- persistence
+    def save(self, path: Any) -> None:
+        """Write the model to a folder: the engine's own files and JSON, no outcomes, no pickle.
+
+        Saved parameters are those at the time of fitting.
+        """
+        save(self.fitted_model, path)
 
     # -------------------------------------------------------------------------------- explanation
     def plot(
@@ -343,7 +369,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         """
         from survival_objectives.plots import plot_stacked_incidence
 
-        check_is_fitted(self)
+        self._check_fitted()
         X = person.to_frame().T.infer_objects() if isinstance(person, pd.Series) else person
         X = X if hasattr(X, "shape") else np.asarray(X)
         if len(X) != 1:
@@ -362,7 +388,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         Of a `SurvivalBoost`, the share of the gain of all splits; of a `HazardBoost`, of the mean
         absolute contributions (`shap_values`) for a sample of training people.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         gains = self._model.importances()
         total = gains.sum()
         shares: FloatArray = gains / total if total > 0 else np.full(len(gains), 1 / len(gains))
@@ -431,7 +457,7 @@ def brier_score_until(
     X, y, sample_weight
         People, their outcomes and weights.
     """
-    target = check_survival_target(y, event_ids=model.event_ids_)
+    target = check_survival_target(y, event_ids=model.event_ids_, instead=SCORED_BY)
     frame = model.fitted_model.frame
     times = np.linspace(0, min(last_seen, model.times_[-1]), _N_TIMES + 1)[1:-1]
     score: float = integrated_brier_score(

@@ -7,20 +7,17 @@ must get the same random stream for the resumed model to be that of an uninterru
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
-import numpy as np
+from survival_objectives._process.folders import read_folder, write_folder
 
 _METADATA = "checkpoint.json"
-_FILE_NAME = re.compile(r"[a-z0-9-]+")
+_FORMAT = 1
 
 
 class State(Protocol):
@@ -120,30 +117,6 @@ class Checkpoint:
         )
 
 
-def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that JSON can hold.
-
-    >>> plain_parameters({"max_depth": 4, "horizon_sampler": len})
-    {'max_depth': 4}
-    """
-    return {name: value for name, value in parameters.items() if _is_plain(value)}
-
-
-def _is_plain(value: Any) -> bool:
-    try:
-        json.dumps(value, allow_nan=False, default=_plain_number)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _plain_number(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    msg = f"{value!r} is not plain"
-    raise TypeError(msg)
-
-
 def write_checkpoint(folder: str, checkpoint: Checkpoint, state: State) -> None:
     """Write the state, whole or not at all, and remove older ones."""
     parent = Path(folder)
@@ -151,19 +124,16 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint, state: State) -> None:
     older = _checkpoints(parent)
     described, trees = state.to_plain()
     content = {
+        "format": _FORMAT,
         **asdict(checkpoint),
         **described,
         "state": type(state).__name__,
-        "files": {name: hashlib.sha256(tree).hexdigest() for name, tree in trees.items()},
     }
-    draft = Path(tempfile.mkdtemp(dir=parent, prefix=".draft-"))
-    for name, tree in trees.items():
-        (draft / f"{name}.ubj").write_bytes(tree)
-    (draft / _METADATA).write_text(json.dumps(content, indent=1))
     destination = parent / f"chunk-{state.n_steps:06d}"
     if destination.exists():  # Of an earlier training in this folder.
         shutil.rmtree(destination)
-    draft.rename(destination)
+    files = {f"{name}.ubj": partial(_write, tree) for name, tree in trees.items()}
+    write_folder(destination, _METADATA, content, files)
     for path in older:
         if path != destination:
             shutil.rmtree(path, ignore_errors=True)
@@ -176,30 +146,21 @@ def read_checkpoint(folder: str, kind: type[_State]) -> tuple[Checkpoint, _State
         return None
     path = found[-1]
     try:
-        content = json.loads((path / _METADATA).read_text())
+        content = read_folder(path, _METADATA, "checkpoint", _FORMAT)
         if content["state"] != kind.__name__:
             msg = f"it has a {content['state']}, which is of another estimator"
             raise ValueError(msg)
-        trees = {}
-        for name, digest in content["files"].items():
-            if not _FILE_NAME.fullmatch(name):
-                msg = f"{name!r} is no name of a file"
-                raise ValueError(msg)
-            trees[name] = (path / f"{name}.ubj").read_bytes()
-            if hashlib.sha256(trees[name]).hexdigest() != digest:
-                msg = f"{name}.ubj is not the file that was written"
-                raise ValueError(msg)
+        trees = {Path(name).stem: (path / name).read_bytes() for name in content["files"]}
         checkpoint = Checkpoint(**{one.name: content[one.name] for one in fields(Checkpoint)})
         return checkpoint, kind.from_plain(content, trees)
-    except KeyError as error:
-        msg = (
-            f"The checkpoint {str(path)!r} lacks {error}: it is damaged, or of an earlier version. "
-            "Fit with `resume=False`."
-        )
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        reason = str(error).rstrip(".")
+        msg = f"The checkpoint {str(path)!r} cannot be used: {reason}. Fit with `resume=False`."
         raise ValueError(msg) from error
-    except (OSError, ValueError, TypeError) as error:
-        msg = f"The checkpoint {str(path)!r} cannot be used: {error}. Fit with `resume=False`."
-        raise ValueError(msg) from error
+
+
+def _write(tree: bytes, file: str) -> None:
+    Path(file).write_bytes(tree)
 
 
 def _checkpoints(folder: Path) -> list[Path]:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from survival_objectives._models.storage import METADATA
 from survival_objectives._process.files import is_stream
 from survival_objectives._version import __version__
 from survival_objectives.cli._columns import Column
@@ -26,7 +27,6 @@ REPORT = "report.html"
 # Tag at the start of all pages that this package writes.
 _MARK = b'<meta name="generator" content="survival-objectives">'
 _SCHEMA = "schema.json"
-_MODEL = "survival_boost.json"
 #: Increased when older versions cannot read what this one writes.
 _FORMAT = 1
 
@@ -75,7 +75,7 @@ def load_model(path: str) -> HazardBoost | SurvivalBoost:
     """The model in a folder."""
     folder = Path(path)
     if not folder.exists():
-        nearby = [other.name for other in folder.parent.glob("*") if (other / _MODEL).exists()]
+        nearby = [other.name for other in folder.parent.glob("*") if (other / METADATA).exists()]
         hint = (
             suggestion(folder.name, nearby, "models there")
             if nearby
@@ -164,7 +164,7 @@ def check_folder(path: str, option: str, *, force: bool) -> Path:
     _check_parent(target, option)
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return target
-    if not (target / _MODEL).exists():
+    if not (target / METADATA).exists():
         msg = f"{path!r} already exists and is not a model folder; choose another {option}"
         raise CommandError(msg)
     _check_force(path, option, force=force)

@@ -278,7 +278,7 @@ def test_force_replaces_what_fit_wrote_and_nothing_else(run, workplace, people):
     assert (workplace / "model" / "notes" / "plan.txt").read_text() == "keep"
     pd.testing.assert_frame_equal(pd.read_csv("model/data.csv"), people)
     written = set(json.loads((workplace / "model" / "schema.json").read_text())["files"])
-    assert {"schema.json", "survival_boost.json", "report.html"} <= written
+    assert {"schema.json", "model.json", "report.html"} <= written
     assert set(names(workplace / "model")) == {*written, "data.csv", "notes"}
     assert not list((workplace / "model").glob("*.ubj"))
     assert load("model").engine_ == "lightgbm"

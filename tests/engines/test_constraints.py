@@ -118,7 +118,7 @@ def test_margins_of_weighted_models_are_monotone_in_the_feature(
     steps = np.diff(survival.reshape(*shape, -1), axis=1)
     assert steps.min() >= (-1e-9 if n_causes == 1 else -0.05)
     stacked = np.column_stack([rows.to_numpy(np.float32), np.full(len(rows), 0.5, np.float32)])
-    margin = model.fitted_model.trees.contribution(stacked)
+    margin = model.fitted_model.trees.sum_of_trees(stacked)
     assert np.diff(margin.reshape(*shape, -1), axis=1).max() <= 1e-6
 
 

@@ -285,7 +285,7 @@ def test_saved_models_are_the_same(fitted: SurvivalBoost, two_causes: Any, tmp_p
 
 def test_damaged_files_are_refused(fitted: SurvivalBoost, tmp_path: Path) -> None:
     fitted.save(tmp_path / "model")
-    file = tmp_path / "model" / "survival_boost.json"
+    file = tmp_path / "model" / "model.json"
     content = json.loads(file.read_text())
     content["t_max"] += 1
     file.write_text(json.dumps(content))

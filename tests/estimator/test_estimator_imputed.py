@@ -218,7 +218,7 @@ def test_a_resumed_training_is_the_uninterrupted_one(engine, data, monkeypatch, 
 def test_new_targets_reach_the_engine(engine, data):
     """A booster that kept the targets of an earlier chunk would continue to be trained on those."""
     model = boost(engine, learning_rate=0.2).fit(data.X, data.y)
-    booster = registry.engine(engine).new_booster(tree_settings(model, model._schema, 2))
+    booster = registry.engine(engine).trainer(tree_settings(model, model._schema, 2))
     rows = np.column_stack([data.X.to_numpy(), np.ones(300)]).astype(np.float32)
     key = booster.add(rows, np.zeros((300, 2 if booster.reference else 3)))
     is_high = data.X["x0"].to_numpy() > 0

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from survival_objectives import HazardBoost, SurvivalBoost, load
-from survival_objectives._models.onnx import curves as _onnx_curves
+from survival_objectives._models.onnx import curves as onnx_curves
 from survival_objectives.datasets import make_competing_risks
 
 onnx = pytest.importorskip("onnx")
@@ -228,12 +228,12 @@ def test_encoded_categories_are_refused_by_name(tmp_path):
 def test_a_graph_that_differs_is_not_written(tmp_path, monkeypatch):
     X, y = people()
     model = fitted("xgboost", "kaplan-meier", X, y)
-    right = _onnx_curves.forest_margins
+    right = onnx_curves.forest_margins
 
     def wrong(graph, *arguments):
         return graph.op("Add", right(graph, *arguments), graph.constant(1e-3))
 
-    monkeypatch.setattr(_onnx_curves, "forest_margins", wrong)
+    monkeypatch.setattr(onnx_curves, "forest_margins", wrong)
     with pytest.raises(RuntimeError, match="differ by up to"):
         model.to_onnx(tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()

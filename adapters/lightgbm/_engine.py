@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._engines import evaluator
 from survival_objectives._engines.constraints import (
     INTERACTION,
     MONOTONE,
@@ -132,7 +133,47 @@ SETTINGS = EngineSettings(
 )
 
 
-class Booster(BatchJoiner):
+class Evaluator(evaluator.Evaluator):
+    """A booster of LightGBM with one margin, or as many as classes."""
+
+    @property
+    def n_rounds(self) -> int:
+        return int(self.model.current_iteration())
+
+    @property
+    def n_margins(self) -> int:
+        return int(self.model.num_model_per_iteration())
+
+    def _rounds(self, values: Float32Array, first: int, last: int) -> npt.ArrayLike:
+        margin: npt.ArrayLike = self.model.predict(
+            values,
+            raw_score=True,
+            start_iteration=first,
+            num_iteration=last - first,
+            num_threads=self.threads(len(values)),
+        )
+        return margin
+
+    def _contributions(self, values: Float32Array) -> npt.ArrayLike:
+        found: npt.ArrayLike = self.model.predict(
+            values, pred_contrib=True, num_threads=self.threads(len(values))
+        )
+        return found
+
+    def importances(self) -> FloatArray:
+        """Total gain of every column, the time last."""
+        gains: FloatArray = self.model.feature_importance("gain")
+        return gains
+
+    def _read_forest(self) -> Forest:
+        trees = [
+            _tree(info["tree_structure"], number % self.n_margins)
+            for number, info in enumerate(self.model.dump_model()["tree_info"])
+        ]
+        return Forest(trees, self.n_margins, self.schema.n_features, at_most=True)
+
+
+class Trainer(BatchJoiner):
     """K margins of K causes against the event-free state, boosted on several matrices in turn."""
 
     reference = True
@@ -142,7 +183,7 @@ class Booster(BatchJoiner):
         self._n_margins = settings.n_causes
         self._datasets: list[Any] = []
         self._margins: list[FloatArray] = []
-        self._chunks: list[Any] = [] if model is None else [model]
+        self._chunks: list[Evaluator] = [] if model is None else [self._evaluator(model)]
         self._n_rows = 0  # Of the largest matrix.
 
     @property
@@ -183,7 +224,7 @@ class Booster(BatchJoiner):
 
     @property
     def n_rounds(self) -> int:
-        return sum(chunk.current_iteration() for chunk in self._chunks)
+        return sum(chunk.n_rounds for chunk in self._chunks)
 
     def add(self, values: Float32Array, start: FloatArray) -> int:
         deliver_interrupt()
@@ -196,14 +237,9 @@ class Booster(BatchJoiner):
             reference=self._datasets[0] if self._datasets else None,
             params={**self._params, "feature_pre_filter": False},
         )
-        margin = start
-        for chunk in self._chunks:  # Of a warm start.
-            rounds = chunk.predict(
-                values, raw_score=True, num_threads=self._settings.threads(len(values))
-            )
-            margin = margin + rounds.reshape(start.shape)
         self._datasets.append(dataset.construct())
-        self._margins.append(margin)
+        # There are trees in a warm start.
+        self._margins.append(start + self.sum_of_trees(values, 0, self.n_rounds))
         return len(self._datasets) - 1
 
     def boost(
@@ -247,7 +283,7 @@ class Booster(BatchJoiner):
         # As text, a booster holds neither data nor training state.
         n_dropped = n_rounds - chunk.current_iteration()
         text = _join([chunk.model_to_string()], n_empty=n_dropped * self._n_margins)
-        self._chunks.append(lgb.Booster(model_str=text))
+        self._chunks.append(self._evaluator(lgb.Booster(model_str=text)))
 
     def _read_margins(self, chunk: Any, keys: Sequence[int]) -> None:
         margins: list[FloatArray] = []
@@ -264,22 +300,8 @@ class Booster(BatchJoiner):
     def margin(self, key: int) -> npt.ArrayLike:
         return self._margins[key]
 
-    def contribution(self, values: Float32Array, first: int, last: int) -> npt.ArrayLike:
-        total = np.zeros((len(values), self._n_margins))
-        begin = 0
-        for chunk in self._chunks:
-            end = begin + chunk.current_iteration()
-            low, high = max(first, begin), min(last, end)
-            if low < high:
-                total += chunk.predict(
-                    values,
-                    raw_score=True,
-                    start_iteration=low - begin,
-                    num_iteration=high - low,
-                    num_threads=self._settings.threads(len(values)),
-                ).reshape(total.shape)
-            begin = end
-        return total
+    def sum_of_trees(self, values: Float32Array, first: int, last: int) -> FloatArray:
+        return evaluator.sum_of_chunks(self._chunks, values, self._n_margins, first, last)
 
     def release(self) -> None:
         self._datasets.clear()
@@ -291,35 +313,19 @@ class Booster(BatchJoiner):
     def restore(self, state: bytes) -> None:
         if state:
             text, self._margins = unpacked_state(state)
-            self._chunks = [lgb.Booster(model_str=text.decode())]
+            self._chunks = [self._evaluator(lgb.Booster(model_str=text.decode()))]
 
     def _text(self) -> str:
-        return _join([chunk.model_to_string() for chunk in self._chunks])
+        return _join([chunk.model.model_to_string() for chunk in self._chunks])
 
-    def model(self, n_rounds: int) -> Any:
-        """The native booster of all chunks, truncated to its first rounds."""
+    def finished(self, n_rounds: int) -> Evaluator:
         joined = lgb.Booster(model_str=self._text())
         if n_rounds < joined.current_iteration():
             joined = lgb.Booster(model_str=joined.model_to_string(num_iteration=n_rounds))
-        return joined
+        return self._evaluator(joined)
 
-    def forest(self) -> Forest:
-        trees = [
-            _tree(info["tree_structure"], number % self._n_margins)
-            for number, info in enumerate(self._chunks[0].dump_model()["tree_info"])
-        ]
-        return Forest(trees, self._n_margins, self._settings.schema.n_features, at_most=True)
-
-    def shap_values(self, values: Float32Array) -> npt.ArrayLike:
-        contributions = self._chunks[0].predict(
-            values, pred_contrib=True, num_threads=self._settings.threads(len(values))
-        )
-        return contributions.reshape(len(values), self._n_margins, -1)  # type: ignore[no-any-return]
-
-    def importances(self) -> FloatArray:
-        """Total gain of every column, the time last."""
-        gains: FloatArray = self._chunks[0].feature_importance("gain")
-        return gains
+    def _evaluator(self, model: Any) -> Evaluator:
+        return Evaluator(model, self._settings.schema, self._settings.n_jobs)
 
 
 def _join(texts: Sequence[str], n_empty: int = 0) -> str:
@@ -405,7 +411,8 @@ def _load(path: str) -> Any:
 
 ENGINE = Engine(
     name="lightgbm",
-    booster=Booster,
+    trainer=Trainer,
+    evaluator=Evaluator,
     settings=SETTINGS,
     max_depth=_MAX_DEPTH,
     file_name="{name}.txt",

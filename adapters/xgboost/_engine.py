@@ -7,12 +7,14 @@ import json
 import re
 import warnings
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._engines import evaluator
 from survival_objectives._engines.constraints import (
     INTERACTION,
     MONOTONE,
@@ -29,7 +31,8 @@ from survival_objectives._engines.settings import (
     Whole,
     n_cuda_devices,
 )
-from survival_objectives._process.interrupts import deliver_interrupt
+from survival_objectives._people import Features
+from survival_objectives._process.interrupts import deliver_interrupt, interrupts_held
 from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters.xgboost._matrix import constraint_params
 from survival_objectives.losses import gradient_hessian
@@ -125,7 +128,81 @@ SETTINGS = EngineSettings(
 _ALWAYS_DRAWN = 1e20
 
 
-class Booster(BatchJoiner):
+def row_matrix(
+    kind: type, values: Float32Array, schema: Features, start: npt.ArrayLike, **options: Any
+) -> Any:
+    """A matrix with starting margins: what is given leaves ``base_score`` without effect."""
+    types = ["c" if column in schema.categories else "q" for column in range(values.shape[1])]
+    with interrupts_held():
+        matrix = kind(
+            values,
+            feature_types=types,
+            enable_categorical=bool(schema.categories),
+            **{"feature_names": column_names(schema), **options},
+        )
+    matrix.set_base_margin(np.asarray(start, np.float32))
+    return matrix
+
+
+def margins_of(booster: Any) -> int:
+    """Margins per row."""
+    shape = json.loads(booster.save_config())["learner"]["learner_model_param"]
+    return max(1, int(shape["num_class"]), int(shape["num_target"]))
+
+
+class Evaluator(evaluator.Evaluator):
+    """A booster of XGBoost with one margin, or as many as classes."""
+
+    def __init__(self, model: Any, schema: Features, n_jobs: int | None = None) -> None:
+        super().__init__(model, schema, n_jobs)
+        # Predictions take the threads of the booster, which files do not keep.
+        model.set_param({"nthread": self.most_threads})
+
+    @property
+    def n_rounds(self) -> int:
+        return int(self.model.num_boosted_rounds())
+
+    @cached_property
+    def n_margins(self) -> int:
+        return margins_of(self.model)
+
+    def _matrix(self, values: Float32Array) -> Any:
+        return row_matrix(
+            xgb.DMatrix,
+            values,
+            self.schema,
+            np.zeros((len(values), self.n_margins), np.float32),
+            feature_names=self.model.feature_names,
+            nthread=self.threads(len(values)),
+        )
+
+    def _rounds(self, values: Float32Array, first: int, last: int) -> npt.ArrayLike:
+        rounds = (first, last)
+        return self.model.predict(  # type: ignore[no-any-return]
+            self._matrix(values), output_margin=True, iteration_range=rounds
+        )
+
+    def _contributions(self, values: Float32Array) -> npt.ArrayLike:
+        return self.model.predict(self._matrix(values), pred_contribs=True)  # type: ignore[no-any-return]
+
+    def importances(self) -> FloatArray:
+        """Total gain of every column, the time last."""
+        gains = self.model.get_score(importance_type="total_gain")
+        return np.array([np.sum(gains.get(name, 0.0)) for name in self.model.feature_names])
+
+    def _read_forest(self) -> Forest:
+        content = json.loads(self.model.save_raw("json"))
+        model = content["learner"]["gradient_booster"]["model"]
+        trees = zip(model["trees"], model["tree_info"], strict=True)
+        return Forest(
+            [_tree(tree, margin) for tree, margin in trees],
+            self.n_margins,
+            self.schema.n_features,
+            at_most=False,
+        )
+
+
+class Trainer(BatchJoiner):
     """K margins of K causes against the event-free state, boosted on several matrices in turn.
 
     Inside XGBoost's communicator the matrices are parts of larger ones on several workers, all of
@@ -153,9 +230,6 @@ class Booster(BatchJoiner):
         self._n_margins = settings.n_causes
         self._matrices: list[Any] = []
         self._booster = model
-        if model is not None:
-            # Predictions take the threads of the booster, which files do not keep.
-            model.set_param({"nthread": settings.most_threads})
         self._n_rounds = 0 if model is None else model.num_boosted_rounds()
         self._is_warm_start = model is not None
         self._n_rows = 0  # Of the largest matrix.
@@ -191,18 +265,14 @@ class Booster(BatchJoiner):
     def n_rounds(self) -> int:
         return self._n_rounds
 
-    def _matrix(self, kind: type, values: Float32Array, **options: Any) -> Any:
-        schema = self._settings.schema
-        types = ["c" if column in schema.categories else "q" for column in range(values.shape[1])]
-        matrix = kind(
-            values,
-            feature_names=column_names(schema),
-            feature_types=types,
-            enable_categorical=bool(schema.categories),
-            nthread=self._settings.threads(len(values)),
-            **options,
+    def _matrix(
+        self, kind: type, values: Float32Array, start: npt.ArrayLike, **options: Any
+    ) -> Any:
+        settings = self._settings
+        threads = settings.threads(len(values))
+        return self._with_time_drawn(
+            row_matrix(kind, values, settings.schema, start, nthread=threads, **options)
         )
-        return self._with_time_drawn(matrix)
 
     def _with_time_drawn(self, matrix: Any) -> Any:
         """The matrix, with weights by which every draw of columns includes the time.
@@ -222,22 +292,21 @@ class Booster(BatchJoiner):
         with warnings.catch_warnings():
             # A worker may have no rows of a matrix while other workers have some.
             warnings.filterwarnings("ignore", message=".*Empty dataset at worker")
-            matrix = self._training_matrix(values)
+            matrix = self._training_matrix(values, start)
         self._n_rows = max(self._n_rows, len(values))
-        matrix.set_base_margin(start.astype(np.float32))
         self._matrices.append(matrix)
         return len(self._matrices) - 1
 
-    def _training_matrix(self, values: Float32Array) -> Any:
+    def _training_matrix(self, values: Float32Array, start: FloatArray) -> Any:
         if self._has_other_bins:
             # A quantile matrix keeps values only up to its own bins, which differ from the split
             # points of the existing trees: their margins would be wrong.
-            return self._matrix(xgb.DMatrix, values)
+            return self._matrix(xgb.DMatrix, values, start)
         options = {"ref": self._matrices[0]} if self._matrices else {}
         max_bin = self._settings.engine_params.get("max_bin")
         if max_bin is not None:
             options["max_bin"] = max_bin
-        return self._matrix(xgb.QuantileDMatrix, values, **options)
+        return self._matrix(xgb.QuantileDMatrix, values, start, **options)
 
     def boost(
         self, key: int, target: npt.NDArray[np.int32], weight: FloatArray, n_rounds: int
@@ -280,13 +349,13 @@ class Booster(BatchJoiner):
         margin = self._booster.predict(matrix, output_margin=True)
         return margin.reshape(-1, self._n_margins)  # type: ignore[no-any-return]
 
-    def contribution(self, values: Float32Array, first: int, last: int) -> npt.ArrayLike:
+    def sum_of_trees(self, values: Float32Array, first: int, last: int) -> FloatArray:
         if first == last:  # XGBoost would interpret (0, 0) as all rounds.
             return np.zeros((len(values), self._n_margins))
-        margin = self._booster.predict(
-            self._matrix(xgb.DMatrix, values), output_margin=True, iteration_range=(first, last)
-        )
-        return margin.reshape(-1, self._n_margins)  # type: ignore[no-any-return]
+        start = np.zeros((len(values), self._n_margins), np.float32)
+        matrix = self._matrix(xgb.DMatrix, values, start)
+        margin = self._booster.predict(matrix, output_margin=True, iteration_range=(first, last))
+        return np.asarray(margin, np.float64).reshape(-1, self._n_margins)
 
     def release(self) -> None:
         self._matrices.clear()
@@ -302,34 +371,9 @@ class Booster(BatchJoiner):
             self._booster.set_param(self._params)
             self._n_rounds = self._booster.num_boosted_rounds()
 
-    def model(self, n_rounds: int) -> Any:
-        """The native booster, truncated to its first rounds, without training data."""
-        booster = self._booster[:n_rounds]
-        booster.set_param({"nthread": self._settings.most_threads})
-        return booster
-
-    def forest(self) -> Forest:
-        content = json.loads(self._booster.save_raw("json"))
-        model = content["learner"]["gradient_booster"]["model"]
-        return Forest(
-            [
-                _tree(tree, margin)
-                for tree, margin in zip(model["trees"], model["tree_info"], strict=True)
-            ],
-            self._n_margins,
-            self._settings.schema.n_features,
-            at_most=False,
-        )
-
-    def shap_values(self, values: Float32Array) -> npt.ArrayLike:
-        contributions = self._booster.predict(self._matrix(xgb.DMatrix, values), pred_contribs=True)
-        return contributions.reshape(len(values), self._n_margins, -1)  # type: ignore[no-any-return]
-
-    def importances(self) -> FloatArray:
-        """Total gain of every column, the time last."""
-        gains = self._booster.get_score(importance_type="total_gain")
-        names = column_names(self._settings.schema)
-        return np.array([np.sum(gains.get(name, 0.0)) for name in names])
+    def finished(self, n_rounds: int) -> Evaluator:
+        settings = self._settings
+        return Evaluator(self._booster[:n_rounds], settings.schema, settings.n_jobs)
 
 
 def _tree(tree: dict[str, Any], margin: int) -> Tree:
@@ -367,7 +411,8 @@ def _load(path: str) -> Any:
 
 ENGINE = Engine(
     name="xgboost",
-    booster=Booster,
+    trainer=Trainer,
+    evaluator=Evaluator,
     settings=SETTINGS,
     max_depth=_MAX_DEPTH,
     file_name="{name}.ubj",

@@ -1,11 +1,11 @@
-"""A booster whose margins are a formula: it shows what training asks of an engine."""
+"""A trainer whose margins are a formula: it shows what training asks of an engine."""
 
 from __future__ import annotations
 
 import numpy as np
 
 
-class FixedBooster:
+class FixedTrainer:
     """Margins rise with the time and the rounds; nothing is learnt, and calls are recorded."""
 
     reference = True
@@ -26,9 +26,9 @@ class FixedBooster:
 
     def margin(self, key):
         values, start = self.rows[key]
-        return start + self.contribution(values, 0, self.n_rounds)
+        return start + self.sum_of_trees(values, 0, self.n_rounds)
 
-    def contribution(self, values, first, last):
+    def sum_of_trees(self, values, first, last):
         steps = self.slope * np.arange(1, self.n_margins + 1) * (last - first) / 10
         return (values[:, -1:] - 1) * steps
 
@@ -45,5 +45,5 @@ class FixedBooster:
     def restore(self, state):
         self.n_rounds = int(state)
 
-    def model(self, n_rounds):
+    def finished(self, n_rounds):
         return n_rounds

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._engines import evaluator
 from survival_objectives._engines.constraints import INTERACTION, MONOTONE, checked_directions
 from survival_objectives._engines.forest import Forest, Tree
 from survival_objectives._engines.protocol import (
@@ -128,7 +129,74 @@ _BINNING = ("border_count", "feature_border_type", "nan_mode")
 _SAMPLING = {"subsample": "Bernoulli", "bagging_temperature": "Bayesian", "mvs_reg": "MVS"}
 
 
-class Booster(BatchJoiner):
+class Evaluator(evaluator.Evaluator):
+    """A model of CatBoost with one margin, or as many as classes."""
+
+    @property
+    def n_rounds(self) -> int:
+        return int(self.model.tree_count_)
+
+    @property
+    def n_margins(self) -> int:
+        return int(np.size(self.model.get_scale_and_bias()[1]))
+
+    def _pool(self, values: Float32Array) -> Any:
+        names, n_threads = self.model.feature_names_, self.threads(len(values))
+        return row_pool(values, self.schema, names, thread_count=n_threads)
+
+    def _rounds(self, values: Float32Array, first: int, last: int) -> FloatArray:
+        rows = self._pool(values) if self.schema.categories else values
+        return self.of_pool(rows, first, last)
+
+    def of_pool(self, rows: Any, first: int, last: int) -> FloatArray:
+        """As `sum_of_trees`, on rows in any form of CatBoost's."""
+        margin = self.model.predict(
+            rows,
+            prediction_type="RawFormulaVal",
+            thread_count=self.threads(rows.shape[0]),
+            ntree_start=first,
+            ntree_end=last,
+        )
+        return np.asarray(margin, dtype=np.float64).reshape(-1, self.n_margins)
+
+    def _contributions(self, values: Float32Array) -> npt.ArrayLike:
+        found: npt.ArrayLike = self.model.get_feature_importance(
+            self._pool(values), type="ShapValues", thread_count=self.threads(len(values))
+        )
+        return found
+
+    def importances(self) -> FloatArray:
+        """Change of the prediction by every column, the time last."""
+        changes = self.model.get_feature_importance(
+            type="PredictionValuesChange", thread_count=self.most_threads
+        )
+        return np.asarray(changes)
+
+    def _read_forest(self) -> Forest:
+        schema = self.schema
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.json"
+            # CatBoost stores hashes of categories, and lists those of the given pool.
+            pool = self._pool(_all_codes(schema)) if schema.categories else None
+            self.model.save_model(str(path), format="json", pool=pool)
+            content = json.loads(path.read_text())
+        columns = _SplitColumns(content["features_info"])
+        oblivious = content.get("oblivious_trees")  # None with another `grow_policy`.
+        trees: list[Tree] = []
+        breaks = None
+        if oblivious is not None and all(
+            split["split_type"] in ("FloatFeature", "OneHotFeature")
+            for tree in oblivious
+            for split in tree["splits"] or []
+        ):
+            trees = [_tree(tree, columns, self.n_margins) for tree in oblivious]
+        else:
+            # Only CatBoost knows the encodings of many categories, and evaluates such trees.
+            breaks = columns.borders(schema.n_features)
+        return Forest(trees, self.n_margins, schema.n_features, at_most=True, breaks=breaks)
+
+
+class Trainer(BatchJoiner):
     """Margins of all states (one cause: of that cause), boosted on several matrices in turn."""
 
     def __init__(self, settings: TreeSettings, model: Any = None) -> None:
@@ -139,7 +207,7 @@ class Booster(BatchJoiner):
         self._pools: dict[int, Any] = {}  # Targets and binned training rows.
         self._rows: dict[int, Any] = {}  # All rows, for prediction.
         self._margins: list[FloatArray] = []
-        self._chunks: list[Any] = [] if model is None else [model]
+        self._chunks: list[Evaluator] = [] if model is None else [self._evaluator(model)]
 
     @property
     def _params(self) -> dict[str, Any]:
@@ -193,7 +261,7 @@ class Booster(BatchJoiner):
 
     @property
     def n_rounds(self) -> int:
-        return sum(chunk.tree_count_ for chunk in self._chunks)
+        return sum(chunk.n_rounds for chunk in self._chunks)
 
     @property
     def _n_rows(self) -> int:
@@ -206,7 +274,7 @@ class Booster(BatchJoiner):
 
     def add(self, values: Float32Array, start: FloatArray) -> int:
         deliver_interrupt()
-        margin = start + self.contribution(values, 0, self.n_rounds)
+        margin = start + self.sum_of_trees(values, 0, self.n_rounds)
         self._values.append(values)
         self._margins.append(margin)
         return len(self._values) - 1
@@ -225,13 +293,13 @@ class Booster(BatchJoiner):
         pool.set_baseline(self._margins[key])
         # CatBoost multiplies its regularisation by the mean row weight; here it is in people.
         people = {"l2_leaf_reg": _L2_PEOPLE / weight.mean()}
-        chunk = catboost.CatBoost({**people, **self._params, "iterations": n_rounds})
-        chunk.fit(pool)
+        model = catboost.CatBoost({**people, **self._params, "iterations": n_rounds})
+        chunk = self._evaluator(model.fit(pool))
         self._chunks.append(chunk)
         for other, values in enumerate(self._values):
             if other not in self._rows:
                 self._rows[other] = self._row_pool(values)
-            self._margins[other] += self._raw(chunk, self._rows[other])
+            self._margins[other] += chunk.of_pool(self._rows[other], 0, chunk.n_rounds)
 
     def _pool(self, key: int, target: npt.NDArray[np.int32]) -> Any:
         known, pool = self._pools.get(key, (None, None))
@@ -244,29 +312,11 @@ class Booster(BatchJoiner):
             self._pools[key] = target, pool
         return pool
 
-    def _raw(self, chunk: Any, rows: Any, **trees: int) -> FloatArray:
-        margin = chunk.predict(
-            rows,
-            prediction_type="RawFormulaVal",
-            thread_count=self._settings.threads(rows.shape[0]),
-            **trees,
-        )
-        return np.asarray(margin, dtype=np.float64).reshape(-1, self._n_margins)
-
     def margin(self, key: int) -> npt.ArrayLike:
         return self._margins[key]
 
-    def contribution(self, values: Float32Array, first: int, last: int) -> FloatArray:
-        total = np.zeros((len(values), self._n_margins))
-        rows = self._row_pool(values) if self._settings.schema.categories else values
-        begin = 0
-        for chunk in self._chunks:
-            end = begin + chunk.tree_count_
-            low, high = max(first, begin), min(last, end)
-            if low < high:
-                total += self._raw(chunk, rows, ntree_start=low - begin, ntree_end=high - begin)
-            begin = end
-        return total
+    def sum_of_trees(self, values: Float32Array, first: int, last: int) -> FloatArray:
+        return evaluator.sum_of_chunks(self._chunks, values, self._n_margins, first, last)
 
     def release(self) -> None:
         for rows in (self._values, self._margins, self._pools, self._rows):
@@ -277,62 +327,28 @@ class Booster(BatchJoiner):
             return b""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.cbm"
-            self.model(self.n_rounds).save_model(str(path))
+            self.finished(self.n_rounds).model.save_model(str(path))
             return packed_state(path.read_bytes(), self._margins)
 
     def restore(self, state: bytes) -> None:
         if state:
             trees, self._margins = unpacked_state(state)
-            self._chunks = [catboost.CatBoost().load_model(blob=trees)]
+            self._chunks = [self._evaluator(catboost.CatBoost().load_model(blob=trees))]
 
-    def model(self, n_rounds: int) -> Any:
+    def finished(self, n_rounds: int) -> Evaluator:
         """The native model of all chunks, truncated to its first rounds."""
-        if len(self._chunks) == 1:
-            joined = self._chunks[0].copy()
+        models = [chunk.model for chunk in self._chunks]
+        if len(models) == 1:
+            joined = models[0].copy()
         else:
             # Each chunk keeps its own counts of categories: their average would change its splits.
-            joined = catboost.sum_models(self._chunks, ctr_merge_policy="KeepAllTables")
+            joined = catboost.sum_models(models, ctr_merge_policy="KeepAllTables")
         if n_rounds < joined.tree_count_:
             joined.shrink(n_rounds)
-        return joined
+        return self._evaluator(joined)
 
-    def forest(self) -> Forest:
-        schema = self._settings.schema
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.json"
-            # CatBoost stores hashes of categories, and lists those of the given pool.
-            pool = row_pool(_all_codes(schema), schema) if schema.categories else None
-            self._chunks[0].save_model(str(path), format="json", pool=pool)
-            content = json.loads(path.read_text())
-        columns = _SplitColumns(content["features_info"])
-        oblivious = content.get("oblivious_trees")  # None with another `grow_policy`.
-        trees: list[Tree] = []
-        breaks = None
-        if oblivious is not None and all(
-            split["split_type"] in ("FloatFeature", "OneHotFeature")
-            for tree in oblivious
-            for split in tree["splits"] or []
-        ):
-            trees = [_tree(tree, columns, self._n_margins) for tree in oblivious]
-        else:
-            # Only CatBoost knows the encodings of many categories, and evaluates such trees.
-            breaks = columns.borders(schema.n_features)
-        return Forest(trees, self._n_margins, schema.n_features, at_most=True, breaks=breaks)
-
-    def shap_values(self, values: Float32Array) -> npt.ArrayLike:
-        contributions = self._chunks[0].get_feature_importance(
-            self._row_pool(values),
-            type="ShapValues",
-            thread_count=self._settings.threads(len(values)),
-        )
-        return np.asarray(contributions).reshape(len(values), self._n_margins, -1)
-
-    def importances(self) -> FloatArray:
-        """Change of the prediction by every column, the time last."""
-        changes = self._chunks[0].get_feature_importance(
-            type="PredictionValuesChange", thread_count=self._settings.most_threads
-        )
-        return np.asarray(changes)
+    def _evaluator(self, model: Any) -> Evaluator:
+        return Evaluator(model, self._settings.schema, self._settings.n_jobs)
 
 
 def _all_codes(schema: Features) -> Float32Array:
@@ -414,7 +430,8 @@ def _load(path: str) -> Any:
 
 ENGINE = Engine(
     name="catboost",
-    booster=Booster,
+    trainer=Trainer,
+    evaluator=Evaluator,
     settings=SETTINGS,
     max_depth=_MAX_DEPTH,
     file_name="{name}.cbm",
