@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from survival_objectives import HazardBoost, load, metrics
+from survival_objectives import HazardBoost, SurvivalBoost, load, metrics
 from survival_objectives.cli import _fit
 from survival_objectives.cli._folder import _move_all
 from survival_objectives.cli._training import Search
@@ -191,7 +191,7 @@ def test_info_tells_what_the_folder_holds(run, workplace):
 
 
 def test_info_reads_a_model_saved_from_python(run, workplace, X, y):
-    HazardBoost(n_estimators=2, censoring="boosted").fit(X, y).save("python")
+    SurvivalBoost(n_estimators=2).fit(X, y).save("python")
     done = run("info", "python")
     assert done.code == 0
     assert "rounds: 2" in done.out
@@ -261,7 +261,7 @@ def test_report_is_written_inside_the_model_or_where_asked(run, workplace, peopl
 
 def test_a_damaged_file_of_trees(run, workplace, X, y):
     """Trees are in a file of the engine's own."""
-    HazardBoost(n_estimators=2, censoring="boosted", n_jobs=1).fit(X, y).save("trees")
+    SurvivalBoost(n_estimators=2, n_jobs=1).fit(X, y).save("trees")
     next((workplace / "trees").glob("*.ubj")).write_text("tree")
     done = run("predict", "trees", "people.csv", "--times", "5")
     assert (done.code, done.out) == (1, "")
@@ -292,7 +292,7 @@ def test_force_replaces_what_fit_wrote_and_nothing_else(run, workplace, people):
 
 
 def test_force_leaves_a_folder_alone_that_fit_did_not_write(run, workplace, X, y):
-    HazardBoost(n_estimators=2, censoring="boosted").fit(X, y).save("python")
+    SurvivalBoost(n_estimators=2).fit(X, y).save("python")
     refused = run("fit", "people.csv", "--out", "python", *FIT, "--force")
     assert refused.code == 1
     assert "'python' was not written by this version of `fit`" in refused.err
