@@ -387,7 +387,9 @@ class HazardTrainingProblem(PluginProblem):
         self._check_model(model)
         data = self._family[str((self._columns_of(model) or [""])[-1])[-_HEX_DIGITS:]]
         used, schema = engine(self._engine_name), self._schema
-        trees = HazardTrees(used.evaluator(self._finished_model(model), schema), self.n_margins)
+        trees = HazardTrees(
+            used.evaluator(self._finished_model(model), schema), self._frame.n_causes
+        )
         # A booster that was trained on has other margins.
         probe = self._data.training.values[:: max(1, len(self.target) // _PROBES)]
         margin = trees.row_margin(probe[:, :-1], probe[:, -1].astype(np.int64))
