@@ -36,7 +36,7 @@ from survival_objectives.cli._outcomes import (
     understand_events,
 )
 from survival_objectives.cli._rows import ask_about_rows, repeated_rows, with_known_outcomes
-from survival_objectives.cli._scores import assessment_content, marginal_content, score_table
+from survival_objectives.cli._scores import assessment_content, score_table
 from survival_objectives.cli._tables import Table, read_table
 from survival_objectives.cli._training import (
     assessed,
@@ -88,7 +88,6 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         missing=tuple(options.missing),
         versions=versions(engine),
         assessment={} if assessment is None else assessment_content(assessment, data.events, title),
-        baselines=marginal_content(data.outcomes, float(fitted.times_[-1])),
         tuned=tuned,
     )
     missing = _missing_part(assessment)
