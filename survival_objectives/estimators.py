@@ -327,7 +327,8 @@ class SurvivalBoost(FittedPredictions):
         if not is_warm_start:
             warn_about_outcomes(people.target)
         people = people.with_relative_weights(LocalReduction())
-        counts = np.bincount(people.target.event, minlength=people.target.n_causes + 1)
+        target = people.target.people
+        counts = np.bincount(target.event, minlength=target.n_causes + 1)
         generator = check_random_state(self.random_state)
         held_out = None
         if eval_set is not None:

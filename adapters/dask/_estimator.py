@@ -222,7 +222,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         options = {"conditional_after": conditional_after, "as_frame": as_frame}
         return self._lazy("predict_cumulative_incidence", X, times, **options)
 
-    def predict_survival_function(
+    def predict_survival_function(  # type: ignore[override]
         self,
         X: Any,
         times: Any = None,
@@ -250,7 +250,7 @@ class DaskSurvivalBoost(SurvivalBoost):
         """First time by which an event has happened with this probability, lazily."""
         return self._lazy("predict_quantile", X, quantile)
 
-    def predict_restricted_mean_time(
+    def predict_restricted_mean_time(  # type: ignore[override]
         self, X: Any, horizon: float | None = None, *, cause: int | str | None = None
     ) -> Any:
         """Mean event-free time up to a horizon, or the mean time lost to a cause, lazily."""

@@ -96,7 +96,7 @@ class HazardTraining:
         problem = self.problem
         candidates = self._fitted_candidates(self._kinds())
         likelihoods = PersonLikelihood.stacked([candidate.likelihood() for candidate in candidates])
-        judge_weight = problem.people.weights(problem.judges)
+        judge_weight = problem.people.weights(problem.people.units(problem.judges))
         cost = np.array([float(candidate.n_rounds > 0) for candidate in candidates])
         weights = selected_weights(likelihoods, cost, judge_weight, problem.reduction)
         weights = np.where(weights < _LEAST_WEIGHT, 0.0, weights)

@@ -178,7 +178,8 @@ class Candidate:
             correction = self._correction_by_kept_rows()
         self._models = [_corrected(hazard, correction) for hazard in self._models]
         incidence = knot_incidence(margin + correction[:, :, None])
-        return person_likelihood(incidence, event, place, people.knots, entry)
+        by_row = person_likelihood(incidence, event, place, people.knots, entry)
+        return by_row.of_persons(people.persons(judges))
 
     def _correction_by_kept_rows(self) -> FloatArray:
         """Terms that match expected to observed events on a sample of the training rows."""

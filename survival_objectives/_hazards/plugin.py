@@ -96,7 +96,7 @@ class HazardStart:
             rows.target,
             rows.weight.astype(np.float32),
             row_margins(self.level, self.offset(values), rows).T,
-            float(counted.sum()),
+            float(counted[people.units(np.arange(people.n_samples))].sum()),
         )
 
 
@@ -138,8 +138,8 @@ class PluginHazards:
         generator: np.random.Generator,
     ) -> PluginHazards:
         """Draw rows of all people, and fit the start to them."""
-        budget = RowBudget.of(people.n_samples, rows_per_person)
-        chosen = budget.chosen(people.n_samples, generator)
+        budget = RowBudget.of(people.size, rows_per_person)
+        chosen = budget.chosen(people, generator)
         if chosen is None:
             chosen = np.arange(people.n_samples)
         people = people.take(chosen)

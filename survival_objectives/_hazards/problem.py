@@ -139,14 +139,14 @@ class HazardProblem:
     ) -> None:
         """Draw training and held-out people, and the rows of both."""
         settings, reduction = self.settings, self.reduction
-        n_people = float(reduction.sum(people.n_samples))
+        n_people = float(reduction.sum(people.size))
         self.n_rounds = settings.n_rounds or most_rounds(n_people)
         is_large = n_people > CROSS_FITTED_PEOPLE
         self.rounds_per_evaluation = max(
             _ROUNDS_PER_EVALUATION, settings.rounds_per_call if is_large else 1
         )
         budget = RowBudget.of(n_people, settings.rows_per_person, settings.most_rows)
-        chosen = budget.chosen(people.n_samples, stream)
+        chosen = budget.chosen(people, stream)
         if chosen is not None:
             people = people.take(chosen)
         if judges is not None:
@@ -179,13 +179,14 @@ class HazardProblem:
         numbers = range(max(1, self.n_folds))
         self.held = [self.rows.take(row_fold == number) for number in numbers]
         self.kept = [self.rows.take(row_fold != number) for number in numbers]
-        self.judges = self._part(np.flatnonzero(fold >= 0), _JUDGES, stream)
+        held = people.units(np.flatnonzero(fold >= 0))
+        self.judges = people.rows_of(self._part(held, _JUDGES, stream))
         self._linear_people = self._part(np.arange(people.n_samples), LINEAR_PEOPLE, stream)
         if not self.n_folds:
             chosen = self._part(np.arange(self.kept[0].n_rows), _CALIBRATION_ROWS, stream)
             self.calibration_rows = self.kept[0].take(chosen)
-        weight = people.weights(np.flatnonzero(fold >= 0))
-        own_weight = (fold >= 0).sum() if weight is None else weight.sum()
+        weight = people.weights(held)
+        own_weight = len(held) if weight is None else weight.sum()
         self.held_weight = float(reduction.sum(own_weight))
 
     def _part(self, members: IntArray, most: int, stream: np.random.Generator) -> IntArray:

@@ -39,6 +39,9 @@ class WindowCurves:
 
     def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
         """See `CurveShape`."""
+        if times.ndim == 2:
+            each = [self.incidence(steps[:, :, [i]], forest, own) for i, own in enumerate(times)]
+            return np.concatenate(each, axis=2)
         centre = np.minimum(times, self.t_max)
         if self.unit:
             centre = (np.floor(centre / self.unit + UNIT_ROUNDING) + 0.5) * self.unit
@@ -61,12 +64,18 @@ class WindowCurves:
             times = forest.representatives()[1:].astype(np.float64)
         return np.unique(np.concatenate([[0.0], times[(times > 0) & (times < horizon)], [horizon]]))
 
-    def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:
+    def integral(
+        self, forest: Forest, horizon: float, begin: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """See `CurveShape`."""
+        if begin.any():
+            msg = "Models of format 1 have no conditional means. Train the model again."
+            raise ValueError(msg)
         edges = self.edges(forest, horizon)
         if self._is_continuous:
-            return edges, _WindowPieces(edges, self._narrower, self.t_max).integral_weights()
-        return (edges[:-1] + edges[1:]) / 2, np.diff(edges)
+            pieces = _WindowPieces(edges, self._narrower, self.t_max)
+            return edges[None], pieces.integral_weights()[None]
+        return (edges[None, :-1] + edges[None, 1:]) / 2, np.diff(edges)[None]
 
     def inside(self, edges: FloatArray, first: IntArray, share: FloatArray) -> FloatArray:
         """See `CurveShape`."""

@@ -93,7 +93,7 @@ def named_outcomes(
     if y is None or known is not None:
         return y, known
     try:
-        event, duration, entry = split_target(y)
+        event, duration, entry, ids = split_target(y)
     except ValueError:
         return y, None  # Outcomes are checked, and the error raised, after the features.
     labels = _labels(event)
@@ -121,9 +121,12 @@ def named_outcomes(
         raise ValueError(msg)
     codes = {label: states.index(label) for label in causes}
     coded = labels.map(lambda label: codes.get(label, 0)).astype(np.int64)
-    result = pd.DataFrame({"event": coded.to_numpy(), "duration": np.asarray(duration)})
+    result = pd.DataFrame({"event": coded.to_numpy()})
+    result["duration" if ids is None else "stop"] = np.asarray(duration)
     if entry is not None:
-        result["entry"] = np.asarray(entry)
+        result["entry" if ids is None else "start"] = np.asarray(entry)
+    if ids is not None:
+        result["id"] = np.asarray(ids)
     result.index = labels.index
     return result, states
 

@@ -131,7 +131,7 @@ class Training:
         ).fit(batches, population, held_out)
 
     def _population(self, batches: Batches) -> Population:
-        outcomes = batches.outcomes()
+        outcomes = batches.outcomes().people
         return self.reduction.population(outcomes.target, outcomes.weight)
 
     def _frame(self, population: Population, batches: Batches, beyond: float = 0.0) -> ModelFrame:

@@ -368,7 +368,7 @@ def test_rows_follow_the_number_of_people() -> None:
         wanted = 450_000 * (n_people / 50_000) ** 0.5  # (80)
         assert 0.7 * wanted < total[-1] < 1.001 * wanted
     assert np.all(np.diff(total) > 0)
-    chosen = RowBudget(2, 0.25).chosen(1000, np.random.default_rng(0))
+    chosen = RowBudget(2, 0.25).chosen(simulated(1000), np.random.default_rng(0))
     assert chosen is not None
     assert len(np.unique(chosen)) == 250
 
@@ -391,7 +391,7 @@ def test_many_people_have_one_held_out_part(monkeypatch: pytest.MonkeyPatch) -> 
     folds, _ = trained(people, replace(SETTINGS, rows_per_person=None), booster)
     for module in (hazard_people, hazard_problem):
         monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", 500)
-    monkeypatch.setattr(hazard_problem, "_LINEAR_PEOPLE", 1500)
+    monkeypatch.setattr(hazard_problem, "LINEAR_PEOPLE", 1500)
     monkeypatch.setattr(hazard_problem, "_CALIBRATION_ROWS", 3000)
     once, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
     # 3.18 rows per person: two, besides the last one.
