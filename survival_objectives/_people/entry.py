@@ -124,7 +124,8 @@ def warn_about_columns(
         msg = (
             f"The frame seems to have {repeats}. As features, ids let a model recognise people it "
             "was trained on, and all scores are too optimistic: remove the id from the features "
-            "and pass it as `groups`. For rows that continue one another, count each person once."
+            "and pass it as `groups`. Rows that continue one another are those of people whose columns "
+            "change: pass `y` with `id`, `start` and `stop`."
         )
         warnings.warn(msg, UserWarning, stacklevel=stacklevel)
         return

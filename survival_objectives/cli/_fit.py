@@ -266,10 +266,12 @@ def _print_understanding(data: _Data, console: Console) -> None:
         f"{f' {unit}' * bool(unit)}, median {times.median():g}; "
         f"{(y['event'] == 0).mean():.1%} censored"
     )
-    if "entry" in y:
-        late = y["entry"][y["entry"] > 0]
-        when = f", half of them by {late.median():g}" if len(late) else ""
-        console.result(f"{len(late)} of {len(y)} people came under observation late{when}")
+    late = y["entry"][y["entry"] > 0] if "entry" in y else y["duration"][:0]
+    if len(late):
+        console.result(
+            f"{len(late)} of {len(y)} people came under observation late, half of them by "
+            f"{late.median():g}"
+        )
     rows = []
     for code, name in sorted(data.events.names.items()):
         labels = ", ".join(repr(label) for label in data.events.labels(code)) or "nobody"
