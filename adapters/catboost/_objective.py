@@ -38,14 +38,13 @@ from survival_objectives.adapters._engine import column_names, import_engine, ri
 from survival_objectives.adapters.catboost._censoring import CensoringTrainer
 from survival_objectives.adapters.catboost._derivatives import compiled_derivatives
 from survival_objectives.adapters.catboost._pool import row_pool
-from survival_objectives.adapters.catboost._predictor import Predictor, raw_margin
 from survival_objectives.adapters.catboost._seen_margins import SeenMargins
 from survival_objectives.adapters.catboost._trained import check_unscaled, constraint_params
 from survival_objectives.losses import Target, gradient_hessian, pointwise_log_loss
 
 catboost = import_engine("catboost")
 
-__all__ = ["IPCWLoss", "Predictor"]
+__all__ = ["IPCWLoss"]
 
 
 # CatBoost stores targets, and so our row numbers, as float32, which counts exactly up to here.
@@ -98,7 +97,6 @@ class IPCWLoss(TrainingProblem):
     #: CatBoost would try, in vain and with a warning, to compile our methods itself.
     no_jit = True
     _engine_name = "catboost"
-    _predictor_type = Predictor
     #: Fewer than elsewhere: each is a row of weight 0 that the loss is called for.
     _n_nodes = 8
     _transient = (*TrainingProblem._transient, "_train_pool", "_table", "calc_ders_multi")
@@ -324,8 +322,8 @@ class IPCWLoss(TrainingProblem):
             raise ValueError(msg)
         self._check_trained(model.feature_names_, check_unscaled(model))
 
-    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
-        return raw_margin(model, matrix, self._features, model.feature_names_)
+    def _finished_model(self, model: Any) -> Any:
+        return model.copy()
 
 
 class _OneMarginLoss(IPCWLoss):

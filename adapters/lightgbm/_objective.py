@@ -20,7 +20,6 @@ from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._people import Features
 from survival_objectives._plugin import alternation
 from survival_objectives._plugin.objective import TrainingProblem
-from survival_objectives._plugin.predictor import IncidencePredictor
 from survival_objectives._plugin.slot import TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.adapters.lightgbm._dataset import (
@@ -39,24 +38,6 @@ lgb = import_engine("lightgbm")
 
 # Settings of the event model that its censoring model must not inherit.
 _NOT_INHERITED = ("objective", "metric", "num_class", "monotone_constraints")
-
-
-class Predictor(IncidencePredictor):
-    """Curves of a booster of LightGBM, without the people it was trained on.
-
-    Made by ``objective.predictor(booster)``, or by `load` from a folder that `save` wrote; see
-    `survival_objectives._plugin.predictor`.
-    """
-
-    _engine_name = "lightgbm"
-    _file_name = "model.txt"
-
-    def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
-        return _raw_margin(self.model, matrix)
-
-    @staticmethod
-    def _read_model(file: str) -> Any:
-        return lgb.Booster(model_file=file)
 
 
 class IPCWObjective(TrainingProblem):
@@ -80,7 +61,6 @@ class IPCWObjective(TrainingProblem):
 
     _transient = (*TrainingProblem._transient, "_train_set", "_checked_start")
     _engine_name = "lightgbm"
-    _predictor_type = Predictor
     _checked_start: Any = ()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> IPCWObjective:
@@ -215,13 +195,9 @@ class IPCWObjective(TrainingProblem):
         is_unnamed = names == [f"Column_{number}" for number in range(len(names))]
         self._check_trained(None if is_unnamed else names, model.num_model_per_iteration())
 
-    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
-        return _raw_margin(model, matrix)
-
-
-def _raw_margin(booster: Any, matrix: Float32Array) -> npt.ArrayLike:
-    margin: npt.ArrayLike = booster.predict(matrix, raw_score=True)
-    return margin
+    def _finished_model(self, model: Any) -> Any:
+        # As text, a booster ends at its best round, and holds neither data nor training state.
+        return lgb.Booster(model_str=model.model_to_string())
 
 
 class _KeptRows:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._arrays import Float32Array, IntArray
+from survival_objectives._arrays import IntArray
 from survival_objectives._engines.constraints import INTERACTION, MONOTONE
-from survival_objectives._people import Features
 from survival_objectives._plugin.problem import refuse_change, sklearn_advice
-from survival_objectives._process.interrupts import interrupts_held
-from survival_objectives.adapters._engine import column_names, import_engine
+from survival_objectives.adapters._engine import import_engine
 
 xgb = import_engine("xgboost")
 
@@ -55,22 +52,6 @@ class QuantileMatrix(_Kept, xgb.QuantileDMatrix):  # type: ignore[misc, name-def
 
 class SliceableMatrix(_Kept, xgb.DMatrix):  # type: ignore[misc, name-defined]
     """The same for `xgb.cv`."""
-
-
-def row_matrix(
-    kind: type, values: Float32Array, schema: Features, start: npt.ArrayLike, **options: Any
-) -> Any:
-    """A matrix with starting margins: what is given leaves ``base_score`` without effect."""
-    types = ["c" if column in schema.categories else "q" for column in range(values.shape[1])]
-    with interrupts_held():
-        matrix = kind(
-            values,
-            feature_types=types,
-            enable_categorical=bool(schema.categories),
-            **{"feature_names": column_names(schema), **options},
-        )
-    matrix.set_base_margin(np.asarray(start, dtype=np.float32))
-    return matrix
 
 
 def mark_of(*arrays: npt.NDArray[Any]) -> float:
@@ -117,12 +98,6 @@ def engine_params(n_margins: int, seed: int) -> dict[str, Any]:
         return {**params, "num_class": n_margins}
     # The same loss by XGBoost itself, should `obj=` be forgotten.
     return {**params, "objective": "binary:logistic", "base_score": 0.5}
-
-
-def margins_of(booster: Any) -> int:
-    """Margins per row."""
-    shape = json.loads(booster.save_config())["learner"]["learner_model_param"]
-    return max(1, int(shape["num_class"]), int(shape["num_target"]))
 
 
 def rounds_of(booster: Any) -> int:

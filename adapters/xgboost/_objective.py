@@ -21,20 +21,18 @@ from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._people import Features
 from survival_objectives._plugin import alternation
 from survival_objectives._plugin.objective import TrainingProblem
-from survival_objectives._plugin.predictor import IncidencePredictor
 from survival_objectives._plugin.slot import TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
+from survival_objectives.adapters.xgboost._engine import Evaluator, margins_of, row_matrix
 from survival_objectives.adapters.xgboost._matrix import (
     QuantileMatrix,
     SliceableMatrix,
     constraint_params,
     engine_params,
-    margins_of,
     mark_of,
     number_rows,
     own_rows,
     rounds_of,
-    row_matrix,
 )
 from survival_objectives.censoring import MarginModel
 
@@ -44,24 +42,6 @@ xgb = import_engine("xgboost")
 _MAKING = threading.RLock()
 # Settings of the event model's trees that its censoring model must not inherit.
 _NOT_INHERITED = ("monotone_constraints", "interaction_constraints")
-
-
-class Predictor(IncidencePredictor):
-    """Curves of a booster of XGBoost, without the people it was trained on.
-
-    Made by ``objective.predictor(booster)``, or by `load` from a folder that `save` wrote; see
-    `survival_objectives._plugin.predictor`.
-    """
-
-    _engine_name = "xgboost"
-    _file_name = "model.ubj"
-
-    def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
-        return _raw_margin(self.model, matrix, self._curves.schema, self._curves.start.shape[1])
-
-    @staticmethod
-    def _read_model(file: str) -> Any:
-        return xgb.Booster(model_file=file)
 
 
 class IPCWObjective(TrainingProblem):
@@ -85,7 +65,6 @@ class IPCWObjective(TrainingProblem):
 
     _transient = (*TrainingProblem._transient, "_dtrain")
     _engine_name = "xgboost"
-    _predictor_type = Predictor
 
     # ------------------------------------------------------------------------- what training takes
     @property
@@ -186,19 +165,8 @@ class IPCWObjective(TrainingProblem):
     def _check_model(self, model: Any) -> None:
         self._check_trained(model.feature_names, margins_of(model))
 
-    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
-        return _raw_margin(model, matrix, self._features, self.n_margins)
-
-
-def _raw_margin(
-    booster: Any, values: Float32Array, schema: Features, n_margins: int
-) -> npt.ArrayLike:
-    start = np.zeros((len(values), n_margins), np.float32)
-    matrix = row_matrix(xgb.DMatrix, values, schema, start, feature_names=booster.feature_names)
-    margin: npt.ArrayLike = booster.predict(
-        matrix, output_margin=True, iteration_range=(0, rounds_of(booster))
-    )
-    return margin
+    def _finished_model(self, model: Any) -> Any:
+        return model[: rounds_of(model)]
 
 
 class _BinaryMargin:
@@ -209,9 +177,8 @@ class _BinaryMargin:
         self.schema = schema
 
     def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
-        return (
-            np.asarray(_raw_margin(self.booster, matrix, self.schema, 1), dtype=np.float64) + start
-        )
+        trees = Evaluator(self.booster, self.schema).sum_of_trees(matrix)
+        return np.asarray(trees[:, 0] + start, np.float64)
 
 
 class CensoringTrainer(alternation.CensoringTrainer):

@@ -33,11 +33,10 @@ from survival_objectives._hazards.formulas import (
     interval_places,
     risk_rows,
 )
+from survival_objectives._hazards.settings import ALL_ROWS
 from survival_objectives._people import Features
 from survival_objectives._people.population import Reduction
 
-#: Rows for all intervals, regardless of the number of people.
-ALL_ROWS = "all"
 #: Up to this many people, folds are held out in turn and rows are not subsampled further.
 CROSS_FITTED_PEOPLE = 50_000
 _ROWS_PER_PERSON, _LEAST_ROWS_PER_PERSON = 8, 2

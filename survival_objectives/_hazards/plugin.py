@@ -194,7 +194,7 @@ class PluginHazards:
             parts.append(replace(self, rows=rows, held=held, start=start))
         return parts
 
-    def fitted(self, trees: HazardTrees, model: object) -> HazardModel:
+    def fitted(self, trees: HazardTrees) -> HazardModel:
         """The start with trees, corrected in time (74) on the training people."""
         rows, start = self.rows, self.start
         person, position = np.unique(rows.person, return_inverse=True)
@@ -209,7 +209,7 @@ class PluginHazards:
             margin += offset[:, position]
         margin += trees.row_margin(values[position], rows.interval.astype(np.int64))
         correction = time_corrections(margin, rows, self.people.n_intervals)
-        return HazardModel(start.level + correction, start.coefficients, trees, model)
+        return HazardModel(start.level + correction, start.coefficients, trees)
 
 
 def _fitted_start(

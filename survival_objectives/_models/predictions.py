@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import NotFittedError
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives._hazards.model import HazardMixture
 from survival_objectives._models.display import DisplayMixin
 from survival_objectives._models.fitted import FittedModel
 from survival_objectives._models.horizon_view import view_at
 from survival_objectives._models.onnx.export import write_onnx
+from survival_objectives._models.storage import save
 from survival_objectives._people import (
     Features,
     check_choice,
@@ -42,13 +42,19 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     booster_: Any
     n_estimators_: int
     censoring_: CensoringModel
-    censoring_method_: str
     _model: FittedModel
+
+    @classmethod
+    def of(cls, model: FittedModel, **parameters: Any) -> Self:
+        """What a fitted model predicts, as an object of this class with these parameters."""
+        found = cls(**parameters)
+        found.fitted_model = model
+        return found
 
     @property
     def fitted_model(self) -> FittedModel:
         """The fitted model, for code that saves, exports or moves models."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._model
 
     @fitted_model.setter
@@ -57,16 +63,13 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         self._model = model
         self.engine_, self.event_ids_, self.times_ = frame.engine, frame.event_ids, frame.times
         self.booster_, self.n_estimators_ = model.booster, model.n_rounds
-        self.censoring_ = model.censoring
-        self.censoring_method_, self.censoring_reason_ = record.method, record.reason
-        self.history_, self.refreshed_rounds_ = record.history, record.refreshed_rounds
-        self.n_floored_ = record.n_floored
+        self.censoring_, self.history_ = model.censoring, record.history
         self.n_features_in_ = frame.schema.n_features
         names = frame.schema.names
         some = {
             "feature_names_in_": None if names is None else np.array(names, dtype=object),
             "n_events_": record.n_events,
-            "member_weights_": model.member_weights if isinstance(model, HazardMixture) else None,
+            **model.public,
         }
         for name, value in some.items():
             self.__dict__.pop(name, None)
@@ -76,6 +79,15 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
 
+    def _check_fitted(self) -> None:
+        # scikit-learn's own check refuses objects without `fit`.
+        if not self.__sklearn_is_fitted__():
+            msg = (
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with "
+                "appropriate arguments before using this estimator."
+            )
+            raise NotFittedError(msg)
+
     # ------------------------------------------------------------------------------------- states
     @property
     def event_names_(self) -> tuple[str, ...]:
@@ -84,7 +96,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
 
     def _state(self, cause: Any) -> int:
         """Position of the curve of a cause, by its label or its name; 0 is event-free."""
-        check_is_fitted(self)
+        self._check_fitted()
         if isinstance(cause, str):
             check_choice(cause, "cause", self.event_names_)
             return self.event_names_.index(cause)
@@ -97,7 +109,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         return self._model.schema
 
     def _checked(self, X: Any) -> Features:
-        check_is_fitted(self)
+        self._check_fitted()
         return check_features(X, like=self._model.schema)
 
     def predict_cumulative_incidence(
@@ -141,7 +153,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             Index 0 is the probability of being event-free, index k the incidence of
             ``event_ids_[k]``; they sum to 1.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         X, path, index = path_of(X, id, start, stop)
         features = self._checked(X)
         times = self.times_ if times is None else check_times(times)
@@ -208,7 +220,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         The horizon defaults to the middle of ``times_``. A frame has one column per state.
         ``conditional_after`` is that of `predict_cumulative_incidence`.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         if time_horizon is None:
             time_horizon = float(self.times_[len(self.times_) // 2])
         time_horizon = _one_time(time_horizon, "time_horizon")
@@ -289,33 +301,12 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         known = _known(conditional_after, features.n_samples)
         return self._model.restricted_mean(features, horizon, state, known)
 
-    def predict_hazard(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Discrete-time hazards between knots, and the knots, of a model of hazards.
-
-        Returns
-        -------
-        hazard : float64 array of shape (n_samples, K, M)
-            Probability of each cause in an interval, given event-free at its beginning.
-        knots : float64 array of shape (M + 1,)
-            Interval m is (knot m, knot m + 1]. If time has whole units and events happen in unit 0,
-            the first knot is one unit before.
-        """
-        features = self._checked(X)
-        if not isinstance(self._model, HazardMixture):
-            msg = (
-                f"`predict_hazard` needs a model of hazards; this one has censoring_method_="
-                f'{self.censoring_method_!r}. Train with `censoring="hazards"`, or take '
-                "differences of `predict_cumulative_incidence`."
-            )
-            raise ValueError(msg)
-        return self._model.hazard(features)
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Negative integrated Brier score, averaged over causes and the event-free state.
 
         Higher is better. Weights come from the marginal censoring of the training data.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         check_paired(X, y, sample_weight)
         y, _ = named_outcomes(y, names=self.event_names_)
         target = check_survival_target(y, event_ids=self.event_ids_)
@@ -341,6 +332,14 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             Fitted if this model is fitted; its ``fit`` trains a copy.
         """
         return view_at(self, horizon, cause, kind)
+
+    # -------------------------------------------------------------------------------- persistence
+    def save(self, path: Any) -> None:
+        """Write the model to a folder: the engine's own files and JSON, no outcomes, no pickle.
+
+        Saved parameters are those at the time of fitting.
+        """
+        save(self.fitted_model, path)
 
     # -------------------------------------------------------------------------------- explanation
     def plot(
@@ -369,7 +368,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         """
         from survival_objectives.plots import plot_stacked_incidence
 
-        check_is_fitted(self)
+        self._check_fitted()
         X = person.to_frame().T.infer_objects() if isinstance(person, pd.Series) else person
         X = X if hasattr(X, "shape") else np.asarray(X)
         if len(X) != 1:
@@ -385,10 +384,10 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     def feature_importances_(self) -> FloatArray:
         """Importance of each feature, without the time; sums to 1.
 
-        The share of the gain of all splits; with hazards, of the mean absolute contributions
-        (`shap_values`) for a sample of training people.
+        Of a `SurvivalBoost`, the share of the gain of all splits; of a `HazardBoost`, of the mean
+        absolute contributions (`shap_values`) for a sample of training people.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         gains = self._model.importances()
         total = gains.sum()
         shares: FloatArray = gains / total if total > 0 else np.full(len(gains), 1 / len(gains))
@@ -397,17 +396,18 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     def shap_values(self, X: Any, time_horizon: float) -> FloatArray:
         r"""SHAP values: contributions of the features to log-odds at a horizon.
 
-        They are computed by the engine's own TreeSHAP. With hazards, they explain the log-odds of
-        each cause in an interval against staying event-free, averaged over the intervals up to the
-        horizon, with the marginal share of the cause's events in each interval as weights;
-        contributions of the linear part, coefficient times standardised value, are added.
+        They are computed by the engine's own TreeSHAP. Those of a `HazardBoost` explain the
+        log-odds of each cause in an interval against staying event-free, averaged over the
+        intervals up to the horizon, with the marginal share of the cause's events in each interval
+        as weights; contributions of the linear part, coefficient times standardised value, are
+        added.
 
         Returns
         -------
         float64 array of shape (n_samples, n_margins, n_features + 2)
             Contributions of the features, of the time and, last, the base value. They sum to the
-            margins: log-odds of each cause against being event-free (with CatBoost, several causes
-            and another method than hazards: of each state, up to a constant).
+            margins: log-odds of each cause against being event-free (of a `SurvivalBoost` on
+            CatBoost with several causes: of each state, up to a constant).
         """
         features = self._checked(X)
         return self._model.shap_values(features, _one_time(time_horizon, "time_horizon"))
@@ -467,7 +467,7 @@ def brier_score_until(
         average="all",
         sample_weight=sample_weight,
         event_ids=model.event_ids_,
-        min_censoring_survival=frame.parameters["min_censoring_survival"],
+        min_censoring_survival=model.fitted_model.record.floor,
     )
     return float(score)
 

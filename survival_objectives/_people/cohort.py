@@ -34,7 +34,7 @@ from survival_objectives._people import (
     warn_about_columns,
 )
 from survival_objectives._people.histories import check_constant, merged_rows
-from survival_objectives._people.labels import survival_outcomes
+from survival_objectives._people.labels import EventLabels, survival_outcomes
 from survival_objectives._people.population import Reduction
 from survival_objectives._people.resolution import Resolution
 from survival_objectives._people.time_axis import TimeAxis, time_feature
@@ -306,7 +306,7 @@ def separated_outcomes(
     duration: Any,
     event: Any,
     censored: str | Sequence[str] | None,
-    grouped: bool,
+    grouped: bool = False,
 ) -> tuple[Any, Any]:
     """Features and outcomes, from ``X`` and ``y`` or from the columns of one frame.
 
@@ -323,12 +323,17 @@ def separated_outcomes(
         raise ValueError(msg)
     y = survival_outcomes(X, duration=duration, event=event, censored=censored)
     features = [name for name in X.columns if name not in (duration, event)]
-    warn_about_columns(X, features, duration, grouped=grouped, stacklevel=4)
+    warn_about_columns(X, features, duration, grouped=grouped)
     return X[features], y
 
 
 def checked_eval_set(
-    eval_set: Any, people: Cohort, *, keep_given: bool = False, late_entry: bool = False
+    eval_set: Any,
+    people: Cohort,
+    *,
+    labels: EventLabels | None = None,
+    keep_given: bool = False,
+    late_entry: bool = False,
 ) -> Cohort:
     """Held-out people with the columns and labels of the training people."""
     if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
@@ -336,6 +341,7 @@ def checked_eval_set(
         raise ValueError(msg)
     X, y = eval_set
     try:
+        y = y if labels is None else labels.coded(y)
         held_out = Cohort.checked(
             X,
             y,

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._engines.protocol import engine
 from survival_objectives._hazards.mixture import (
     ON_LINEAR,
     TREES,
@@ -32,11 +33,9 @@ from survival_objectives._hazards.training import (
     knot_curves,
     people_on_axis,
 )
-from survival_objectives._horizons.plan import planned_frame
-from survival_objectives._models.boosters import finished_boosters
 from survival_objectives._models.fitted import TrainingRecord
+from survival_objectives._models.plan import planned_frame
 from survival_objectives._models.predictions import FittedPredictions
-from survival_objectives._models.storage import save
 from survival_objectives._people import (
     Features,
     check_positive_int,
@@ -45,14 +44,14 @@ from survival_objectives._people import (
     warn_about_outcomes,
 )
 from survival_objectives._people.cohort import Cohort, MemoryBatches
-from survival_objectives._people.labels import named_outcomes
+from survival_objectives._people.labels import named_outcomes, names_of
 from survival_objectives._people.population import LocalReduction
 from survival_objectives._plugin.buffers import DerivativeBuffers
 from survival_objectives._plugin.problem import PluginProblem
 from survival_objectives._process.threads import blas_threads
 from survival_objectives.losses import pointwise_log_loss
 
-__all__ = ["FittedBoosters", "HazardTrainingProblem"]
+__all__ = ["HazardTrainingProblem"]
 
 _PARAMETERS = """Parameters
     ----------
@@ -60,7 +59,7 @@ _PARAMETERS = """Parameters
         Numbers with NaN for missing; frames (pandas, polars) may have categorical columns.
     y : DataFrame, dict, structured array, tuple or array
         Outcomes: ``event`` (0 = censored, 1..K = causes, or text) and ``duration``, in any form
-        that `SurvivalBoost.fit` accepts.
+        that `HazardBoost.fit` accepts.
     n_intervals : int, optional
         Time intervals with about equally many events; hazards are constant in them. Default: 31.
     linear : bool, default=True
@@ -112,19 +111,6 @@ _METHOD = "hazards"
 _MOST_KNOWN = 32
 
 
-class FittedBoosters(FittedPredictions):
-    """A fitted model of boosters that the engine's own call trained: predict, explain, export."""
-
-    def fit(self, X: Any, y: Any = None) -> FittedBoosters:  # noqa: ARG002
-        """Refuse: training is the engine's own call."""
-        msg = "Train in the engine's own call, and pass what it returns to `objective.fitted`."
-        raise TypeError(msg)
-
-    def save(self, path: Any) -> None:
-        """Write the model to a folder: the engine's own files and JSON, no outcomes, no pickle."""
-        save(self.fitted_model, path)
-
-
 class HazardTrainingProblem(PluginProblem):
     """Risk-set rows and starting margins of one training problem of hazards.
 
@@ -162,9 +148,9 @@ class HazardTrainingProblem(PluginProblem):
         generator = check_random_state(random_state)
         self._engine_seed = int(generator.integers(2**31 - 1))
         self._scratch = DerivativeBuffers()
-        y, names = named_outcomes(y)
+        y, labels = named_outcomes(y)
         cohort = Cohort.checked(X, y, sample_weight, groups=groups, late_entry=True)
-        warn_about_outcomes(cohort.target, stacklevel=3)
+        warn_about_outcomes(cohort.target)
         cohort = cohort.with_relative_weights(LocalReduction())
         self._positions = _counted(sample_weight, cohort.n_samples)
         whole = cohort.outcomes.people
@@ -174,12 +160,13 @@ class HazardTrainingProblem(PluginProblem):
             population,
             self._engine_name,
             batches.schema,
-            _frame_parameters(self._engine_name),
+            horizon_max=None,
+            n_jobs=None,
             beyond=BEYOND_FOLLOW_UP,
         )
         self._frame = replace(
             frame,
-            event_names=names and tuple(names[label] for label in frame.event_ids),
+            event_names=names_of(labels, frame.event_ids),
         )
         until_end = replace(population, target=censored_at_end(population.target, frame))
         self._curves = knot_curves(frame, until_end, n_intervals)
@@ -346,14 +333,16 @@ class HazardTrainingProblem(PluginProblem):
             Index 0 is the probability of being event-free, index k the incidence of
             ``event_ids_[k]``; they sum to 1.
         """
-        found: FloatArray = _wrapped(self._mixture(model)).predict_cumulative_incidence(X, times)
+        found: FloatArray = FittedPredictions.of(self._mixture(model)).predict_cumulative_incidence(
+            X, times
+        )
         return found
 
     def predict_survival_function(self, model: Any, X: Any, times: Any) -> FloatArray:
         """Probability of being event-free, (n_samples, n_times); as the incidences' index 0."""
         return self.predict_cumulative_incidence(model, X, times)[:, 0]
 
-    def fitted(self, model: Any) -> FittedBoosters:
+    def fitted(self, model: Any) -> FittedPredictions:
         """A fitted model without training data: ``predict_*``, ``shap_values``, ``save``, ...
 
         Hazards are corrected in time (equation (74)) on the training people of each booster, never
@@ -374,7 +363,7 @@ class HazardTrainingProblem(PluginProblem):
         people = self._data.people
         values = people.features(np.arange(people.n_samples)).values
         some = np.unique(np.linspace(0, len(values) - 1, _IMPORTANCE_PEOPLE).astype(np.int64))
-        return _wrapped(self._mixture(model).with_importances(values[some]))
+        return FittedPredictions.of(self._mixture(model).with_importances(values[some]))
 
     def _mixture(self, model: Any) -> HazardMixture:
         """The mixture of one booster, or of several with equal shares."""
@@ -388,7 +377,7 @@ class HazardTrainingProblem(PluginProblem):
         kind = TREES if start.design is None else ON_LINEAR
         return HazardMixture(
             self._frame,
-            TrainingRecord(_METHOD, "Trained in the engine's own call.", n_events=self._n_events),
+            TrainingRecord(_METHOD, n_events=self._n_events),
             self._curves,
             Mixture({kind: member}, start.design),
             np.zeros(self._schema.n_features),
@@ -397,17 +386,17 @@ class HazardTrainingProblem(PluginProblem):
     def _hazard_model(self, model: Any) -> HazardModel:
         self._check_model(model)
         data = self._family[str((self._columns_of(model) or [""])[-1])[-_HEX_DIGITS:]]
-        own = self._finished_model(model)
-        trees = HazardTrees(finished_boosters(self._frame, _METHOD)(own), own)
+        used, schema = engine(self._engine_name), self._schema
+        trees = HazardTrees(used.evaluator(self._finished_model(model), schema), self.n_margins)
         # A booster that was trained on has other margins.
         probe = self._data.training.values[:: max(1, len(self.target) // _PROBES)]
         margin = trees.row_margin(probe[:, :-1], probe[:, -1].astype(np.int64))
-        facts = np.append(margin, trees.n_rounds).tobytes()
+        facts = np.append(margin, trees.evaluator.n_rounds).tobytes()
         key = hashlib.sha256(facts + self._fingerprint_of(data).encode()).digest()
         if key not in self._known:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            self._known[key] = data.fitted(trees, own)
+            self._known[key] = data.fitted(trees)
         return self._known[key]
 
     @abstractmethod
@@ -480,12 +469,6 @@ class HazardTrainingProblem(PluginProblem):
         return float(len(person) if people.weight is None else people.weight[person].sum())
 
 
-def _wrapped(model: HazardMixture) -> FittedBoosters:
-    fitted = FittedBoosters()
-    fitted.fitted_model = model
-    return fitted
-
-
 def _counted(sample_weight: Any, n_counted: int) -> IntArray:
     """Positions of the people with a positive weight."""
     if sample_weight is None:
@@ -493,23 +476,3 @@ def _counted(sample_weight: Any, n_counted: int) -> IntArray:
     weight = check_sample_weight(sample_weight, len(sample_weight))
     assert weight is not None
     return np.flatnonzero(weight)
-
-
-def _frame_parameters(engine_name: str) -> dict[str, Any]:
-    """Parameters of an estimator as far as fitted models read them."""
-    return {
-        "engine": engine_name,
-        "censoring": _METHOD,
-        "completion": None,
-        "horizon_max": None,
-        "learning_rate": None,
-        "max_depth": 4,
-        "min_leaf_people": None,
-        "min_split_gain": None,
-        "max_features": None,
-        "n_horizons": 5,
-        "monotone": True,
-        "min_censoring_survival": 0.05,
-        "n_jobs": None,
-        "engine_params": None,
-    }

@@ -35,7 +35,7 @@ from survival_objectives.cli._people import (
     schema_table,
     warn_of_late_times,
 )
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 # Longer contents are printed with one line per entry.
 _IN_A_LINE = 3
@@ -81,7 +81,7 @@ def run_predict(options: argparse.Namespace, console: Console) -> int:
 
 
 def _predicted(
-    model: SurvivalBoost,
+    model: HazardBoost,
     schema: Schema,
     X: pd.DataFrame,
     options: argparse.Namespace,
@@ -107,7 +107,7 @@ def _predicted(
 
 
 def _batch(
-    model: SurvivalBoost, schema: Schema, X: pd.DataFrame, options: argparse.Namespace
+    model: HazardBoost, schema: Schema, X: pd.DataFrame, options: argparse.Namespace
 ) -> pd.DataFrame:
     columns: dict[str, Any] = {}
     if options.times:
@@ -135,7 +135,7 @@ def _quantiles(options: argparse.Namespace) -> dict[str, float]:
 
 
 def _blank_times_never_reached(
-    predicted: pd.DataFrame, quantiles: dict[str, float], model: SurvivalBoost, console: Console
+    predicted: pd.DataFrame, quantiles: dict[str, float], model: HazardBoost, console: Console
 ) -> None:
     """Empty the cells whose quantile is not reached, with a warning."""
     for name, quantile in quantiles.items():
@@ -150,7 +150,7 @@ def _blank_times_never_reached(
 
 
 def _contributions(
-    model: SurvivalBoost, schema: Schema, X: pd.DataFrame, time: str
+    model: HazardBoost, schema: Schema, X: pd.DataFrame, time: str
 ) -> dict[str, FloatArray]:
     """SHAP values of the log-odds of each cause against being event-free, by column."""
     values = log_odds_contributions(model, X, float(time))
@@ -222,14 +222,14 @@ def run_info(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _info(path: str, model: SurvivalBoost, schema: Schema | None) -> dict[str, Any]:
+def _info(path: str, model: HazardBoost, schema: Schema | None) -> dict[str, Any]:
     weights = getattr(model, "member_weights_", None) or {}
     settings = {name: value for name, value in model.get_params().items() if value is not None}
     content: dict[str, Any] = {
         "model": path,
         "engine": model.engine_,
         "rounds": int(model.n_estimators_),
-        "censoring": model.censoring_method_,
+        "censoring": model.fitted_model.record.method,
         "parts": {name: round(float(weight), 4) for name, weight in weights.items()},
         "latest_time": float(model.times_[-1]),
         "settings": settings,

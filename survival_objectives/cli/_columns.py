@@ -144,7 +144,7 @@ def _ask_about_codes(table: Table, columns: Sequence[Column]) -> None:
 
 
 def features(table: Table, columns: Sequence[Column]) -> tuple[pd.DataFrame, dict[str, list[str]]]:
-    """The columns as features of `SurvivalBoost`, and unknown levels, which become missing."""
+    """The columns as features of `HazardBoost`, and unknown levels, which become missing."""
     absent = [column.name for column in columns if column.name not in table.frame.columns]
     if absent:
         others = [name for name in table.names if name not in {column.name for column in columns}]

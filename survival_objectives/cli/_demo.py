@@ -16,7 +16,7 @@ from survival_objectives.cli._folder import REPORT, check_file
 from survival_objectives.cli._outcomes import Events
 from survival_objectives.cli._scores import score_table
 from survival_objectives.datasets import load_covid_hospital
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 _TITLE = "Demo: hospital stays with COVID-19"
 _DAYS = np.arange(1.0, 29.0)
@@ -33,8 +33,8 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
     events = Events({}, dict(enumerate(data.event_names)))
     (main, model), *others = (
         (
-            f"SurvivalBoost ({engine})",
-            SurvivalBoost(engine, random_state=options.seed, n_estimators=options.rounds),
+            f"HazardBoost ({engine})",
+            HazardBoost(engine, random_state=options.seed, n_estimators=options.rounds),
         )
         for engine in engines
     )

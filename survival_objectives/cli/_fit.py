@@ -48,7 +48,7 @@ from survival_objectives.cli._training import (
 )
 
 if TYPE_CHECKING:
-    from survival_objectives.estimators import SurvivalBoost
+    from survival_objectives.estimators import HazardBoost
     from survival_objectives.report._write import Report
 
 
@@ -326,7 +326,7 @@ def _report_path(options: argparse.Namespace, console: Console) -> Path | None:
     )
 
 
-def _findings(model: SurvivalBoost, data: _Data, assessment: Any) -> Report:
+def _findings(model: HazardBoost, data: _Data, assessment: Any) -> Report:
     """What the report says, and its summary."""
     from survival_objectives.report._write import Report, checked_study
 

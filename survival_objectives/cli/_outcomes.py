@@ -13,32 +13,13 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._people.labels import CENSORED
 from survival_objectives.cli._dates import UNIT_DAYS, Span, days, spans
 from survival_objectives.cli._errors import CommandError, UsageError, counted, listed, suggestion
 from survival_objectives.cli._tables import Table
 
 # More labels than any study distinguishes: a sign that another column was meant.
 _MAX_LABELS = 50
-# Labels that always mean censored.
-_CENSORED = frozenset(
-    {
-        "censored",
-        "censor",
-        "censoring",
-        "cens",
-        "alive",
-        "living",
-        "no event",
-        "event-free",
-        "event free",
-        "lost to follow-up",
-        "lost to follow up",
-        "ltfu",
-        "no",
-        "n",
-        "false",
-    }
-)
 _BOOLEAN = ("true", "false")
 # Labels that look as if follow-up had ended without the event.
 _PERHAPS_CENSORED = re.compile(
@@ -376,7 +357,7 @@ def _obvious_censored(labels: Mapping[str, int], column: str) -> list[str]:
             )
             raise CommandError(msg)
         found = [label for label in labels if _looks_censored(label)]
-        if len(found) == 1 and _core(found[0]) in _CENSORED:
+        if len(found) == 1 and _core(found[0]) in CENSORED:
             return found
         if len(found) > 1:
             shown = ", ".join(f"{label!r} ({counted(labels[label], 'row')})" for label in found)
@@ -401,7 +382,7 @@ def _looks_censored(label: str) -> bool:
     [True, True, False, False]
     """
     core = _core(label)
-    return core in _CENSORED or _PERHAPS_CENSORED.search(core) is not None
+    return core in CENSORED or _PERHAPS_CENSORED.search(core) is not None
 
 
 def _core(label: str) -> str:

@@ -15,7 +15,7 @@ from survival_objectives.cli._folder import Schema
 from survival_objectives.cli._outcomes import person_of_rows
 from survival_objectives.cli._rows import with_known_outcomes
 from survival_objectives.cli._tables import Table, read_table
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 
 def schema_table(options: argparse.Namespace, schema: Schema) -> Table:
@@ -60,7 +60,7 @@ def schema_outcomes(
     return table, follow_up.outcomes(table, schema.events), person_of_rows(table, column)
 
 
-def warn_of_late_times(model: SurvivalBoost, times: list[str], console: Console) -> None:
+def warn_of_late_times(model: HazardBoost, times: list[str], console: Console) -> None:
     """Warn of times after the end of training."""
     late = [time for time in times if float(time) > model.times_[-1]]
     if late:
@@ -70,7 +70,7 @@ def warn_of_late_times(model: SurvivalBoost, times: list[str], console: Console)
         )
 
 
-def log_odds_contributions(model: SurvivalBoost, X: pd.DataFrame, time: float) -> FloatArray:
+def log_odds_contributions(model: HazardBoost, X: pd.DataFrame, time: float) -> FloatArray:
     """SHAP values of each cause's log-odds against being event-free at a time.
 
     Returns

@@ -20,7 +20,7 @@ from sklearn.model_selection import (
 from survival_objectives._arrays import IntArray
 from survival_objectives._process.progress import progress_to
 from survival_objectives.cli._console import Bar, Console
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 _FOLDS = 5
 # Folds up to this size; above, a single held-out part is precise enough.
@@ -58,16 +58,15 @@ def planned(options: argparse.Namespace, n_rows: int, n_columns: int) -> dict[st
 
 def untrained(engine: str, options: argparse.Namespace) -> tuple[str, Any]:
     """Name of the model, and the model or a search for its settings."""
-    model = SurvivalBoost(
+    model = HazardBoost(
         engine,
-        censoring="hazards",
         random_state=options.seed,
         n_jobs=options.threads,
         n_estimators=options.rounds,
     )
     if options.tune is None:
-        return f"SurvivalBoost ({engine})", model
-    return f"SurvivalBoost ({engine}, tuned)", Search(model, options.tune, options.seed)
+        return f"HazardBoost ({engine})", model
+    return f"HazardBoost ({engine}, tuned)", Search(model, options.tune, options.seed)
 
 
 class Search(GridSearchCV):  # type: ignore[misc]
@@ -122,7 +121,7 @@ class Search(GridSearchCV):  # type: ignore[misc]
 
 def trained(
     model: Any, X: pd.DataFrame, y: pd.DataFrame, groups: IntArray | None, console: Console
-) -> tuple[SurvivalBoost, dict[str, Any]]:
+) -> tuple[HazardBoost, dict[str, Any]]:
     """The model trained on all people, and what a search found."""
     label = "training on all people"
     console.progress(label)

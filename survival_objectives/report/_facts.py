@@ -12,7 +12,7 @@ from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._people import Features, SurvivalTarget, take_rows
 from survival_objectives.assessment import Assessment
 from survival_objectives.censoring import KaplanMeierCensoring
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost, SurvivalBoost
 from survival_objectives.marginal import aalen_johansen, kaplan_meier_censoring
 from survival_objectives.metrics import Evaluation
 from survival_objectives.report._format import number
@@ -31,7 +31,7 @@ class Study:
     ``states`` names the K + 1 curves, the event-free state first.
     """
 
-    model: SurvivalBoost
+    model: HazardBoost | SurvivalBoost
     X: Any
     features: Features
     target: SurvivalTarget
@@ -57,7 +57,12 @@ class Study:
     @property
     def trains_without_weights(self) -> bool:
         """Whether no row of training was weighted for censoring."""
-        return self.model.censoring_method_ in ("imputed", "hazards")
+        return self.method in ("imputed", "hazards", "completed")
+
+    @property
+    def method(self) -> str:
+        """How censored people counted in training."""
+        return self.model.fitted_model.record.method
 
     @property
     def horizons(self) -> FloatArray:
@@ -393,7 +398,7 @@ def weighing(study: Study, *, n_times: int = 24) -> Weighing:
     used instead, as in the scores.
     """
     rows = study.sample(_N_WEIGHED)
-    people, floor = take_rows(study.X, rows), float(study.model.min_censoring_survival)
+    people, floor = take_rows(study.X, rows), study.model.fitted_model.record.floor
     duration, event = study.target.duration[rows], study.target.event[rows]
     times = np.unique(np.append(np.linspace(0, study.last, n_times + 1)[1:], study.horizons))
     shape = (len(rows), len(times))

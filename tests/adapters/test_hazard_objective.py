@@ -12,7 +12,7 @@ from catboost import cv as catboost_cv
 from numpy.testing import assert_allclose, assert_array_equal
 from xgboost import cv as xgboost_cv
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import load
 from survival_objectives.adapters import catboost as catboost_adapter
 from survival_objectives.adapters import lightgbm as lightgbm_adapter
 from survival_objectives.adapters import xgboost as xgboost_adapter
@@ -280,7 +280,7 @@ def test_a_fitted_model_is_saved_explained_and_loaded(engine, people, others, tm
     fitted = objective.fitted(model)
     expected = objective.predict_cumulative_incidence(model, others.X, TIMES)
     fitted.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert_array_equal(loaded.predict_cumulative_incidence(others.X, TIMES), expected)
     assert (loaded.predict_proba(others.X[:1], 1.0).shape) == (1, 3)
     found = fitted.shap_values(others.X, 1.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import load
 from survival_objectives.metrics import Evaluation
 from survival_objectives.report._format import percent
 
@@ -115,7 +115,7 @@ def test_predict_gives_times_and_contributions(run, workplace, X):
     extras = ["--median", "--quantiles", "0.25", "--bands", "0.8", "--mean", "20", "--shap", "10"]
     assert run(*PREDICT, *extras, "--out", "extras.csv").code == 0
     found = pd.read_csv("extras.csv")
-    model = SurvivalBoost.load("model")
+    model = load("model")
     for name, quantile in {
         "median_time": 0.5,
         "time_quantile_0.25": 0.25,
@@ -168,7 +168,7 @@ def test_evaluate_at_requested_times(run, workplace):
 def test_evaluate_from_a_landmark_on(run, workplace, X, y):
     command = ["evaluate", "model", "people.csv", "--landmark", "2", "--times", "4,8"]
     content = json.loads(run(*command, "--json").out)
-    curves = SurvivalBoost.load("model").predict_cumulative_incidence(X, [2.0, 4.0, 8.0])
+    curves = load("model").predict_cumulative_incidence(X, [2.0, 4.0, 8.0])
     expected = Evaluation(None, y, curves, [2.0, 4.0, 8.0], landmark=2.0).table()
     found = pd.DataFrame(content["scores"])["value"].astype(float)
     np.testing.assert_allclose(found, expected["value"])
@@ -197,7 +197,7 @@ def test_explain_writes_a_page_of_one_person(run, workplace, people, X):
     done = run("explain", "model", "people.csv", "--row", "3", "--times", "5,10", "--title", "<i>")
     assert (done.code, done.out) == (0, "page: person.html\n")
     page = (workplace / "person.html").read_text(encoding="utf-8")
-    risks = SurvivalBoost.load("model").predict_cumulative_incidence(X[2:3], [5.0, 10.0])[0]
+    risks = load("model").predict_cumulative_incidence(X[2:3], [5.0, 10.0])[0]
     for fragment in (
         "<title>&lt;i&gt;",
         "What moves the risk of relapse by 10",

@@ -148,7 +148,7 @@ def test_rows_of_one_person_share_a_fold_and_count_once(run, visits):
 def test_noise_gives_no_gain_with_folds_by_person(run, visits):
     assert run(*VISITS, "--id", "patient_id", "--rounds", "100").code == 0
     scores = json.loads(run("info", "model", "--json").out)["assessment"]["scores"]
-    model = float(scores["SurvivalBoost (xgboost)"]["Brier score"].split()[0])
+    model = float(scores["HazardBoost (xgboost)"]["Brier score"].split()[0])
     assert model > 0.98 * float(scores["Aalen-Johansen"]["Brier score"].split()[0])
 
 
