@@ -101,7 +101,7 @@ def test_a_purely_linear_mixture_gives_coefficient_times_value(model):
     fitted = model.fitted_model
     members = fitted.mixture.members.values()
     with_linear = next(one.refit for one in members if one.refit.coefficients is not None)
-    hazards = replace(with_linear, trees=None, model=None)
+    hazards = replace(with_linear, trees=None)
     alone = Mixture({LINEAR: Member(1.0, (), hazards)}, fitted.mixture.design)
     linear = replace(fitted, mixture=alone)
     found = linear.shap_values(features(model, X), 1.0)
@@ -144,8 +144,8 @@ def test_the_heaviest_trees_are_shown(model):
         if member.refit.trees is not None
     }
     heaviest = mixture.members[max(weights, key=weights.get)].refit
-    assert model.booster_ is heaviest.model
-    assert model.n_estimators_ == heaviest.trees.n_rounds
+    assert model.booster_ is heaviest.trees.evaluator.model
+    assert model.n_estimators_ == heaviest.trees.evaluator.n_rounds
     assert_allclose(sum(model.member_weights_.values()), 1)
 
 

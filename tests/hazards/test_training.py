@@ -464,7 +464,7 @@ def test_history_progress_and_patience() -> None:
     assert rounds[-1] == best + 30
     trees = mixture.members[TREES].refit.trees
     assert trees is not None
-    assert trees.n_rounds == best
+    assert trees.evaluator.n_rounds == best
     assert calls == [(10, loss) for loss in losses[1:]]
     assert 0.5 < losses[0] < 5  # Per person.
 
@@ -520,7 +520,7 @@ def test_warm_start_keeps_trees_and_adds_rounds() -> None:
         old, new = short.members[kind].refit, longer.members[kind].refit
         assert old.trees is not None
         assert new.trees is not None
-        assert old.trees.n_rounds < new.trees.n_rounds <= 40
+        assert old.trees.evaluator.n_rounds < new.trees.evaluator.n_rounds <= 40
         rows = np.column_stack([values, np.zeros(len(values), np.float32)])
         assert_array_equal(
             new.trees.evaluator.sum_of_trees(rows, 0, 10),
