@@ -40,7 +40,7 @@ def test_scores_are_those_of_people_at_risk_at_the_landmark():
     curves = fitted.predict_cumulative_incidence(
         X.iloc[result.index], 2 + result.times, conditional_after=2.0
     )
-    np.testing.assert_array_equal(result.curves["SurvivalBoost"], curves)
+    np.testing.assert_array_equal(result.curves["HazardBoost"], curves)
     since = pd.DataFrame({"event": y["event"], "duration": y["duration"] - 2})
     train = np.setdiff1d(np.flatnonzero(at_risk), result.index)
     expected = integrated_brier_score(

@@ -106,37 +106,21 @@ def test_unseen_levels_and_late_times_are_warned_about(run, workplace, people):
     assert "curves are flat after it, and so at --times 9999" in late.err
 
 
-def test_evaluate_gives_the_scores_of_the_metrics(run, workplace, X, y):
-    done = run("evaluate", "model", "people.csv", "--json")
-    content = json.loads(done.out)
+def test_evaluate_gives_the_table_of_an_evaluation(run, workplace, X, y):
+    content = json.loads(run("evaluate", "model", "people.csv", "--json").out)
     model = load("model")
     last = min(y["duration"][y["event"] > 0].quantile(0.95), model.times_[-1])
-    times = np.linspace(0, last, 51)[1:]
+    times = last * np.array([0.25, 0.5, 0.75])
     curves = model.predict_cumulative_incidence(X, times)
-    brier = metrics.integrated_brier_score(y, y, curves, times, average=None)
-    concordance = [
-        metrics.concordance_index(y, y, curves[:, :, [25]], times[[25]], cause=cause)[0]
-        for cause in (1, 2)
-    ]
-    log_loss = metrics.Evaluation(None, y, curves, times).log_loss(integrated=True)
-    expected = {
-        ("Brier score", "all"): brier.mean(),
-        ("Brier score", "death"): brier[1],
-        ("Brier score", "relapse"): brier[2],
-        ("log-loss", "all"): float(log_loss.value),
-        ("concordance", "death"): concordance[0],
-        ("concordance", "relapse"): concordance[1],
-    }
-    scores = {(row["metric"], row["event"]): row["value"] for row in content["scores"]}
-    assert scores == pytest.approx(expected, rel=1e-12)
-    death = metrics.Evaluation(None, y, curves[:, :, [25]], times[[25]]).concordance(1)
-    row = next(row for row in content["scores"] if row["metric"] == "concordance")
-    for field in ("standard_error", "lower", "upper"):
-        assert row[field] == pytest.approx(getattr(death, field)[0])
+    expected = metrics.Evaluation(None, y, curves, times).table()
+    found = pd.DataFrame(content["scores"])
+    assert found["cause"].tolist() == expected["cause"].map({1: "death", 2: "relapse"}).tolist()
+    for field in ("time", "value", "standard_error", "lower", "upper"):
+        np.testing.assert_allclose(found[field].astype(float), expected[field])
     assert (content["people"], content["events"]) == (240, int((y["event"] > 0).sum()))
     printed = run("evaluate", "model", "people.csv").out
-    assert f"{brier[1]:.4f}" in printed
-    assert f" ± {death.standard_error[0]:.4f}" in printed
+    row = expected.query("score == 'brier' and cause == 1").iloc[0]
+    assert f"{row['value']:.4f} ± {row['standard_error']:.4f}" in printed
 
 
 def test_evaluate_takes_other_names_of_the_outcome(run, workplace, people):
