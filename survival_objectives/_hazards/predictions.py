@@ -1,4 +1,4 @@
-"""What a fitted model of hazards predicts beyond what all models do."""
+"""What only a fitted model of hazards predicts."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 from survival_objectives._arrays import FloatArray
 from survival_objectives._hazards.model import HazardMixture
 from survival_objectives._models.predictions import FittedPredictions
-from survival_objectives._people import check_features
 
 
 class HazardPredictions(FittedPredictions):
-    """What a fitted model of hazards predicts."""
+    """Predictions of a mixture of hazards."""
 
     def predict_hazard(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Discrete-time hazards between knots, and the knots.
@@ -24,6 +23,6 @@ class HazardPredictions(FittedPredictions):
             Interval m is (knot m, knot m + 1]. If time has whole units and events happen in unit 0,
             the first knot is one unit before.
         """
-        model = self.fitted_model
-        assert isinstance(model, HazardMixture)
-        return model.hazard(check_features(X, like=model.schema))
+        features = self._checked(X)
+        assert isinstance(self._model, HazardMixture)
+        return self._model.hazard(features)
