@@ -149,7 +149,9 @@ class SurvivalBoost(FittedPredictions):
         Whether to show progress on standard error.
     engine_params : dict, optional
         Further settings under the engine's own names or aliases, which override those above.
-        Settings that conflict with how this class trains raise an error.
+        Settings that conflict with how this class trains raise an error. ``monotone_constraints``
+        and ``interaction_constraints`` are about features, by name or one value for each; they hold
+        for the events, never for a model of censoring.
 
     Attributes
     ----------
@@ -303,7 +305,7 @@ class SurvivalBoost(FittedPredictions):
         -------
         self : SurvivalBoost
         """
-        X, y = separated_outcomes(X, y, duration, event, censored)
+        X, y = separated_outcomes(X, y, duration, event, censored, groups is not None)
         y, names = named_outcomes(y, censored=censored)
         if names is not None and eval_set is not None and len(eval_set) == 2:
             eval_set = eval_set[0], named_outcomes(eval_set[1], names=names, censored=censored)[0]

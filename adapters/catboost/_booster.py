@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._engines.constraints import INTERACTION, MONOTONE, checked_directions
 from survival_objectives._engines.forest import Forest, Tree
 from survival_objectives._engines.protocol import (
     BatchJoiner,
@@ -28,7 +29,7 @@ from survival_objectives._engines.protocol import (
 from survival_objectives._engines.settings import OWNED, Choice, EngineSettings, Number, Whole
 from survival_objectives._people import Features
 from survival_objectives._process.interrupts import deliver_interrupt
-from survival_objectives.adapters._engine import import_engine, rising_in_time
+from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.catboost._pool import row_pool
 from survival_objectives.stacking import drawn_states
 
@@ -74,6 +75,7 @@ SETTINGS = EngineSettings(
         "boosting_type": Choice(("Plain", "Ordered")),
         "grow_policy": Choice(("SymmetricTree",), _SYMMETRIC),
         "task_type": Choice(("CPU",), "column sampling and monotone curves need the CPU"),
+        MONOTONE: checked_directions,
     },
     {
         "loss_function": OWNED["loss"],
@@ -84,7 +86,7 @@ SETTINGS = EngineSettings(
         "boost_from_average": OWNED["start"],
         "cat_features": OWNED["categories"],
         "one_hot_max_size": _ENCODED,
-        "monotone_constraints": OWNED["monotone"],
+        INTERACTION: "CatBoost has none; use engine='xgboost' or engine='lightgbm'",
         "iterations": OWNED["rounds"],
         "random_seed": OWNED["seed"],
         "thread_count": OWNED["threads"],
@@ -151,20 +153,19 @@ class Booster(BatchJoiner):
             "bootstrap_type": "No",
             "random_strength": 0,
             "boost_from_average": False,
-            # Above this many categories (at most 255) CatBoost encodes them by statistics of the
-            # target, with one table per chunk, which store people's outcomes. Summing chunks
-            # averages the tables, so that the model would differ from the trained one.
+            # Above this many categories (at most 255) CatBoost encodes them, by statistics of the
+            # target unless it is told to count: those would store people's outcomes.
             "one_hot_max_size": 255,
+            "simple_ctr": "Counter",
+            "combinations_ctr": "Counter",
             "thread_count": settings.threads(self._n_rows),
         }
-        if self.reference and settings.monotone:
-            params["monotone_constraints"] = rising_in_time(settings.schema)
-            params["model_shrink_rate"] = 0
         own = SETTINGS.resolved(settings.engine_params)
         for name, kind in _SAMPLING.items():
             if name in own:
                 params["bootstrap_type"] = kind
         params.update(own)
+        params.update(self._constraints(is_constrained=params.pop(MONOTONE, None) is not None))
         if self.reference:
             params["loss_function"] = "Logloss"
         else:
@@ -172,6 +173,23 @@ class Booster(BatchJoiner):
             params.pop("boost_from_average")
         params.update({"verbose": False, "allow_writing_files": False})
         return params
+
+    def _constraints(self, *, is_constrained: bool) -> dict[str, Any]:
+        """Parameters of monotone constraints, which CatBoost has for one margin only."""
+        if not self.reference:
+            if is_constrained:
+                msg = (
+                    "`engine_params` has monotone_constraints, which CatBoost has for a single "
+                    f"cause only; there are {self._settings.n_causes}. Use engine='xgboost' or "
+                    "engine='lightgbm', or combine the causes."
+                )
+                raise ValueError(msg)
+            return {}
+        directions, _ = self._settings.constraints()
+        if directions is None:
+            return {}
+        # CatBoost shrinks constrained models by default, which moves the start as well.
+        return {MONOTONE: directions, "model_shrink_rate": 0}
 
     @property
     def n_rounds(self) -> int:
@@ -272,7 +290,8 @@ class Booster(BatchJoiner):
         if len(self._chunks) == 1:
             joined = self._chunks[0].copy()
         else:
-            joined = catboost.sum_models(self._chunks)
+            # Each chunk keeps its own counts of categories: their average would change its splits.
+            joined = catboost.sum_models(self._chunks, ctr_merge_policy="KeepAllTables")
         if n_rounds < joined.tree_count_:
             joined.shrink(n_rounds)
         return joined

@@ -55,7 +55,7 @@ class Collection:
             weights = _aligned(sample_weight, "sample_weight", len(features))
         check = dask.delayed(checked_part, pure=False)
         parts = [
-            check(*pieces, schema, f"Partition {number}")
+            check(*pieces, schema, number)
             for number, pieces in enumerate(zip(features, outcomes, weights, strict=True))
         ]
         return cls(schema, parts, X)

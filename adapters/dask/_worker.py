@@ -40,6 +40,7 @@ from survival_objectives._process.checkpoints import (
 )
 from survival_objectives._training.fit import Training
 from survival_objectives.adapters._engine import import_engine
+from survival_objectives.adapters.dask._pairing import check_same_rows
 from survival_objectives.adapters.xgboost import _booster as xgboost_booster
 
 xgb = import_engine("xgboost", extra="dask")
@@ -65,14 +66,15 @@ _GATHERED_TIMES = 2**20
 
 
 # ----------------------------------------------------------------------------------------- people
-def checked_part(X: Any, y: Any, weight: Any, schema: Features, where: str) -> Cohort:
+def checked_part(X: Any, y: Any, weight: Any, schema: Features, number: int) -> Cohort:
     """The people of a partition, perhaps none; errors name the partition."""
     try:
+        check_same_rows(X, {"y": y, "sample_weight": weight}, is_first=number == 0)
         if isinstance(y, tuple) and isinstance(y[0], str):
             X, y = X.drop(columns=list(y)), (X[y[0]], X[y[1]])
         part = Cohort.checked_part(X, y, weight, like=schema, resolution="count")
     except (TypeError, ValueError) as error:
-        msg = f"{where}: {error}"
+        msg = f"Partition {number}: {error}"
         raise type(error)(msg) from None
     if part is None:
         part = Cohort.joined([], schema, np.zeros(1, np.int64))

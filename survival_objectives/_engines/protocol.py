@@ -20,6 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import BoolArray, Float32Array, FloatArray
+from survival_objectives._engines.constraints import (
+    INTERACTION,
+    MONOTONE,
+    column_directions,
+    column_groups,
+)
 from survival_objectives._engines.forest import Forest
 from survival_objectives._engines.settings import EngineSettings
 from survival_objectives._people import Features
@@ -59,8 +65,8 @@ class TreeSettings:
     seed, n_jobs
         Reproducibility and threads.
     engine_params : mapping
-        The user's own settings in the engine's terms, which take precedence. ``Engine.settings``
-        says which there are.
+        The user's own settings in the engine's terms, under the names of ``Engine.settings``, which
+        take precedence.
     """
 
     schema: Features
@@ -121,6 +127,12 @@ class TreeSettings:
         """``max_features`` as a number, but at least a few: one alone may be uninformative."""
         n_features = self.schema.n_features
         return max(int(self.max_features * n_features), min(n_features, _MIN_FEATURES))
+
+    def constraints(self) -> tuple[list[int] | None, list[list[int]] | None]:
+        """Directions of the stacked columns and groups of those that interact; None for none."""
+        own = self.engine_params
+        directions = column_directions(own.get(MONOTONE), self.schema, int(self.monotone))
+        return directions, column_groups(own.get(INTERACTION), self.schema)
 
     def drawn_columns(self, round: int) -> BoolArray | None:
         """Which columns the trees of a round may split on, the time always; None for all.

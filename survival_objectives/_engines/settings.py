@@ -30,8 +30,6 @@ OWNED = {
     "metric": "held-out people are judged by the IPCW log-loss; see `history_`",
     "start": "training starts from the margins of the best constant",
     "categories": "categories are the columns of `X` with a categorical dtype",
-    "monotone": "use `monotone` for curves that are monotone in time; constraints on features "
-    "would hold for the model of censoring as well",
     "trees": "curves are read off trees whose leaves are constants, added up round by round",
 }
 

@@ -66,6 +66,8 @@ class HazardSettings:
         with a high cost per call.
     most_rows : float, optional
         Most rows above 50 000 people, unless ``rows_per_person`` is given.
+    directions : sequence of int, optional
+        +1 or -1 for features in which hazards must rise or fall, else 0.
     """
 
     n_rounds: int | None
@@ -75,6 +77,7 @@ class HazardSettings:
     patience: int | None = None
     rounds_per_call: int = 1
     most_rows: float = np.inf
+    directions: Sequence[int] | None = None
 
 
 class HazardProblem:
@@ -217,10 +220,13 @@ class HazardProblem:
             return False
         design = self.columns.matrix(features.values)
         kept, held = ([self._linear_rows(rows) for rows in part] for part in (self.kept, self.held))
-        folds, penalty = chosen_ridge(design, kept, held, *self._shape, reduction)
+        directions = self.settings.directions
+        signs = None if directions is None else self.columns.directions(directions)
+        folds, penalty = chosen_ridge(design, kept, held, *self._shape, reduction, signs)
         if self.n_folds:
             rows, start = self._linear_rows(self.rows), np.mean(folds, axis=0)
-            folds = [*folds, ridge_hazards(design, rows, *self._shape, penalty, start, reduction)]
+            refit = ridge_hazards(design, rows, *self._shape, penalty, start, reduction, signs)
+            folds = [*folds, refit]
         self.set_coefficients(folds)
         return True
 

@@ -98,6 +98,7 @@ class HazardsTraining:
                     given["early_stopping_rounds"],
                     self.engine.rounds_per_call,
                     self.engine.most_rows,
+                    trees.constraints()[0],
                 ),
                 self.generator,
                 partial(self.engine.new_booster, trees),

@@ -30,6 +30,7 @@ from survival_objectives._people import (
     check_time_resolution,
     relative_weights,
     take_rows,
+    warn_about_columns,
 )
 from survival_objectives._people.labels import survival_outcomes
 from survival_objectives._people.population import Reduction
@@ -252,9 +253,18 @@ class Cohort:
 
 
 def separated_outcomes(
-    X: Any, y: Any, duration: Any, event: Any, censored: str | Sequence[str] | None
+    X: Any,
+    y: Any,
+    duration: Any,
+    event: Any,
+    censored: str | Sequence[str] | None,
+    grouped: bool,
 ) -> tuple[Any, Any]:
-    """Features and outcomes, from ``X`` and ``y`` or from the columns of one frame."""
+    """Features and outcomes, from ``X`` and ``y`` or from the columns of one frame.
+
+    Of a frame, whose columns nobody has chosen, those that look like late entry are warned about
+    and, unless rows are ``grouped``, ids that repeat.
+    """
     if y is not None:
         if duration is not None or event is not None:
             msg = "Pass outcomes as `y`, or as `duration` and `event` of the frame, not both."
@@ -265,6 +275,7 @@ def separated_outcomes(
         raise ValueError(msg)
     y = survival_outcomes(X, duration=duration, event=event, censored=censored)
     features = [name for name in X.columns if name not in (duration, event)]
+    warn_about_columns(X, features, duration, grouped=grouped, stacklevel=4)
     return X[features], y
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import re
 import sys
@@ -13,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray
+from survival_objectives._process.files import replacing
 from survival_objectives.cli._console import Console
-from survival_objectives.cli._errors import CommandError, UsageError, listed
+from survival_objectives.cli._errors import CommandError, UsageError, listed, visible
 from survival_objectives.cli._fit import named_columns
 from survival_objectives.cli._folder import (
     Schema,
@@ -22,7 +24,6 @@ from survival_objectives.cli._folder import (
     load_folder,
     load_model,
     load_schema,
-    replacing,
 )
 from survival_objectives.cli._outcomes import Events
 from survival_objectives.cli._outputs import check_format, write_table
@@ -64,7 +65,10 @@ def run_predict(options: argparse.Namespace, console: Console) -> int:
     answer = pd.concat([table.frame[ids], predicted], axis=1)
     how = {"decimal": options.out_decimal, "digits": options.digits}
     if target is None:
-        write_table(answer, sys.stdout, console, **how)
+        content = io.StringIO()
+        write_table(answer, content, console, **how)
+        shown = content.getvalue()
+        sys.stdout.write(visible(shown) if sys.stdout.isatty() else shown)
         return 0
     with replacing(target) as file:
         write_table(answer, file, console, **how)

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from survival_objectives._process.files import replacing
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._engines import installed_engines, missing_for_report
 from survival_objectives.cli._errors import CommandError
-from survival_objectives.cli._folder import REPORT, check_file, replacing
+from survival_objectives.cli._folder import REPORT, check_file
 from survival_objectives.datasets import load_covid_hospital
 from survival_objectives.estimators import SurvivalBoost
 

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray
+from survival_objectives._process.files import replacing
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError
-from survival_objectives.cli._folder import Schema, check_file, is_report, load_folder, replacing
+from survival_objectives.cli._folder import Schema, check_file, load_folder
 from survival_objectives.cli._people import (
     log_odds_contributions,
     schema_features,
@@ -38,12 +39,8 @@ fill: currentColor; } .bar { height: .8rem; } small { opacity: .8; }
 
 def run_explain(options: argparse.Namespace, console: Console) -> int:
     """Write a page about one person of a file."""
-    target = check_file(
-        options.out, "--out", force=options.force, inputs=[options.data, options.model]
-    )
-    if target.exists() and not is_report(target):
-        msg = f"{options.out!r} exists and is not a page of this program; choose another --out"
-        raise CommandError(msg)
+    inputs = [options.data, options.model]
+    target = check_file(options.out, "--out", force=options.force, inputs=inputs, is_page=True)
     model, schema = load_folder(options.model)
     table = schema_table(options, schema)
     if options.row is None and table.n_rows > 1:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from survival_objectives._process.files import is_stream
 from survival_objectives._version import __version__
 from survival_objectives.cli._columns import Column
 from survival_objectives.cli._errors import CommandError, listed, suggestion
@@ -40,6 +41,7 @@ class Schema:
     columns: tuple[Column, ...]  # Columns that the model uses, in its order.
     dropped: dict[str, str] = field(default_factory=dict)  # Unused columns, with the reason.
     people: dict[str, int] = field(default_factory=dict)  # Numbers by state, "censored" first.
+    id: str | None = None  # Column that names the person, where people have several rows.
     missing: tuple[str, ...] = ()  # Cells that mean missing, besides the usual ones.
     versions: dict[str, str] = field(default_factory=dict)  # Packages used in training.
     assessment: dict[str, Any] = field(default_factory=dict)  # Summary of the held-out scores.
@@ -122,25 +124,44 @@ def load_schema(path: str) -> Schema | None:
 
 
 # -------------------------------------------------------------------------------------- writing
-def check_file(path: str, option: str, *, force: bool, inputs: Sequence[str] = ()) -> Path:
+def check_file(
+    path: str, option: str, *, force: bool, inputs: Sequence[str] = (), is_page: bool = False
+) -> Path:
     """The path of a file to write; refused if it exists and must not be replaced.
 
     ``inputs`` are files and folders that the same command reads: they and their contents are never
-    replaced.
+    replaced. A page replaces pages of this package only. Streams, such as a pipe, are written to.
     """
     target = Path(path)
+    if is_stream(target):
+        return target
     _check_parent(target, option)
     if target.is_dir():
         msg = f"{option} is {path!r}, which is a folder; name a file, such as one in it"
         raise CommandError(msg)
     if target.exists():
+        if not target.is_file():
+            msg = f"{option} is {path!r}, which is a device; name a file"
+            raise CommandError(msg)
         for source in map(Path, inputs):
             held = [*source.iterdir()] if source.is_dir() else [source]
             if any(file.exists() and target.samefile(file) for file in held):
                 msg = f"{option} is {path!r}, which this command reads; choose another {option}"
                 raise CommandError(msg)
         _check_force(path, option, force=force)
+        if is_page:
+            check_page(target, option)
     return target
+
+
+def check_page(target: Path, option: str) -> None:
+    """Refuse to replace a file that this package did not write."""
+    if target.exists() and not is_report(target):
+        msg = (
+            f"{str(target)!r} exists and is not a page of this program, so it is not replaced; "
+            f"choose another {option}"
+        )
+        raise CommandError(msg)
 
 
 def check_folder(path: str, option: str, *, force: bool) -> Path:
@@ -241,13 +262,3 @@ def _move_all(moves: Sequence[tuple[Path, Path]]) -> None:
             if destination.exists() and not source.exists():
                 destination.rename(source)
         raise
-
-
-@contextmanager
-def replacing(target: Path) -> Iterator[Path]:
-    """A temporary file to write, which replaces ``target`` at the end."""
-    parent = target.absolute().parent
-    with tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}-") as folder:
-        draft = Path(folder) / target.name
-        yield draft
-        draft.replace(target)

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from survival_objectives._arrays import IntArray
 from survival_objectives._process.progress import progress_to
 from survival_objectives.cli._console import Bar, Console, in_words
 from survival_objectives.cli._plan import GROWTH, Cost, Plan, n_cores
@@ -80,6 +81,7 @@ def trained(
     model: Any,
     X: pd.DataFrame,
     y: pd.DataFrame,
+    groups: IntArray | None,
     console: Console,
     expected: float | None = None,
 ) -> tuple[SurvivalBoost, dict[str, Any], Cost]:
@@ -91,7 +93,7 @@ def trained(
     console.progress(label)
     clock, cpu = time.monotonic(), time.process_time()
     with console.bar(label) as bar, progress_to(_share_shown(bar, expected)):
-        model.fit(X, y)
+        model.fit(X, y, groups=groups)
     cost = Cost(time.monotonic() - clock, time.process_time() - cpu)
     if not isinstance(model, TunedSurvivalBoost):
         return model, {}, cost
@@ -127,6 +129,7 @@ def assessed(
     name: str,
     X: pd.DataFrame,
     y: pd.DataFrame,
+    groups: IntArray | None,
     plan: Plan,
     cost: Cost | None,
     options: argparse.Namespace,
@@ -167,6 +170,7 @@ def assessed(
             X,
             y,
             name=name,
+            groups=groups,
             **plan.options,
             random_state=options.seed,
             horizons=options.horizons and [float(time) for time in options.horizons],

@@ -9,9 +9,14 @@ import numpy as np
 import pandas as pd
 from scipy.stats import loguniform
 from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import GridSearchCV, ParameterSampler, StratifiedKFold
+from sklearn.model_selection import (
+    GridSearchCV,
+    ParameterSampler,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+)
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.estimators import SurvivalBoost
 
 _N_SPLITS = 3
@@ -82,13 +87,16 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
         """Number of models that ``fit`` trains."""
         return self.n_settings * _N_SPLITS + 1
 
-    def fit(self, X: pd.DataFrame, y: pd.DataFrame) -> TunedSurvivalBoost:
+    def fit(
+        self, X: pd.DataFrame, y: pd.DataFrame, groups: IntArray | None = None
+    ) -> TunedSurvivalBoost:
         """Compare the settings and train the best."""
-        folds = StratifiedKFold(_N_SPLITS, shuffle=True, random_state=self.random_state)
+        kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+        folds = kind(_N_SPLITS, shuffle=True, random_state=self.random_state)
         with warnings.catch_warnings():
             # A cause with fewer events than folds is spread over as many folds as possible.
             warnings.filterwarnings("ignore", message="The least populated class")
-            splits = list(folds.split(X, y["event"]))
+            splits = list(folds.split(X, y["event"], groups))
         search = GridSearchCV(
             clone(self.estimator).set_params(n_jobs=1),
             [{name: [value] for name, value in setting.items()} for setting in self._settings()],
@@ -98,7 +106,9 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
             refit=False,
         )
         search.fit(X, y)
-        self.best_ = clone(self.estimator).set_params(**search.best_params_).fit(X, y)
+        self.best_ = (
+            clone(self.estimator).set_params(**search.best_params_).fit(X, y, groups=groups)
+        )
         self.chosen_ = search.best_params_
         self.scores_ = -np.asarray(search.cv_results_["mean_test_score"], dtype=np.float64)
         return self

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import os
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from survival_objectives._people import (
     check_survival_target,
     take_rows,
 )
+from survival_objectives._process.files import is_stream, replacing
 from survival_objectives.assessment import Assessment
 from survival_objectives.estimators import SurvivalBoost
 from survival_objectives.report._facts import Study
@@ -180,7 +180,7 @@ def _checked_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     if not destination.parent.is_dir():
         msg = f"The folder {str(destination.parent)!r} does not exist. Make it first."
         raise FileNotFoundError(msg)
-    if destination.exists() and not overwrite:
+    if destination.exists() and not (overwrite or is_stream(destination)):
         msg = f"{str(destination)!r} exists already. Use another name, or `overwrite=True`."
         raise FileExistsError(msg)
     return destination
@@ -280,12 +280,7 @@ def _hash(script: str) -> str:
 
 def _write_whole(path: Path, text: str, *, overwrite: bool) -> None:
     """Put a complete file in place, or none."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with replacing(path) as draft:
         draft.write_text(text, encoding="utf-8", errors="replace")
         # The file may have been written while the report was made.
         _checked_path(path, overwrite=overwrite)
-        draft.replace(path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            draft.unlink()

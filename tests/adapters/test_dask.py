@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 import warnings
+from contextlib import nullcontext
 
 import dask
 import dask.array as da
@@ -24,6 +25,7 @@ from sklearn.base import clone
 from survival_objectives import SurvivalBoost
 from survival_objectives._process.checkpoints import read_checkpoint
 from survival_objectives.adapters.dask import DaskSurvivalBoost, WorkerLostError, _worker
+from survival_objectives.adapters.dask._pairing import check_same_rows
 from survival_objectives.datasets import integrated_squared_error, make_competing_risks
 
 N_WORKERS = 4
@@ -438,3 +440,42 @@ def test_mistakes_are_named_before_any_training(client, data):
     with pytest.raises(ValueError, match=r"Partition \d: `duration` is -1"):
         model.fit(X, y.assign(duration=-1.0))
     assert not busy(client)
+
+
+# ----------------------------------------------------------------------------------------- pairing
+@pytest.mark.parametrize("where", ["within", "between"])
+def test_outcomes_in_another_order_are_refused(client, data, where):
+    """Rows are paired by position: a shuffled `y` would be that of other people."""
+    order = np.arange(len(data.y))
+    order = order[::-1] if where == "within" else np.roll(order, len(order) // 2)
+    X = dd.from_pandas(data.X, npartitions=2, sort=False)
+    y = dd.from_pandas(data.y.iloc[order], npartitions=2, sort=False)
+    with pytest.raises(ValueError, match=r"Partition 0: `y` has another index than `X`: row 0 is "):
+        DaskSurvivalBoost(**SETTINGS).fit(X, y)
+    columns = {name: y[name] for name in ("event", "duration")}
+    with pytest.raises(ValueError, match=r"`y\['event'\]` has another index than `X`"):
+        DaskSurvivalBoost(**SETTINGS).fit(X, columns)
+    with pytest.raises(ValueError, match="`sample_weight` has another index"):
+        DaskSurvivalBoost(**SETTINGS).fit(
+            X, X.assign(event=1, duration=1.0)[["event", "duration"]], sample_weight=y["duration"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("index", "other", "is_first", "is_same"),
+    [
+        ([0, 1, 2], [0, 1, 2], True, True),
+        ([3, 4, 5], [0, 1, 2], False, True),  # `reset_index` begins again in every partition.
+        ([3, 4, 5], [0, 1, 2], True, False),
+        ([3, 4, 5], [6, 7, 8], False, False),
+        ([3, 4, 5], [5, 3, 4], False, False),
+        ([0, 2, 5], [0, 1, 2], False, False),
+        (["a", "b", "c"], ["a", "c", "b"], False, False),
+    ],
+)
+def test_row_numbers_may_begin_again_in_every_partition(index, other, is_first, is_same):
+    X = pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=index)
+    y = pd.Series([1, 2, 3], index=other)
+    expected = nullcontext() if is_same else pytest.raises(ValueError, match="has another index")
+    with expected:
+        check_same_rows(X, {"y": (y, y)}, is_first=is_first)
