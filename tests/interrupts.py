@@ -24,7 +24,7 @@ from importlib import import_module
 
 import numpy as np
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost
 from survival_objectives.datasets import make_competing_risks
 
 ENGINES = ("xgboost", "lightgbm", "catboost")
@@ -40,8 +40,8 @@ def trainings(engine: str) -> list[Callable[[], object]]:
     X, y = data.X, data.y
     settings = {"engine": engine, "n_estimators": 20, "n_jobs": 1, "random_state": 0}
 
-    def fit(censoring: str) -> object:
-        return SurvivalBoost(**settings, censoring=censoring).fit(X, y)
+    def fit(kind: type[HazardBoost] | type[SurvivalBoost]) -> object:
+        return kind(**settings).fit(X, y)
 
     def plugin() -> object:
         adapter = import_module(f"survival_objectives.adapters.{engine}")
@@ -55,9 +55,9 @@ def trainings(engine: str) -> list[Callable[[], object]]:
         module = import_module("survival_objectives.adapters.external_memory")
         half = len(X) // 2
         batches = [(X[:half], y[:half]), (X[half:], y[half:])]
-        return module.fit_external(SurvivalBoost(**settings, censoring="hazards"), batches)
+        return module.fit_external(HazardBoost(**settings), batches)
 
-    found = [lambda: fit("hazards"), lambda: fit("boosted"), plugin]
+    found = [lambda: fit(HazardBoost), lambda: fit(SurvivalBoost), plugin]
     return [*found, disk] if engine == "xgboost" else found
 
 
@@ -90,10 +90,12 @@ def outcome(training: Callable[[], object], moment: float) -> str:
 def _train(training: Callable[[], object], begin: int) -> int:
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Kept: a signal that falls into the deletion of a finished model is XGBoost's to lose.
+    finished = []
     try:
         os.write(begin, b".")
         while True:
-            training()
+            finished.append(training())
     except KeyboardInterrupt:
         return 0
     except BaseException:
@@ -106,7 +108,7 @@ def count(engine: str, n_signals: int, seed: int = 0, latest: float = _LATEST) -
     """How often signals had each outcome."""
     generator = np.random.default_rng(seed)
     # Imported before the processes fork, but not used: OpenMP's threads do not survive a fork.
-    import_module(f"survival_objectives.adapters.{engine}._booster")
+    import_module(f"survival_objectives.adapters.{engine}._engine")
     import_module("survival_objectives.adapters.external_memory")
     cases = trainings(engine)
     return Counter(

@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives._models.boosters import finished_boosters
-from survival_objectives._models.fitted import FittedModel, snapshot
+from survival_objectives._models.fitted import FittedModel
+from survival_objectives._models.run import Run
 from survival_objectives._people import Features, SurvivalTarget
 from survival_objectives._people.cohort import Cohort, MemoryBatches, split_cohort
 from survival_objectives._people.digest import cohort_digest
+from survival_objectives._people.labels import EventLabels, text_events
 from survival_objectives._people.population import (
     MAX_TIMES,
     Population,
@@ -35,13 +36,13 @@ from survival_objectives._people.resolution import Resolution
 from survival_objectives._process.checkpoints import (
     Checkpoint,
     Checkpoints,
-    TrainingState,
+    State,
     write_checkpoint,
 )
-from survival_objectives._training.fit import Training
+from survival_objectives._training.fit import Settings, trained
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.dask._pairing import check_same_rows
-from survival_objectives.adapters.xgboost import _booster as xgboost_booster
+from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 
 xgb = import_engine("xgboost", extra="dask")
 collective = import_engine("xgboost.collective", extra="dask")
@@ -55,6 +56,7 @@ __all__ = [
     "free_tracker",
     "is_running",
     "part_digest",
+    "part_labels",
     "resolutions",
     "start_tracker",
     "summary",
@@ -66,12 +68,27 @@ _GATHERED_TIMES = 2**20
 
 
 # ----------------------------------------------------------------------------------------- people
-def checked_part(X: Any, y: Any, weight: Any, schema: Features, number: int) -> Cohort:
+def part_labels(X: Any, y: Any) -> set[str]:
+    """Labels of the text events of a partition; none where they are numbers."""
+    labels = text_events(_outcomes(X, y))
+    return set() if labels is None else set(labels)
+
+
+def _outcomes(X: Any, y: Any) -> Any:
+    """Outcomes of a partition, which may be named columns of its features."""
+    return (X[y[0]], X[y[1]]) if isinstance(y, tuple) and isinstance(y[0], str) else y
+
+
+def checked_part(
+    X: Any, y: Any, weight: Any, schema: Features, labels: EventLabels | None, number: int
+) -> Cohort:
     """The people of a partition, perhaps none; errors name the partition."""
     try:
         check_same_rows(X, {"y": y, "sample_weight": weight}, is_first=number == 0)
         if isinstance(y, tuple) and isinstance(y[0], str):
-            X, y = X.drop(columns=list(y)), (X[y[0]], X[y[1]])
+            X, y = X.drop(columns=list(y)), _outcomes(X, y)
+        if labels is not None:
+            y = labels.coded(y)
         part = Cohort.checked_part(X, y, weight, like=schema, resolution="count")
     except (TypeError, ValueError) as error:
         msg = f"Partition {number}: {error}"
@@ -186,7 +203,7 @@ def is_running(training: str) -> bool:
 class Plan:
     """One training, the same on every worker; its name and tracker are set when it begins."""
 
-    parameters: dict[str, Any]
+    settings: Settings
     schema: Features
     event_ids: IntArray
     seed: int
@@ -195,7 +212,7 @@ class Plan:
     checkpoint: Checkpoint
     checkpoint_folder: str | None
     checkpoint_every: int
-    resume: TrainingState | None
+    resume: State | None
     training: str = ""
     tracker: dict[str, Any] = field(default_factory=dict)
 
@@ -213,36 +230,34 @@ def train(
         model = _fit(parts, held_out, plan, worker)
     if rank > 0:
         return None
-    # Boosters of this process stay here; threads are those of the client's parameters.
-    model = model.with_frame(parameters=snapshot(plan.parameters))
-    return model.wrapped(finished_boosters(model.frame, model.record.method))
+    # Predictions take the threads of the client's parameters.
+    for evaluator in model.evaluators().values():
+        evaluator.n_jobs = plan.settings.n_jobs
+    return model.with_frame(n_jobs=plan.settings.n_jobs)
 
 
 def _fit(
     parts: list[Cohort], held_out: list[Cohort] | None, plan: Plan, worker: Any
 ) -> FittedModel:
-    reduction, parameters = CollectiveReduction(), dict(plan.parameters)
-    if parameters["n_jobs"] is None:
-        parameters["n_jobs"] = worker.state.nthreads
+    reduction, settings = CollectiveReduction(), plan.settings
+    if settings.n_jobs is None:
+        settings = replace(settings, n_jobs=worker.state.nthreads)
     people = Cohort.joined(_counted(parts), plan.schema, plan.event_ids)
     people = people.with_relative_weights(reduction)
     generator = np.random.default_rng(plan.seed)
     held = None
     if held_out is not None:
         held = Cohort.joined(_counted(held_out), plan.schema, plan.event_ids)
-    booster = partial(xgboost_booster.Booster, before_round=_cancellation(worker))
-    training = Training(
-        parameters,
-        replace(xgboost_booster.ENGINE, booster=booster),
+    trainer = partial(xgboost_engine.Trainer, before_round=_cancellation(worker))
+    run = Run(
+        replace(xgboost_engine.ENGINE, trainer=trainer),
         generator,
         reduction,
         plan.previous,
         checkpoints=_checkpoints(plan, reduction),
     )
-    split = None
-    if parameters["early_stopping_rounds"] is not None:
-        split = partial(_split, people, parameters["validation_fraction"], generator, reduction)
-    return training.fit(MemoryBatches([people]), held, split=split)
+    split = partial(_split, people, generator, reduction)
+    return trained(settings, run, MemoryBatches([people]), held, split=split)
 
 
 def _counted(parts: Sequence[Cohort]) -> list[Cohort]:
@@ -251,7 +266,7 @@ def _counted(parts: Sequence[Cohort]) -> list[Cohort]:
 
 
 def _split(
-    people: Cohort, fraction: float, generator: np.random.Generator, reduction: CollectiveReduction
+    people: Cohort, generator: np.random.Generator, reduction: CollectiveReduction, fraction: float
 ) -> tuple[MemoryBatches, Cohort]:
     """Training people and held-out people of this worker, where it has enough."""
     if reduction.n_workers == 1 or round(fraction * people.n_samples) >= 1:

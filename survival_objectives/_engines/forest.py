@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -266,54 +266,6 @@ def _leaves_of(
             number = splits.setdefault(split, len(splits))
             waiting.append((left, (*path, 2 * number), first, last))
             waiting.append((right, (*path, 2 * number + 1), first, last))
-
-
-class EngineTrees:
-    """A finished model of an engine, evaluated by the engine or, once read, by `Forest`.
-
-    Parameters
-    ----------
-    booster : Booster
-        The adapter's booster, which holds ``model``.
-    model : object, optional
-        The engine's own model.
-    """
-
-    def __init__(self, booster: Any, model: Any = None) -> None:
-        self.booster, self.model = booster, model
-        self._read: Forest | None = None
-
-    @property
-    def n_rounds(self) -> int:
-        """Rounds of boosting."""
-        return int(self.booster.n_rounds)
-
-    @property
-    def reference(self) -> bool:
-        """Whether margins are log-odds against the event-free state, without its own margin."""
-        return bool(self.booster.reference)
-
-    def forest(self) -> Forest:
-        """The trees, read at the first call."""
-        if self._read is None:
-            self._read = self.booster.forest()
-        return self._read
-
-    def contribution(self, rows: Float32Array) -> FloatArray:
-        """Sum of all trees on rows of features and time, (n_rows, n_margins)."""
-        return np.asarray(self.booster.contribution(rows, 0, self.n_rounds), np.float64)
-
-    def shap_values(self, rows: Float32Array) -> FloatArray:
-        """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
-        return np.asarray(self.booster.shap_values(rows), np.float64)
-
-    def importances(self) -> FloatArray:
-        """Total gain of the splits on each column, the time last."""
-        return np.asarray(self.booster.importances(), np.float64)
-
-    def __reduce__(self) -> tuple[type[Self], tuple[Any, Any]]:
-        # A pickle leaves the trees out: they are read again from the engine's model.
-        return type(self), (self.booster, self.model)
 
 
 def monotone_incidence(incidence: FloatArray) -> FloatArray:

@@ -1,8 +1,9 @@
 """What an engine must offer to be trained from here, and which engines there are.
 
-An adapter module describes its engine by one `Engine`: how boosters are made, saved and loaded, and
-which settings are passed on. `ENGINES` lists the adapters; a further engine needs its module and a
-line there. `Booster` has every member that training and prediction use, and
+An adapter module describes its engine by one `Engine`: how a model is trained (`Trainer`) and
+evaluated (`Evaluator`), saved and loaded, and which settings are passed on. `ENGINES` lists the
+adapters; a further engine needs its module and a line there. Both protocols have every member that
+training and prediction use, and
 tests/adapters/test_engine_protocol.py checks them for all engines.
 """
 
@@ -13,7 +14,7 @@ import importlib.util
 import io
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -26,10 +27,10 @@ from survival_objectives._engines.constraints import (
     column_directions,
     column_groups,
 )
-from survival_objectives._engines.forest import Forest
+from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.settings import EngineSettings
 from survival_objectives._people import Features
-from survival_objectives._process.threads import available_threads, default_threads
+from survival_objectives._process.threads import default_threads, most_threads
 
 logger = logging.getLogger("survival_objectives")
 
@@ -82,38 +83,28 @@ class TreeSettings:
     n_jobs: int | None
     engine_params: Mapping[str, Any] = field(default_factory=dict)
 
-    @classmethod
-    def of(
-        cls, parameters: Mapping[str, Any], schema: Features, n_causes: int, seed: int
-    ) -> TreeSettings:
-        """Settings from the parameters of an estimator."""
-        return cls(
-            schema=schema,
-            n_causes=n_causes,
-            learning_rate=float(parameters["learning_rate"]),
-            max_depth=int(parameters["max_depth"]),
-            min_leaf_people=float(parameters["min_leaf_people"]),
-            min_split_gain=float(parameters["min_split_gain"]),
-            max_features=float(parameters["max_features"]),
-            n_horizons=int(parameters["n_horizons"]),
-            monotone=bool(parameters["monotone"]),
-            seed=seed,
-            n_jobs=parameters["n_jobs"],
-            engine_params=parameters["engine_params"] or {},
-        )
+    def of_censoring(self) -> TreeSettings:
+        """Trees of the censoring model: shallower, as its errors multiply those of the events.
+
+        It is monotone whatever the events are: a probability of staying uncensored falls in time.
+        Constraints on features are about the events, and do not hold for it.
+        """
+        own = {
+            name: value
+            for name, value in self.engine_params.items()
+            if name not in (MONOTONE, INTERACTION)
+        }
+        depth = max(1, self.max_depth - 1)
+        return replace(self, n_causes=1, max_depth=depth, monotone=True, engine_params=own)
 
     def threads(self, n_rows: int) -> int:
         """Threads for so many rows: ``n_jobs``, or by the size of the work."""
-        if self.n_jobs is None:
-            return default_threads(n_rows, self.schema.n_features + 1)
-        return self.most_threads
+        return default_threads(n_rows, self.schema.n_features + 1, self.n_jobs)
 
     @property
     def most_threads(self) -> int:
         """Threads for any number of rows."""
-        if self.n_jobs is None or self.n_jobs < 1:
-            return available_threads()
-        return self.n_jobs
+        return most_threads(self.n_jobs)
 
     @property
     def column_share(self) -> float:
@@ -149,8 +140,8 @@ class TreeSettings:
         return is_drawn
 
 
-class Booster(Protocol):
-    """A boosted model of one engine that trains on several registered matrices in turn."""
+class Trainer(Protocol):
+    """A boosted model of one engine while it is trained, on several registered matrices in turn."""
 
     #: Whether the event-free margin is left out (see `survival_objectives.losses`).
     reference: bool
@@ -177,7 +168,7 @@ class Booster(Protocol):
     def margin(self, key: int) -> npt.ArrayLike:
         """Current margins of registered rows, (n_rows, n_margins), start included."""
 
-    def contribution(self, values: Float32Array, first: int, last: int) -> npt.ArrayLike:
+    def sum_of_trees(self, values: Float32Array, first: int, last: int) -> FloatArray:
         """Sum of the trees of rounds first..last-1 on any rows, (n_rows, n_margins)."""
 
     def release(self) -> None:
@@ -192,17 +183,8 @@ class Booster(Protocol):
     def restore(self, state: bytes) -> None:
         """Continue from a `state`, with the same rows registered in the same order."""
 
-    def model(self, n_rounds: int) -> Any:
-        """The engine's own model, cut to its first rounds and free of training data."""
-
-    def forest(self) -> Forest:
-        """The trees in plain numbers, of a booster that was made from one `model`."""
-
-    def shap_values(self, values: Float32Array) -> npt.ArrayLike:
-        """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
-
-    def importances(self) -> FloatArray:
-        """Importance of every column, the time last."""
+    def finished(self, n_rounds: int) -> Evaluator:
+        """The trees of the first rounds, free of training data."""
 
 
 class BatchJoiner:
@@ -225,9 +207,11 @@ class Engine:
     Attributes
     ----------
     name : str
-    booster : callable
-        ``booster(settings, model=None)`` makes a `Booster` with these `TreeSettings`, empty or
-        around the engine's own model. Trainings from disk and on a cluster replace it.
+    trainer : callable
+        ``trainer(settings, model=None)`` makes a `Trainer` with these `TreeSettings`, empty or
+        with the trees of the engine's own model. Trainings from disk and on a cluster replace it.
+    evaluator : type of Evaluator
+        ``evaluator(model, schema, n_jobs)`` evaluates the engine's own model.
     settings : EngineSettings
         Settings in the engine's own terms that are passed on.
     max_depth : int
@@ -239,17 +223,22 @@ class Engine:
     save, load : callable
         Write the engine's own model to a path, and read it.
     rounds_per_call : int
-        Fewest rounds per call of `Booster.boost` where there are many rows and calls cost much.
+        Fewest rounds per call of `Trainer.boost` where there are many rows and calls cost much.
     most_rows : float
         Most rows of hazards that are drawn from a large population, where rows cost much.
     takes_any_target : bool
-        Whether `Booster.boost` takes targets that sum to 1 but are no distributions.
+        Whether `Trainer.boost` takes targets that sum to 1 but are no distributions.
     coarse_bins : mapping
         Settings for about 64 bins per column, which is enough for rows of hazards.
+    lacks : tuple of str
+        Parameters of the estimators that it has no setting for.
+    hazard_defaults : mapping
+        Defaults of `survival_objectives.HazardBoost` that are other than those of other engines.
     """
 
     name: str
-    booster: Callable[..., Booster]
+    trainer: Callable[..., Trainer]
+    evaluator: type[Evaluator]
     settings: EngineSettings
     max_depth: int
     file_name: str
@@ -260,10 +249,8 @@ class Engine:
     most_rows: float = np.inf
     takes_any_target: bool = False
     coarse_bins: Mapping[str, Any] = field(default_factory=dict)
-
-    def new_booster(self, settings: TreeSettings, model: Any = None) -> Booster:
-        """A booster with these settings, empty or around the engine's own ``model``."""
-        return self.booster(settings, model)
+    lacks: tuple[str, ...] = ()
+    hazard_defaults: Mapping[str, float] = field(default_factory=dict)
 
 
 class Adapter(NamedTuple):
@@ -275,9 +262,9 @@ class Adapter(NamedTuple):
 
 #: Adapters by engine, in the order in which a missing engine is replaced.
 ENGINES: dict[str, Adapter] = {
-    "xgboost": Adapter("survival_objectives.adapters.xgboost._booster", "xgboost"),
-    "lightgbm": Adapter("survival_objectives.adapters.lightgbm._booster", "lightgbm"),
-    "catboost": Adapter("survival_objectives.adapters.catboost._booster", "catboost"),
+    "xgboost": Adapter("survival_objectives.adapters.xgboost._engine", "xgboost"),
+    "lightgbm": Adapter("survival_objectives.adapters.lightgbm._engine", "lightgbm"),
+    "catboost": Adapter("survival_objectives.adapters.catboost._engine", "catboost"),
 }
 
 
@@ -310,7 +297,7 @@ def installed_engine(wanted: str) -> str:
 
 
 def packed_state(trees: bytes, margins: list[FloatArray]) -> bytes:
-    """Trees and the margins of all registered rows as bytes, for `Booster.state`."""
+    """Trees and the margins of all registered rows as bytes, for `Trainer.state`."""
     stream = io.BytesIO()
     arrays: dict[str, Any] = {str(number): margin for number, margin in enumerate(margins)}
     np.savez(stream, trees=np.frombuffer(trees, np.uint8), **arrays)

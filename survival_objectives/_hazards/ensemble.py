@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from survival_objectives._hazards.formulas import LOCAL, selected_weights
+from survival_objectives._engines.protocol import Trainer
+from survival_objectives._hazards.formulas import LOCAL, PersonLikelihood, selected_weights
 from survival_objectives._hazards.member import Candidate, TrainingLog
 from survival_objectives._hazards.mixture import LINEAR, ON_LINEAR, TREES, Mixture
 from survival_objectives._hazards.people import HazardPeople
-from survival_objectives._hazards.problem import HazardProblem, HazardSettings
+from survival_objectives._hazards.problem import HazardProblem
+from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._hazards.state import HazardState
 from survival_objectives._people.population import Reduction
-
-__all__ = ["HazardSettings", "HazardTraining"]
 
 # With a single held-out part, the better of two kinds of trees after this many rounds is kept.
 _RACE_ROUNDS = 30
@@ -32,18 +31,16 @@ class HazardTraining:
     settings : HazardSettings
     generator : numpy Generator
         Draws folds and rows; the same in all processes.
-    new_booster : callable
-        Returns a booster without trees or, given a model of the engine, with its trees. A booster
-        with the method ``add_batches`` reads its rows batch by batch.
+    new_trainer : callable
+        Returns a `Trainer` without trees or, given a model of the engine, with its trees.
     reduction : Reduction
         Sums over all processes.
     judges : HazardPeople, optional
         Held-out people on whom rounds, penalty and weights are chosen, in place of folds.
     state : HazardState, optional
-        State to resume from, with the same people, settings and seed. Boosters need ``restore``.
+        State to resume from, with the same people, settings and seed.
     on_checkpoint : callable, optional
-        Called with a `HazardState` at each checkpoint, in all processes. Boosters need ``state``
-        and ``restore``.
+        Called with a `HazardState` at each checkpoint, in all processes.
     checkpoint_every : int, default=10
         Rounds between two checkpoints, at least those between two held-out evaluations.
     previous : Mixture, optional
@@ -64,7 +61,7 @@ class HazardTraining:
         people: HazardPeople,
         settings: HazardSettings,
         generator: np.random.Generator,
-        new_booster: Callable[..., Any],
+        new_trainer: Callable[..., Trainer],
         *,
         reduction: Reduction = LOCAL,
         judges: HazardPeople | None = None,
@@ -75,7 +72,7 @@ class HazardTraining:
         progress: Callable[[int, float], None] | None = None,
     ) -> None:
         self.problem = HazardProblem(people, settings, generator, reduction, judges)
-        self._new_booster, self._previous = new_booster, previous
+        self._new_trainer, self._previous = new_trainer, previous
         self._log = TrainingLog(
             self.problem.held_weight,
             state or HazardState(),
@@ -95,8 +92,8 @@ class HazardTraining:
         """The mixture of all members with a positive weight."""
         problem = self.problem
         candidates = self._fitted_candidates(self._kinds())
-        likelihoods = np.array([candidate.likelihood() for candidate in candidates])
-        judge_weight = problem.people.weights(problem.judges)
+        likelihoods = PersonLikelihood.stacked([candidate.likelihood() for candidate in candidates])
+        judge_weight = problem.people.weights(problem.people.units(problem.judges))
         cost = np.array([float(candidate.n_rounds > 0) for candidate in candidates])
         weights = selected_weights(likelihoods, cost, judge_weight, problem.reduction)
         weights = np.where(weights < _LEAST_WEIGHT, 0.0, weights)
@@ -124,7 +121,7 @@ class HazardTraining:
 
     def _fitted_candidates(self, kinds: Sequence[str]) -> list[Candidate]:
         candidates = [
-            Candidate(kind, self.problem, self._new_booster, self._log, self._previous)
+            Candidate(kind, self.problem, self._new_trainer, self._log, self._previous)
             for kind in kinds
         ]
         if self.problem.n_folds == 0 and TREES in kinds and ON_LINEAR in kinds:

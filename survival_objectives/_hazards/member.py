@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from survival_objectives._arrays import FloatArray
+from survival_objectives._engines.evaluator import Evaluator
+from survival_objectives._engines.protocol import Trainer
 from survival_objectives._hazards.formulas import (
+    PersonLikelihood,
     RiskRows,
     knot_incidence,
     person_likelihood,
@@ -105,7 +108,7 @@ class Candidate:
     kind : str
         Name of the member.
     problem : HazardProblem
-    new_booster : callable
+    new_trainer : callable
         As in `HazardTraining`.
     log : TrainingLog
     previous : Mixture, optional
@@ -121,16 +124,16 @@ class Candidate:
         self,
         kind: str,
         problem: HazardProblem,
-        new_booster: Callable[..., Any],
+        new_trainer: Callable[..., Trainer],
         log: TrainingLog,
         previous: Mixture | None,
     ) -> None:
         self.kind = kind
         self._problem, self._people = problem, problem.people
-        self._new_booster, self._log, self._previous = new_booster, log, previous
+        self._new_trainer, self._log, self._previous = new_trainer, log, previous
         self.rounds: list[int] = []
         self.log_likelihood: list[float] = []
-        self._boosters: list[Any] | None = None
+        self._trainers: list[Trainer] | None = None
         self._models: list[HazardModel] = []
 
     @property
@@ -144,21 +147,21 @@ class Candidate:
             self.boost(self._problem.n_rounds)
         else:
             self._levels = self._start_levels()
-        trained: Sequence[Any] = [None] * len(self._levels)
+        trained: Sequence[Evaluator | None] = [None] * len(self._levels)
         n_rounds = self.n_rounds
-        if n_rounds and self._boosters is not None:
-            trained = [booster.model(n_rounds) for booster in self._boosters]
+        if n_rounds and self._trainers is not None:
+            trained = [trainer.finished(n_rounds) for trainer in self._trainers]
         self._models = [
-            self._model(level, number, model)
-            for number, (level, model) in enumerate(zip(self._levels, trained, strict=True))
+            self._model(level, number, trees)
+            for number, (level, trees) in enumerate(zip(self._levels, trained, strict=True))
         ]
         self.release()
 
     def release(self) -> None:
-        """Free rows and boosters."""
-        self._boosters = None
+        """Free rows and trainers."""
+        self._trainers = None
 
-    def likelihood(self) -> FloatArray:
+    def likelihood(self) -> PersonLikelihood:
         """Held-out likelihood of each judge."""
         problem, people, judges = self._problem, self._people, self._problem.judges
         values, design = problem.judge_features()
@@ -168,16 +171,17 @@ class Candidate:
             own = problem.fold[judges] == number
             own_design = None if design is None else design[own]
             margin[:, :, own] = hazard.margin(values[own], own_design, engine_rows=engine_rows)
-        event, place = people.event[judges], people.place[judges]
+        event, place, entry = people.event[judges], people.place[judges], people.entries(judges)
         if problem.n_folds:
-            rows = risk_rows(event, place, people.knots, weight=people.weights(judges))
+            rows = risk_rows(event, place, people.knots, entry=entry, weight=people.weights(judges))
             at_rows = margin[:, rows.interval, rows.person]
             correction = time_corrections(at_rows, rows, people.n_intervals, problem.reduction)
         else:
             correction = self._correction_by_kept_rows()
         self._models = [_corrected(hazard, correction) for hazard in self._models]
         incidence = knot_incidence(margin + correction[:, :, None])
-        return person_likelihood(incidence, event, place, people.knots)
+        by_row = person_likelihood(incidence, event, place, people.knots, entry)
+        return by_row.of_persons(people.persons(judges))
 
     def _correction_by_kept_rows(self) -> FloatArray:
         """Terms that match expected to observed events on a sample of the training rows."""
@@ -201,79 +205,79 @@ class Candidate:
         offset = problem.offset(self.kind, refit)
         previous = self._previous_hazard(refit)
         level = problem.start(rows, offset) if previous is None else previous.level
-        margin, model = row_margins(level, offset, rows), None
+        margin, finished = row_margins(level, offset, rows), None
         if self.n_rounds:
-            booster = self._new_booster(*self._previous_model(refit))
-            key = problem.register(booster, rows, level, offset)
-            self._boost_refit(booster, key, rows)
-            trained = np.asarray(booster.margin(key), np.float64).T
-            margin = against_event_free(trained, reference=booster.reference)
-            model = booster.model(self.n_rounds)
-        hazard = self._model(level, refit, model)
+            trainer = self._new_trainer(*self._previous_model(refit))
+            key = problem.register(trainer, rows, level, offset)
+            self._boost_refit(trainer, key, rows)
+            trained = np.asarray(trainer.margin(key), np.float64).T
+            margin = against_event_free(trained, self._people.n_causes)
+            finished = trainer.finished(self.n_rounds)
+        hazard = self._model(level, refit, finished)
         correction = time_corrections(margin, rows, self._people.n_intervals, problem.reduction)
         return Member(weight, tuple(self._models), _corrected(hazard, correction))
 
-    def _boost_refit(self, booster: Any, key: int, rows: RiskRows) -> None:
+    def _boost_refit(self, trainer: Any, key: int, rows: RiskRows) -> None:
         log = self._log
         known = log.state.of(self.kind).refit
         if known:
-            booster.restore(known)
+            trainer.restore(known)
         # In some engines, boosting in steps gives other trees than boosting in one call.
         is_stepwise = log.has_checkpoints or known
         step = self._problem.rounds_per_evaluation if is_stepwise else self.n_rounds
-        while booster.n_rounds < self.n_rounds:
-            n_more = min(step, self.n_rounds - booster.n_rounds)
-            booster.boost(key, rows.target, rows.weight, n_more)
+        while trainer.n_rounds < self.n_rounds:
+            n_more = min(step, self.n_rounds - trainer.n_rounds)
+            trainer.boost(key, rows.target, rows.weight, n_more)
             if log.advance(n_more):
-                state = booster.state()
+                state = trainer.state()
                 log.checkpoint(self.kind, refit=state)
                 # An engine may hold state besides its trees, such as a column sampler. This run
                 # drops it too, so that it gives the same trees as a resumed training.
-                booster.restore(state)
+                trainer.restore(state)
 
     # --------------------------------------------------------------------------------------- trees
     def boost(self, n_rounds: int) -> None:
         """Boost until the held-out log-likelihood stops rising, at most ``n_rounds`` rounds."""
         problem, log = self._problem, self._log
-        if self._boosters is None:
+        if self._trainers is None:
             self._begin()
-        boosters = self._boosters or []
+        trainers = self._trainers or []
         n_rounds = min(n_rounds, problem.n_rounds)
         while self.rounds[-1] < n_rounds and not self._is_flat():
             n_more = min(problem.rounds_per_evaluation, n_rounds - self.rounds[-1])
-            for booster, key, rows in zip(boosters, self._keys, problem.kept, strict=True):
-                booster.boost(key, rows.target, rows.weight, n_more)
+            for trainer, key, rows in zip(trainers, self._keys, problem.kept, strict=True):
+                trainer.boost(key, rows.target, rows.weight, n_more)
             self._evaluate_held_out(self.rounds[-1] + n_more, n_more)
             if log.advance(n_more):
-                trees = tuple(booster.state() for booster in boosters)
+                trees = tuple(trainer.state() for trainer in trainers)
                 evaluations = {
                     "rounds": tuple(self.rounds),
                     "log_likelihood": tuple(self.log_likelihood),
                 }
                 log.checkpoint(self.kind, trees=trees, **evaluations)
-                for booster, state in zip(boosters, trees, strict=True):
-                    booster.restore(state)
+                for trainer, state in zip(trainers, trees, strict=True):
+                    trainer.restore(state)
 
     def _begin(self) -> None:
-        """Create the boosters of all folds, and restore their trees from a checkpoint."""
+        """Create the trainers of all folds, and restore their trees from a checkpoint."""
         problem, log = self._problem, self._log
         known = log.state.of(self.kind)
         self._levels = self._start_levels()
-        self._boosters, self._keys, self._held_keys = [], [], []
+        self._trainers, self._keys, self._held_keys = [], [], []
         for number, level in enumerate(self._levels):
-            booster = self._new_booster(*self._previous_model(number))
+            trainer = self._new_trainer(*self._previous_model(number))
             offset = problem.offset(self.kind, number)
-            self._keys.append(problem.register(booster, problem.kept[number], level, offset))
-            self._held_keys.append(problem.register(booster, problem.held[number], level, offset))
-            self._boosters.append(booster)
+            self._keys.append(problem.register(trainer, problem.kept[number], level, offset))
+            self._held_keys.append(problem.register(trainer, problem.held[number], level, offset))
+            self._trainers.append(trainer)
         if known.rounds:
-            for booster, trees in zip(self._boosters, known.trees, strict=True):
-                booster.restore(trees)
+            for trainer, trees in zip(self._trainers, known.trees, strict=True):
+                trainer.restore(trees)
             self.rounds, self.log_likelihood = list(known.rounds), list(known.log_likelihood)
             for n_rounds, log_likelihood in zip(self.rounds, self.log_likelihood, strict=True):
                 log.record(self.kind, n_rounds, 0, log_likelihood)
         else:
-            self._evaluate_held_out(self._boosters[0].n_rounds, 0)
+            self._evaluate_held_out(self._trainers[0].n_rounds, 0)
 
     def _evaluate_held_out(self, n_rounds: int, n_more: int) -> None:
         self.rounds.append(n_rounds)
@@ -285,11 +289,11 @@ class Candidate:
         own = -sum(
             float(
                 pointwise_log_loss(
-                    booster.margin(key), rows.target, rows.weight, reference=booster.reference
+                    trainer.margin(key), rows.target, rows.weight, reference=trainer.reference
                 ).sum()
             )
-            for booster, key, rows in zip(
-                self._boosters or [], self._held_keys, self._problem.held, strict=True
+            for trainer, key, rows in zip(
+                self._trainers or [], self._held_keys, self._problem.held, strict=True
             )
         )
         return float(self._problem.reduction.sum(own))
@@ -317,7 +321,9 @@ class Candidate:
 
     def _previous_model(self, number: int) -> tuple[Any, ...]:
         previous = self._previous_hazard(number)
-        return () if previous is None or previous.model is None else (previous.model,)
+        if previous is None or previous.trees is None:
+            return ()
+        return (previous.trees.evaluator.model,)
 
     def _start_levels(self) -> list[FloatArray]:
         problem = self._problem
@@ -328,12 +334,11 @@ class Candidate:
             levels.append(problem.start(rows, offset) if previous is None else previous.level)
         return levels
 
-    def _model(self, level: FloatArray, number: int, model: Any) -> HazardModel:
-        problem = self._problem
-        trees = None if model is None else HazardTrees(self._new_booster(model))
-        return HazardModel(level, problem.coefficients(self.kind, number), trees, model)
+    def _model(self, level: FloatArray, number: int, finished: Evaluator | None) -> HazardModel:
+        trees = None if finished is None else HazardTrees(finished, self._people.n_causes)
+        return HazardModel(level, self._problem.coefficients(self.kind, number), trees)
 
 
 def _corrected(hazard: HazardModel, correction: FloatArray) -> HazardModel:
     """The model with a correction added to its levels."""
-    return HazardModel(hazard.level + correction, hazard.coefficients, hazard.trees, hazard.model)
+    return HazardModel(hazard.level + correction, hazard.coefficients, hazard.trees)

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._engines.forest import EngineTrees, crossed_rows
+from survival_objectives._engines.evaluator import Evaluator
+from survival_objectives._engines.forest import crossed_rows
 from survival_objectives._hazards.formulas import knot_incidence
 from survival_objectives._hazards.linear import LinearDesign
 from survival_objectives._models.fitted import ENGINE_ROWS, parts_of
@@ -43,13 +43,17 @@ def stacked_rows(values: Float32Array, interval: npt.ArrayLike) -> Float32Array:
     return rows
 
 
-def against_event_free(margin: FloatArray, *, reference: bool) -> FloatArray:
-    """Margins of the causes against the event-free state, which is first without ``reference``."""
-    return margin if reference else margin[1:] - margin[:1]
+def against_event_free(margin: FloatArray, n_causes: int) -> FloatArray:
+    """Margins of the causes against the event-free state, which is first if it has one."""
+    return margin if len(margin) == n_causes else margin[1:] - margin[:1]
 
 
-class HazardTrees(EngineTrees):
+@dataclass(frozen=True)
+class HazardTrees:
     """Trees of an engine that split on features and on the number of the interval."""
+
+    evaluator: Evaluator
+    n_causes: int
 
     def margin(
         self, values: Float32Array, n_intervals: int, *, engine_rows: int = ENGINE_ROWS
@@ -59,32 +63,32 @@ class HazardTrees(EngineTrees):
         The engine evaluates up to ``engine_rows`` rows, or all rows if the trees cannot be read.
         """
         n_people, intervals = len(values), np.arange(n_intervals)
-        forest = self.forest()
+        forest = self.evaluator.forest()
         is_walked = engine_rows == 0 or n_people * n_intervals > engine_rows
         if forest.is_readable and is_walked:
             margin = forest.step_margins(values)[:, forest.interval(intervals)]
         else:
             rows = crossed_rows(values, intervals)
-            margin = self.contribution(rows).reshape(n_people, n_intervals, -1).transpose(2, 1, 0)
-        return against_event_free(margin, reference=self.reference)
+            margin = self.evaluator.sum_of_trees(rows)
+            margin = margin.reshape(n_people, n_intervals, -1).transpose(2, 1, 0)
+        return against_event_free(margin, self.n_causes)
 
     def row_margin(
         self, values: Float32Array, interval: IntArray, *, ask_engine: bool = True
     ) -> FloatArray:
         """Sum of the trees for all causes, with one interval per row, (K, n_rows)."""
-        if ask_engine or not self.forest().is_readable:
-            margin = self.contribution(stacked_rows(values, interval)).T
+        forest = None if ask_engine else self.evaluator.forest()
+        if forest is None or not forest.is_readable:
+            margin = self.evaluator.sum_of_trees(stacked_rows(values, interval)).T
         else:
-            step, n_rows = self.forest().interval(interval), np.arange(_WALKED_ROWS)
+            step, n_rows = forest.interval(interval), np.arange(_WALKED_ROWS)
             parts = []
             for first in range(0, len(values), _WALKED_ROWS):
                 part = slice(first, first + _WALKED_ROWS)
-                steps = self.forest().step_margins(values[part])
+                steps = forest.step_margins(values[part])
                 parts.append(steps[:, step[part], n_rows[: len(values[part])]])
-            margin = (
-                np.concatenate(parts, axis=1) if parts else np.zeros((self.forest().n_margins, 0))
-            )
-        return against_event_free(margin, reference=self.reference)
+            margin = np.concatenate(parts, axis=1) if parts else np.zeros((forest.n_margins, 0))
+        return against_event_free(margin, self.n_causes)
 
     def contributions(self, values: Float32Array, omega: FloatArray) -> FloatArray:
         """TreeSHAP of (81), (n_samples, K, n_features + 2): features, interval and base.
@@ -96,14 +100,14 @@ class HazardTrees(EngineTrees):
         """
         n_people, n_intervals = len(values), omega.shape[1]
         # Intervals between the same two splits on time have the same contributions.
-        step = self.forest().interval(np.arange(n_intervals))
+        step = self.evaluator.forest().interval(np.arange(n_intervals))
         steps, first, group = np.unique(step, return_index=True, return_inverse=True)
         weight = np.stack([np.bincount(group, row, minlength=len(steps)) for row in omega])
         used = weight.any(axis=0)
         first, weight = first[used], weight[:, used]
         rows = crossed_rows(values, first)
-        margins = self.shap_values(rows).swapaxes(0, 1)
-        found = against_event_free(margins, reference=self.reference)
+        margins = self.evaluator.shap_values(rows).swapaxes(0, 1)
+        found = against_event_free(margins, self.n_causes)
         by_step = found.reshape(len(omega), n_people, len(first), -1)
         total: FloatArray = np.einsum("knsc,ks->nkc", by_step, weight)
         return total
@@ -119,14 +123,11 @@ class HazardModel:
     coefficients : float64 array of shape (K, n_columns), or None
         Coefficients of the standardised columns.
     trees : HazardTrees, or None
-    model : object, or None
-        The engine's own model of the trees.
     """
 
     level: FloatArray
     coefficients: FloatArray | None
     trees: HazardTrees | None
-    model: Any
 
     def margin(
         self,
@@ -178,21 +179,32 @@ class Member:
     folds : tuple of HazardModel
         Models fitted without one fold each; empty if a single part was held out.
     refit : HazardModel
-        Fitted to all people, or to all but the single held-out part.
+        Fitted to all people, or to all but the single held-out part; or the first of several models
+        of equal shares.
+    refit_share : float
+        Share of the refit in the incidence, if there are folds; the folds share the rest.
     """
 
     weight: float
     folds: tuple[HazardModel, ...]
     refit: HazardModel
+    refit_share: float = 0.5
 
     def shares(self) -> Iterator[tuple[float, HazardModel]]:
-        """Models with their shares: half for the refit, the other half for the folds."""
+        """Models with their shares."""
         if not self.folds:
             yield self.weight, self.refit
             return
-        yield self.weight / 2, self.refit
+        yield self.weight * self.refit_share, self.refit
         for model in self.folds:
-            yield self.weight / (2 * len(self.folds)), model
+            yield self.weight * (1 - self.refit_share) / len(self.folds), model
+
+    def shares_of_importance(self) -> Iterator[tuple[float, HazardModel]]:
+        """Models with their shares in importances: the refit, unless it is one of equals."""
+        if np.isclose(self.refit_share, 1 / (len(self.folds) + 1)):
+            yield from self.shares()
+        else:
+            yield self.weight, self.refit
 
 
 @dataclass(frozen=True)
@@ -221,9 +233,13 @@ class Mixture:
 
     def parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
         """People whose curves fit into memory together."""
+        return parts_of(n_samples, self.n_in_memory(n_times))
+
+    def n_in_memory(self, n_times: int) -> int:
+        """Number of people whose curves fit into memory together."""
         n_causes = len(next(iter(self.members.values())).refit.level)
         n_values = max(self.n_intervals + 1, n_times) * (n_causes + 1)
-        return parts_of(n_samples, _PREDICTION_SIZE // n_values)
+        return _PREDICTION_SIZE // n_values
 
     def models(self) -> dict[str, HazardModel]:
         """All models, by their names in files."""
@@ -259,14 +275,18 @@ class Mixture:
 
     def incidence(self, values: Float32Array) -> FloatArray:
         """Incidences at knots, (K, M + 1, n_samples): the weighted mean of all models."""
-        design = None if self.design is None else self.design.matrix(values)
         total: FloatArray | None = None
-        for share, model in self.shares():
-            curves = knot_incidence(model.margin(values, design))
+        for share, curves in self.knot_curves(values):
             curves *= share
             total = curves if total is None else total + curves
         assert total is not None
         return total
+
+    def knot_curves(self, values: Float32Array) -> Iterator[tuple[float, FloatArray]]:
+        """Share of each model, and its incidences at knots, (K, M + 1, n_samples)."""
+        design = None if self.design is None else self.design.matrix(values)
+        for share, model in self.shares():
+            yield share, knot_incidence(model.margin(values, design))
 
     def margin(self, values: Float32Array, omega: FloatArray) -> FloatArray:
         """The mean log-odds (81), (n_samples, K)."""

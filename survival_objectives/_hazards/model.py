@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
-from survival_objectives._hazards.linear import MISSING, LinearDesign
+from survival_objectives._hazards.linear import NUMBER, LinearDesign
 from survival_objectives._hazards.mixture import (
     FILE_NAMES,
     HazardModel,
@@ -18,17 +19,21 @@ from survival_objectives._hazards.mixture import (
     Member,
     Mixture,
 )
+from survival_objectives._hazards.paths import PathWalk
 from survival_objectives._models.curves import KnotCurves
 from survival_objectives._models.fitted import (
     ENGINE_ROWS,
-    BoosterMaker,
     FittedModel,
     ModelFrame,
     TrainingRecord,
     parts_of,
 )
 from survival_objectives._people import Features
+from survival_objectives._people.histories import Path
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
+
+if TYPE_CHECKING:
+    from survival_objectives._models.onnx.curves import CurveGraph
 
 # Number of values in memory while contributions are computed: 2^22 doubles are 32 MB.
 _CONTRIBUTIONS_SIZE = 2**22
@@ -50,6 +55,8 @@ class HazardMixture(FittedModel):
         Mean absolute contributions, see `with_importances`.
     """
 
+    subject = "hazards"
+
     curves: KnotCurves
     mixture: Mixture
     importance: FloatArray
@@ -57,14 +64,14 @@ class HazardMixture(FittedModel):
     @property
     def booster(self) -> Any:
         """The engine's model of the trees with the largest weight; None without trees."""
-        kind = self.mixture.heaviest_kind()
-        return None if kind is None else self.mixture.members[kind].refit.model
+        trees = self.mixture.heaviest_trees()
+        return None if trees is None else trees.evaluator.model
 
     @property
     def n_rounds(self) -> int:
         """Rounds of `booster`; 0 without trees."""
         trees = self.mixture.heaviest_trees()
-        return 0 if trees is None else trees.n_rounds
+        return 0 if trees is None else trees.evaluator.n_rounds
 
     @property
     def member_weights(self) -> dict[str, float]:
@@ -76,18 +83,16 @@ class HazardMixture(FittedModel):
         """The marginal curve: hazards need no model of censoring."""
         return KaplanMeierCensoring.of_curve(self.frame.censoring_curve)
 
-    def wrapped(self, new_booster: BoosterMaker) -> HazardMixture:
+    @property
+    def public(self) -> dict[str, Any]:
+        return {"member_weights_": self.member_weights}
 
-        def other(model: HazardModel) -> HazardModel:
-            if model.trees is None:
-                return model
-            return replace(model, trees=HazardTrees(new_booster(model.model), model.model))
-
-        members = {
-            kind: Member(member.weight, tuple(map(other, member.folds)), other(member.refit))
-            for kind, member in self.mixture.members.items()
+    def evaluators(self) -> dict[str, Evaluator]:
+        return {
+            name: model.trees.evaluator
+            for name, model in self.mixture.models().items()
+            if model.trees is not None
         }
-        return replace(self, mixture=Mixture(members, self.mixture.design))
 
     # -------------------------------------------------------------------------------- predictions
     def _steps(self) -> Forest:
@@ -102,6 +107,23 @@ class HazardMixture(FittedModel):
 
     def _incidence(self, values: Float32Array, times: FloatArray) -> FloatArray:
         return self.curves.values(self.mixture.incidence(values), times)
+
+    def along(self, features: Features, path: Path, times: FloatArray) -> FloatArray:
+        found = np.empty((path.n_people, self.frame.n_causes + 1, times.shape[1]))
+        place = self.curves.position(times)
+        rows_per_person = len(path.order) / path.n_people
+        n_people = self.mixture.n_in_memory(times.shape[1]) / max(1.0, rows_per_person)
+        for people in parts_of(path.n_people, int(n_people)):
+            _, own = path.take(people)
+            values = features.values[own.order]
+            begin = self.curves.position(own.start)
+            walk = PathWalk.of(own, begin, place[people])
+            incidence = np.zeros((self.frame.n_causes, *place[people].shape))
+            for share, curves in self.mixture.knot_curves(values):
+                incidence += share * walk.incidence(self.curves, curves)
+            found[people, 1:] = incidence.transpose(1, 0, 2)
+            found[people, 0] = np.maximum(1 - incidence.sum(axis=0), 0)
+        return found
 
     def hazard(self, features: Features) -> tuple[FloatArray, FloatArray]:
         """Hazards of the intervals between knots, (n_samples, K, M), and the knots, (M + 1,)."""
@@ -167,7 +189,8 @@ class HazardMixture(FittedModel):
         linear = self.mixture.linear_columns(values)
         found = np.zeros((len(values), len(events), values.shape[1] + 2))
         for member in self.mixture.members.values():
-            found += member.weight * member.refit.contributions(values, linear, omega)
+            for weight, model in member.shares_of_importance():
+                found += weight * model.contributions(values, linear, omega)
         by_cause = np.abs(found[:, :, :-2]).mean(axis=0)
         importance: FloatArray = events.sum(axis=1) / events.sum() @ by_cause
         return replace(self, importance=importance)
@@ -176,14 +199,34 @@ class HazardMixture(FittedModel):
         """Mean absolute contribution of each feature, over training people."""
         return self.importance
 
+    def onnx_curves(self, graph: CurveGraph, features: str, times: str) -> str:
+        from survival_objectives._hazards.onnx import mixture_incidence
+
+        at_knots = mixture_incidence(graph, self.mixture, features)
+        return graph.with_event_free(graph.at_times(at_knots, times), times)
+
+    def decisive_values(self) -> dict[int, list[float]]:
+        design, seen = self.mixture.design, dict[int, list[float]]()
+        if design is not None:
+            for column, kind, mean, scale in zip(
+                design.feature, design.kind, design.mean, design.scale, strict=True
+            ):
+                if kind == NUMBER:
+                    near = mean + scale * np.array([-5.0, -1, 0, 1, 5])
+                    seen.setdefault(column, []).extend(near)
+        return seen
+
     # -------------------------------------------------------------------------------- persistence
-    def to_plain(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def to_plain(self) -> dict[str, Any]:
         mixture, design = self.mixture, self.mixture.design
         members = mixture.members
-        content = {
+        return {
             "importance": self.importance.tolist(),
             "design": None if design is None else _design_content(design),
             "weights": {FILE_NAMES[kind]: member.weight for kind, member in members.items()},
+            "refit_shares": {
+                FILE_NAMES[kind]: member.refit_share for kind, member in members.items()
+            },
             "n_folds": mixture.n_folds,
             "models": {
                 name: {
@@ -195,20 +238,6 @@ class HazardMixture(FittedModel):
                 for name, model in mixture.models().items()
             },
         }
-        models = {
-            name: model.model for name, model in mixture.models().items() if model.model is not None
-        }
-        return content, models
-
-    @staticmethod
-    def file_names(content: Mapping[str, Any]) -> list[str]:
-        """Possible names of the engine's models in a description."""
-        weights, n_folds = content["weights"], content["n_folds"]
-        if not weights or not set(weights) <= set(FILE_NAMES.values()):
-            msg = f"weights are of the members {list(weights)}"
-            raise ValueError(msg)
-        numbers = ["all", *map(str, range(n_folds))]
-        return [f"{name}_{number}" for name in weights for number in numbers]
 
     @classmethod
     def from_plain(
@@ -217,33 +246,28 @@ class HazardMixture(FittedModel):
         record: TrainingRecord,
         curves: KnotCurves,
         content: Mapping[str, Any],
-        models: Mapping[str, Any],
-        new_booster: BoosterMaker,
+        evaluators: Mapping[str, Evaluator],
     ) -> HazardMixture:
-        """The model that `to_plain` described."""
-        n_features = frame.schema.n_features
-        design = _design(content["design"], n_features)
-        shape = frame.n_causes, len(curves.knots) - 1
+        """The model that `to_plain` and `evaluators` described."""
 
         def hazard_model(name: str) -> HazardModel:
-            stored = content["models"][name]
-            level = _array(stored["level"], "level", shape)
-            coefficients = None
-            if stored["coefficients"] is not None and design is not None:
-                wanted = frame.n_causes, design.n_columns
-                coefficients = _array(stored["coefficients"], "coefficients", wanted)
-            model = models.get(name)
-            trees = None if model is None else HazardTrees(new_booster(model), model)
-            return HazardModel(level, coefficients, trees, model)
+            stored, own = content["models"][name], evaluators.get(name)
+            coefficients = stored["coefficients"]
+            return HazardModel(
+                np.array(stored["level"], np.float64),
+                None if coefficients is None else np.array(coefficients, np.float64),
+                None if own is None else HazardTrees(own, frame.n_causes),
+            )
 
         members = {}
         for kind, name in FILE_NAMES.items():
             if name in content["weights"]:
                 folds = [hazard_model(f"{name}_{fold}") for fold in range(content["n_folds"])]
                 refit = hazard_model(f"{name}_all")
-                members[kind] = Member(float(content["weights"][name]), tuple(folds), refit)
-        importance = _array(content["importance"], "importance", (n_features,))
-        return cls(frame, record, curves, Mixture(members, design), importance)
+                share, weight = content["refit_shares"][name], content["weights"][name]
+                members[kind] = Member(float(weight), tuple(folds), refit, float(share))
+        mixture = Mixture(members, _design(content["design"]))
+        return cls(frame, record, curves, mixture, np.array(content["importance"], np.float64))
 
 
 def _design_content(design: LinearDesign) -> dict[str, Any]:
@@ -255,32 +279,8 @@ def _design_content(design: LinearDesign) -> dict[str, Any]:
     }
 
 
-def _design(content: Mapping[str, Any] | None, n_features: int) -> LinearDesign | None:
+def _design(content: Mapping[str, Any] | None) -> LinearDesign | None:
     if content is None:
         return None
-    feature, kind = (_whole_numbers(content[name], name) for name in ("feature", "kind"))
-    in_range = all(0 <= column < n_features for column in feature)
-    if len(kind) != len(feature) or not in_range or min(kind, default=0) < MISSING:
-        msg = f"the linear part has columns of features {feature} of {n_features}"
-        raise ValueError(msg)
-    shape = (len(feature),)
-    scale = _array(content["scale"], "scale", shape)
-    if (scale <= 0).any():
-        msg = "a scale of the linear part is not positive"
-        raise ValueError(msg)
-    return LinearDesign(feature, kind, _array(content["mean"], "mean", shape), scale)
-
-
-def _whole_numbers(values: Any, name: str) -> tuple[int, ...]:
-    if not isinstance(values, list) or any(type(value) is not int for value in values):
-        msg = f"{name} is {values!r}, not a list of integers"
-        raise TypeError(msg)
-    return tuple(values)
-
-
-def _array(values: Any, name: str, shape: tuple[int, ...]) -> FloatArray:
-    array = np.array(values, dtype=np.float64)
-    if array.shape != shape or not np.isfinite(array).all():
-        msg = f"{name} has the shape {array.shape} or values that are not finite, not {shape}"
-        raise ValueError(msg)
-    return array
+    mean, scale = (np.array(content[name], np.float64) for name in ("mean", "scale"))
+    return LinearDesign(tuple(content["feature"]), tuple(content["kind"]), mean, scale)

@@ -26,12 +26,17 @@ import numpy.typing as npt
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives._hazards.formulas import LOCAL
+from survival_objectives._hazards.formulas import (
+    LOCAL,
+    RiskRows,
+    entry_places,
+    interval_places,
+    risk_rows,
+)
+from survival_objectives._hazards.settings import ALL_ROWS
 from survival_objectives._people import Features
 from survival_objectives._people.population import Reduction
 
-#: Rows for all intervals, regardless of the number of people.
-ALL_ROWS = "all"
 #: Up to this many people, folds are held out in turn and rows are not subsampled further.
 CROSS_FITTED_PEOPLE = 50_000
 _ROWS_PER_PERSON, _LEAST_ROWS_PER_PERSON = 8, 2
@@ -84,6 +89,11 @@ class HazardPeople:
         0 = censored, 1..K = causes.
     place : float64 array of shape (n_samples,)
         Time of the event or of censoring, on the axis of the knots.
+    entry : float64 array of shape (n_samples,), or None
+        Time of entry, on the axis of the knots; None where it is before the first knot.
+    person : int64 array of shape (n_samples,), or None
+        Number of the person of each row of a long table, not decreasing. The "people" of the other
+        attributes are then stretches of time of people. None where each row is a person.
     weight : float64 array of shape (n_samples,), or None
         Sample weights with a mean of 1.
     knots : float64 array of shape (M + 1,)
@@ -99,6 +109,8 @@ class HazardPeople:
     knots: FloatArray
     n_causes: int
     group: IntArray | None = None
+    entry: FloatArray | None = None
+    person: IntArray | None = None
 
     @property
     def n_samples(self) -> int:
@@ -115,9 +127,59 @@ class HazardPeople:
         """Whether all features are one batch in memory."""
         return isinstance(self.batches, InMemory)
 
+    def persons(self, chosen: IntArray) -> IntArray | None:
+        """Numbers of the persons of a subset."""
+        return None if self.person is None else self.person[chosen]
+
+    def units(self, chosen: IntArray) -> IntArray:
+        """First row of each person among increasing ``chosen`` rows."""
+        person = self.persons(chosen)
+        return chosen if person is None else chosen[np.append(True, np.diff(person) > 0)]
+
+    def rows_of(self, units: IntArray) -> IntArray:
+        """All rows of the persons of these rows."""
+        if self.person is None:
+            return units
+        return np.flatnonzero(np.isin(self.person, self.person[units]))
+
+    def n_rows(self, most: float) -> float:
+        """Number of rows of the risk sets, with at most ``most`` per row besides the last."""
+        last, _ = interval_places(self.knots, self.place)
+        first, _ = entry_places(self.knots, self.entry, self.n_samples)
+        return float((np.clip(last - first, 0, most) + 1).sum())
+
+    @property
+    def size(self) -> float:
+        """Number of people for decisions about cost.
+
+        Of a long table, whose people have more rows, that of ordinary people with as many rows.
+        """
+        n_people = float(len(self.units(np.arange(self.n_samples))))
+        if self.person is None:
+            return n_people
+        return max(n_people, self.n_rows(_ROWS_PER_PERSON) / (_ROWS_PER_PERSON + 1))
+
     def weights(self, chosen: IntArray) -> FloatArray | None:
         """Sample weights of a subset."""
         return None if self.weight is None else self.weight[chosen]
+
+    def entries(self, chosen: IntArray) -> FloatArray | None:
+        """Times of entry of a subset."""
+        return None if self.entry is None else self.entry[chosen]
+
+    def rows(
+        self, n_rows: int | None = None, generator: np.random.Generator | None = None
+    ) -> RiskRows:
+        """Rows of the risk sets, see `risk_rows`."""
+        return risk_rows(
+            self.event,
+            self.place,
+            self.knots,
+            entry=self.entry,
+            weight=self.weight,
+            n_rows=n_rows,
+            generator=generator,
+        )
 
     def features(self, chosen: npt.NDArray[np.integer[Any]]) -> Features:
         """Features of a subset, in memory; ``chosen`` is increasing."""
@@ -143,18 +205,22 @@ class HazardPeople:
             place=self.place[chosen],
             weight=self.weights(chosen),
             group=None if self.group is None else self.group[chosen],
+            entry=self.entries(chosen),
+            person=self.persons(chosen),
         )
 
     def followed_by(self, others: HazardPeople) -> HazardPeople:
         """These people, followed by others."""
-        weight = None
-        if self.weight is not None or others.weight is not None:
-            weight = np.concatenate(
-                [
-                    np.ones(group.n_samples) if group.weight is None else group.weight
-                    for group in (self, others)
-                ]
+
+        def joined(own: FloatArray | None, other: FloatArray | None, known: float) -> Any:
+            if own is None and other is None:
+                return None
+            sizes = (self.n_samples, others.n_samples)
+            parts = zip((own, other), sizes, strict=True)
+            return np.concatenate(
+                [np.full(size, known) if part is None else part for part, size in parts]
             )
+
         return replace(
             self,
             batches=_Concatenated(
@@ -162,9 +228,20 @@ class HazardPeople:
             ),
             event=np.concatenate([self.event, others.event]),
             place=np.concatenate([self.place, others.place]),
-            weight=weight,
+            weight=joined(self.weight, others.weight, 1.0),
             group=None,
+            entry=joined(self.entry, others.entry, -np.inf),
+            person=self._joined_persons(others),
         )
+
+    def _joined_persons(self, others: HazardPeople) -> IntArray | None:
+        if self.person is None and others.person is None:
+            return None
+        own, other = (
+            np.arange(group.n_samples) if group.person is None else group.person
+            for group in (self, others)
+        )
+        return np.concatenate([own, other + own.max(initial=0) + 1])
 
 
 @dataclass(frozen=True)
@@ -217,12 +294,18 @@ class RowBudget:
         n_rows = max(_LEAST_ROWS_PER_PERSON, int(np.floor(per_person + 1e-9)) - 1)
         return cls(n_rows, min(1.0, float(round(per_person / (n_rows + 1), 6))))
 
-    def chosen(self, n_samples: int, generator: np.random.Generator) -> IntArray | None:
-        """Indices of the people of a process who are used; None for all."""
-        if self.people_share == 1.0:
+    def chosen(self, people: HazardPeople, generator: np.random.Generator) -> IntArray | None:
+        """Indices of the rows of the people of a process who are used; None for all."""
+        share = self.people_share
+        if people.person is not None and self.n_rows is not None:
+            # Rows of a long table have fewer intervals than people.
+            allowed = share * (self.n_rows + 1) * people.size
+            share = min(1.0, allowed / people.n_rows(self.n_rows))
+        if share == 1.0:
             return None
-        n_chosen = int(np.ceil(self.people_share * n_samples))
-        return np.sort(generator.choice(n_samples, n_chosen, replace=False))
+        units = people.units(np.arange(people.n_samples))
+        n_chosen = int(np.ceil(share * len(units)))
+        return people.rows_of(units[np.sort(generator.choice(len(units), n_chosen, replace=False))])
 
 
 def most_rounds(n_people: float) -> int:

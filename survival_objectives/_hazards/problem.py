@@ -7,14 +7,15 @@ calls, and all decisions follow from sums over all of them (`Reduction`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._hazards.formulas import RiskRows, interval_start, risk_rows, row_margins
+from survival_objectives._engines.protocol import Trainer
+from survival_objectives._hazards.formulas import RiskRows, interval_start, row_margins
 from survival_objectives._hazards.linear import (
     LINEAR_PEOPLE,
     LinearDesign,
@@ -31,6 +32,7 @@ from survival_objectives._hazards.people import (
     one_held_out_part,
     stratified_folds,
 )
+from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._people.population import Reduction
 
 Batch = tuple[Float32Array, FloatArray]
@@ -41,43 +43,6 @@ _JUDGES = 20_000
 _CALIBRATION_ROWS = 2**18
 
 _ROUNDS_PER_EVALUATION = 10
-
-
-@dataclass(frozen=True)
-class HazardSettings:
-    """Settings of a training.
-
-    Attributes
-    ----------
-    n_rounds : int or None
-        Maximum number of boosting rounds; None depends on the number of people.
-    n_folds : int
-        Number of folds, used up to 50 000 people.
-    rows_per_person : int, "all" or None
-        Maximum number of rows per person, besides that of the last interval; None depends on the
-        number of people.
-    linear : bool
-        Whether there is a linear part.
-    patience : int, optional
-        Stop after this many rounds without a better one. Default: stop when the last two held-out
-        evaluations show almost no gain.
-    rounds_per_call : int, default=1
-        Minimum number of rounds between two held-out evaluations above 50 000 people, for engines
-        with a high cost per call.
-    most_rows : float, optional
-        Most rows above 50 000 people, unless ``rows_per_person`` is given.
-    directions : sequence of int, optional
-        +1 or -1 for features in which hazards must rise or fall, else 0.
-    """
-
-    n_rounds: int | None
-    n_folds: int
-    rows_per_person: int | str | None
-    linear: bool
-    patience: int | None = None
-    rounds_per_call: int = 1
-    most_rows: float = np.inf
-    directions: Sequence[int] | None = None
 
 
 class HazardProblem:
@@ -139,14 +104,14 @@ class HazardProblem:
     ) -> None:
         """Draw training and held-out people, and the rows of both."""
         settings, reduction = self.settings, self.reduction
-        n_people = float(reduction.sum(people.n_samples))
+        n_people = float(reduction.sum(people.size))
         self.n_rounds = settings.n_rounds or most_rounds(n_people)
         is_large = n_people > CROSS_FITTED_PEOPLE
         self.rounds_per_evaluation = max(
             _ROUNDS_PER_EVALUATION, settings.rounds_per_call if is_large else 1
         )
         budget = RowBudget.of(n_people, settings.rows_per_person, settings.most_rows)
-        chosen = budget.chosen(people.n_samples, stream)
+        chosen = budget.chosen(people, stream)
         if chosen is not None:
             people = people.take(chosen)
         if judges is not None:
@@ -169,14 +134,7 @@ class HazardProblem:
         self.people, self.fold = people, fold
         is_cross_fitted = judges is None and n_people <= CROSS_FITTED_PEOPLE
         self.n_folds = settings.n_folds if is_cross_fitted else 0
-        self.rows = risk_rows(
-            people.event,
-            people.place,
-            people.knots,
-            weight=people.weight,
-            n_rows=budget.n_rows,
-            generator=stream,
-        )
+        self.rows = people.rows(budget.n_rows, stream)
         if not people.is_in_memory:
             self.rows = self.rows.by_person()
         if not reduction.sum((self.rows.target == 0).sum()):
@@ -186,13 +144,14 @@ class HazardProblem:
         numbers = range(max(1, self.n_folds))
         self.held = [self.rows.take(row_fold == number) for number in numbers]
         self.kept = [self.rows.take(row_fold != number) for number in numbers]
-        self.judges = self._part(np.flatnonzero(fold >= 0), _JUDGES, stream)
+        held = people.units(np.flatnonzero(fold >= 0))
+        self.judges = people.rows_of(self._part(held, _JUDGES, stream))
         self._linear_people = self._part(np.arange(people.n_samples), LINEAR_PEOPLE, stream)
         if not self.n_folds:
             chosen = self._part(np.arange(self.kept[0].n_rows), _CALIBRATION_ROWS, stream)
             self.calibration_rows = self.kept[0].take(chosen)
-        weight = people.weights(np.flatnonzero(fold >= 0))
-        own_weight = (fold >= 0).sum() if weight is None else weight.sum()
+        weight = people.weights(held)
+        own_weight = len(held) if weight is None else weight.sum()
         self.held_weight = float(reduction.sum(own_weight))
 
     def _part(self, members: IntArray, most: int, stream: np.random.Generator) -> IntArray:
@@ -266,17 +225,12 @@ class HazardProblem:
 
     # --------------------------------------------------------------------------------------- rows
     def register(
-        self, booster: Any, rows: RiskRows, level: FloatArray, offset: FloatArray | None
+        self, trainer: Trainer, rows: RiskRows, level: FloatArray, offset: FloatArray | None
     ) -> int:
-        """Add rows with their starting margins to a booster, and return their key."""
-        source = partial(self._row_batches, rows, level, offset, bool(booster.reference))
-        if hasattr(booster, "add_batches"):
-            return int(booster.add_batches(source))
-        batches = list(source())
-        values, start = batches[0]
-        if len(batches) > 1:
-            values, start = (np.concatenate(parts) for parts in zip(*batches, strict=True))
-        return int(booster.add(values, start))
+        """Add rows with their starting margins to a trainer, and return their key."""
+        return trainer.add_batches(
+            partial(self._row_batches, rows, level, offset, trainer.reference)
+        )
 
     def _row_batches(
         self, rows: RiskRows, level: FloatArray, offset: FloatArray | None, reference: bool

@@ -10,7 +10,6 @@ chunk is boosted on the people of one turn, whose rows are made for it and relea
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,13 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._engines.protocol import Booster, StackedBatches
+from survival_objectives._engines.protocol import StackedBatches, Trainer
 from survival_objectives._horizons.rows import Draw, StackedPeople, people_of_turn
 from survival_objectives._horizons.schemes import CensoringScheme, Chunk, EventMargins
-from survival_objectives._people import Features
+from survival_objectives._horizons.state import LoopState
+from survival_objectives._models.fitted import RoundRecord
+from survival_objectives._people import Features, warn
 from survival_objectives._people.cohort import Batches, Cohort
 from survival_objectives._people.population import LocalReduction, Reduction
-from survival_objectives._process.checkpoints import Checkpoints, LoopState, RoundRecord
+from survival_objectives._process.checkpoints import Checkpoints
 from survival_objectives.losses import pointwise_log_loss
 from survival_objectives.stacking import TimeStacker, event_rows
 
@@ -74,7 +75,7 @@ class HeldOut:
     weight: FloatArray
 
 
-class _TurningBooster(Booster, Protocol):
+class _TurningTrainer(Trainer, Protocol):
     """A booster whose bins are made before the rows of all turns are known."""
 
     def set_bins(self, rows: StackedBatches) -> None:
@@ -91,14 +92,14 @@ class BoostingLoop:
         People with outcomes aligned to the time axis.
     stacker : TimeStacker
         Draws the horizons.
-    events : Booster
+    events : Trainer
         The event model.
     start : array of shape (n_margins,)
         Margins at which it starts.
     scheme : CensoringScheme
         How censored people count.
     settings : LoopSettings
-    censoring : Booster, optional
+    censoring : Trainer, optional
         The model of censoring, where the scheme trains one.
     reduction : Reduction
         Sums over all processes that train together.
@@ -118,11 +119,11 @@ class BoostingLoop:
 
     batches: Batches
     stacker: TimeStacker
-    events: Booster
+    events: Trainer
     start: FloatArray
     scheme: CensoringScheme
     settings: LoopSettings
-    censoring: Booster | None = None
+    censoring: Trainer | None = None
     reduction: Reduction = field(default_factory=LocalReduction)
     turns: Turns | None = None
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
@@ -137,12 +138,12 @@ class BoostingLoop:
         held_margin = None
         if held_out is not None:
             held_margin = np.tile(self.start, (len(held_out.target), 1)) + np.asarray(
-                self.events.contribution(held_out.values, 0, first_round)
+                self.events.sum_of_trees(held_out.values, 0, first_round)
             )
             if first_round:  # The model of a warm start may stay the best.
                 self._record(held_out, held_margin, first_round)
         first_chunk = 0
-        state = self.checkpoints.state_of(LoopState)
+        state = self.checkpoints.state
         if state is not None:
             first_chunk = self._restore(state)
             if held_out is not None and held_margin is not None:
@@ -183,7 +184,7 @@ class BoostingLoop:
                 f"{1 - n_chunks / self._n_turns:.0%} are not used. Raise `people_per_turn` "
                 "or `n_estimators`, or lower `refresh_every`."
             )
-            warnings.warn(msg, UserWarning, stacklevel=6)
+            warn(msg)
 
     def _stacked(self, batches: Batches) -> StackedPeople:
         seed = None if self.turns is None else self.turns.seed
@@ -219,7 +220,7 @@ class BoostingLoop:
         self._add_probes()
 
     def _rows_of_every_category(
-        self, booster: _TurningBooster
+        self, booster: _TurningTrainer
     ) -> Iterator[tuple[Float32Array, FloatArray]]:
         """Rows of the first turn, and every category: bins are made once, from these."""
         n_margins = len(self.start) if booster is self.events else 1
@@ -287,7 +288,7 @@ class BoostingLoop:
     def _margin_after(self, held_out: HeldOut, margin: FloatArray, rounds: range) -> FloatArray:
         for number in rounds:  # One by one, so that sums are rounded as they were.
             margin = margin + np.asarray(
-                self.events.contribution(held_out.values, number, number + 1)
+                self.events.sum_of_trees(held_out.values, number, number + 1)
             )
         return margin
 

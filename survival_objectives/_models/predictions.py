@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import NotFittedError
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives._hazards.model import HazardMixture
 from survival_objectives._models.display import DisplayMixin
 from survival_objectives._models.fitted import FittedModel
 from survival_objectives._models.horizon_view import view_at
 from survival_objectives._models.onnx.export import write_onnx
+from survival_objectives._models.storage import save
 from survival_objectives._people import (
     Features,
     check_choice,
@@ -24,6 +24,7 @@ from survival_objectives._people import (
     check_survival_target,
     check_times,
 )
+from survival_objectives._people.histories import Path
 from survival_objectives._people.labels import named_outcomes
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.metrics import integrated_brier_score
@@ -41,13 +42,19 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     booster_: Any
     n_estimators_: int
     censoring_: CensoringModel
-    censoring_method_: str
     _model: FittedModel
+
+    @classmethod
+    def of(cls, model: FittedModel, **parameters: Any) -> Self:
+        """What a fitted model predicts, as an object of this class with these parameters."""
+        found = cls(**parameters)
+        found.fitted_model = model
+        return found
 
     @property
     def fitted_model(self) -> FittedModel:
         """The fitted model, for code that saves, exports or moves models."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._model
 
     @fitted_model.setter
@@ -56,16 +63,13 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         self._model = model
         self.engine_, self.event_ids_, self.times_ = frame.engine, frame.event_ids, frame.times
         self.booster_, self.n_estimators_ = model.booster, model.n_rounds
-        self.censoring_ = model.censoring
-        self.censoring_method_, self.censoring_reason_ = record.method, record.reason
-        self.history_, self.refreshed_rounds_ = record.history, record.refreshed_rounds
-        self.n_floored_ = record.n_floored
+        self.censoring_, self.history_ = model.censoring, record.history
         self.n_features_in_ = frame.schema.n_features
         names = frame.schema.names
         some = {
             "feature_names_in_": None if names is None else np.array(names, dtype=object),
             "n_events_": record.n_events,
-            "member_weights_": model.member_weights if isinstance(model, HazardMixture) else None,
+            **model.public,
         }
         for name, value in some.items():
             self.__dict__.pop(name, None)
@@ -75,6 +79,15 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
 
+    def _check_fitted(self) -> None:
+        # scikit-learn's own check refuses objects without `fit`.
+        if not self.__sklearn_is_fitted__():
+            msg = (
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with "
+                "appropriate arguments before using this estimator."
+            )
+            raise NotFittedError(msg)
+
     # ------------------------------------------------------------------------------------- states
     @property
     def event_names_(self) -> tuple[str, ...]:
@@ -83,7 +96,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
 
     def _state(self, cause: Any) -> int:
         """Position of the curve of a cause, by its label or its name; 0 is event-free."""
-        check_is_fitted(self)
+        self._check_fitted()
         if isinstance(cause, str):
             check_choice(cause, "cause", self.event_names_)
             return self.event_names_.index(cause)
@@ -96,7 +109,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         return self._model.schema
 
     def _checked(self, X: Any) -> Features:
-        check_is_fitted(self)
+        self._check_fitted()
         return check_features(X, like=self._model.schema)
 
     def predict_cumulative_incidence(
@@ -105,7 +118,10 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         times: Any = None,
         *,
         cause: int | str | None = None,
-        conditional_after: float | None = None,
+        conditional_after: Any = None,
+        id: Any = None,
+        start: Any = None,
+        stop: Any = None,
         as_frame: bool = False,
     ) -> Any:
         """Probability of each state at each time.
@@ -118,9 +134,14 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             Times >= 0 in any order. Default: ``times_``.
         cause : int or str, optional
             A label of ``event_ids_`` or a name of ``event_names_``: return its incidence alone.
-        conditional_after : float, optional
-            Return probabilities given that the person is event-free at this time. At earlier times
-            the event-free probability is 1.
+        conditional_after : float or array of shape (n_samples,), optional
+            Return probabilities given that the person is event-free at this time, one for all or
+            one per person. At earlier times the event-free probability is 1.
+        id, start, stop : column names, optional
+            Predict along a path of features: the frame ``X`` has a row per person and stretch
+            (start, stop] of constant features, in any order. People come in the order of their
+            first rows, and are event-free before them. Features hold until the next row of the
+            person begins, and those of the last row for ever.
         as_frame : bool, default=False
             Whether to return a DataFrame with one row per person, the index of ``X``, and columns
             (event, time), or times if ``cause`` is given. Events are names if training had names,
@@ -132,20 +153,27 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             Index 0 is the probability of being event-free, index k the incidence of
             ``event_ids_[k]``; they sum to 1.
         """
+        self._check_fitted()
+        X, path, index = path_of(X, id, start, stop)
         features = self._checked(X)
         times = self.times_ if times is None else check_times(times)
-        if conditional_after is None:
+        n_people = features.n_samples if path is None else path.n_people
+        known = _known(conditional_after, n_people)
+        if path is not None:
+            # Who starts at 0 may have an event at time 0.
+            entry = np.where(path.entry > 0, path.entry, -1.0)
+            known = entry if known is None else np.maximum(known, entry)
+        if known is None:
             curves = self._model.incidence(features, times)
         else:
-            known = _one_time(conditional_after, "conditional_after")
-            curves = self._model.conditional_incidence(features, times, known)
+            curves = self._model.conditional_incidence(features, times, known, path)
         if cause is not None:
             curves = curves[:, self._state(cause)]
-            return pd.DataFrame(curves, _index(X), _time_index(times)) if as_frame else curves
+            return pd.DataFrame(curves, index, _time_index(times)) if as_frame else curves
         if not as_frame:
             return curves
         columns = pd.MultiIndex.from_product([self._column_names, times], names=["event", "time"])
-        return pd.DataFrame(curves.reshape(len(curves), -1), _index(X), columns)
+        return pd.DataFrame(curves.reshape(len(curves), -1), index, columns)
 
     @property
     def _column_names(self) -> list[Any]:
@@ -158,31 +186,47 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         X: Any,
         times: Any = None,
         *,
-        conditional_after: float | None = None,
+        conditional_after: Any = None,
+        id: Any = None,
+        start: Any = None,
+        stop: Any = None,
         as_frame: bool = False,
     ) -> Any:
         """Probability of being event-free, of shape (n_samples, n_times).
 
         Parameters as in `predict_cumulative_incidence`; a frame has one column per time.
         """
-        curves = self.predict_cumulative_incidence(X, times, conditional_after=conditional_after)
-        if not as_frame:
-            return curves[:, 0]
-        columns = _time_index(self.times_ if times is None else check_times(times))
-        return pd.DataFrame(curves[:, 0], _index(X), columns)
+        return self.predict_cumulative_incidence(
+            X,
+            times,
+            cause=0,
+            conditional_after=conditional_after,
+            id=id,
+            start=start,
+            stop=stop,
+            as_frame=as_frame,
+        )
 
     def predict_proba(
-        self, X: Any, time_horizon: float | None = None, *, as_frame: bool = False
+        self,
+        X: Any,
+        time_horizon: float | None = None,
+        *,
+        conditional_after: Any = None,
+        as_frame: bool = False,
     ) -> Any:
         """Probability of each state at one horizon, of shape (n_samples, K + 1).
 
         The horizon defaults to the middle of ``times_``. A frame has one column per state.
+        ``conditional_after`` is that of `predict_cumulative_incidence`.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         if time_horizon is None:
             time_horizon = float(self.times_[len(self.times_) // 2])
         time_horizon = _one_time(time_horizon, "time_horizon")
-        curves: FloatArray = self.predict_cumulative_incidence(X, time_horizon)
+        curves: FloatArray = self.predict_cumulative_incidence(
+            X, time_horizon, conditional_after=conditional_after
+        )
         if not as_frame:
             return curves[:, :, 0]
         columns = pd.Index(self._column_names, name="event")
@@ -194,11 +238,19 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         kept: FloatArray = np.trapezoid(survival, self.times_, axis=1) / self.times_[-1]
         return 1 - kept
 
-    def predict_quantile(self, X: Any, quantile: Any = 0.5, *, as_frame: bool = False) -> Any:
+    def predict_quantile(
+        self,
+        X: Any,
+        quantile: Any = 0.5,
+        *,
+        conditional_after: Any = None,
+        as_frame: bool = False,
+    ) -> Any:
         """Quantile of the time to any event; inf if it is not reached.
 
         The default is the median. Several quantiles give one column each; a frame has the quantiles
-        as column labels.
+        as column labels. ``conditional_after`` is that of `predict_cumulative_incidence`; quantiles
+        stay times since the origin.
         """
         features = self._checked(X)
         quantiles = [
@@ -207,13 +259,19 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         if not quantiles:
             msg = "`quantile` is empty. Give at least one, such as [0.25, 0.5, 0.75]."
             raise ValueError(msg)
-        found = self._model.quantiles(features, quantiles)
+        known = _known(conditional_after, features.n_samples)
+        found = self._model.quantiles(features, quantiles, known)
         if not as_frame:
             return found[:, 0] if np.ndim(quantile) == 0 else found
         return pd.DataFrame(found, _index(X), pd.Index(quantiles, name="quantile"))
 
     def predict_restricted_mean_time(
-        self, X: Any, horizon: float | None = None, *, cause: int | str | None = None
+        self,
+        X: Any,
+        horizon: float | None = None,
+        *,
+        cause: int | str | None = None,
+        conditional_after: Any = None,
     ) -> FloatArray:
         """Mean event-free time up to a horizon, or the mean time lost to a cause.
 
@@ -227,6 +285,8 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             A label of ``event_ids_`` or a name of ``event_names_``: return the time lost to this
             cause instead, the area under its incidence. Event-free time and the times lost to all
             causes sum to the horizon.
+        conditional_after : float or array of shape (n_samples,), optional
+            As in `predict_cumulative_incidence`; means then count from this time to the horizon.
         """
         features = self._checked(X)
         horizon = float(self.times_[-1]) if horizon is None else _one_time(horizon, "horizon")
@@ -238,35 +298,15 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
                 f"choose from {', '.join(map(str, self.event_ids_[1:]))} ({names})."
             )
             raise ValueError(msg)
-        return self._model.restricted_mean(features, horizon, state)
-
-    def predict_hazard(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Discrete-time hazards between knots, and the knots, of a model of hazards.
-
-        Returns
-        -------
-        hazard : float64 array of shape (n_samples, K, M)
-            Probability of each cause in an interval, given event-free at its beginning.
-        knots : float64 array of shape (M + 1,)
-            Interval m is (knot m, knot m + 1]. If time has whole units and events happen in unit 0,
-            the first knot is one unit before.
-        """
-        features = self._checked(X)
-        if not isinstance(self._model, HazardMixture):
-            msg = (
-                f"`predict_hazard` needs a model of hazards; this one has censoring_method_="
-                f'{self.censoring_method_!r}. Train with `censoring="hazards"`, or take '
-                "differences of `predict_cumulative_incidence`."
-            )
-            raise ValueError(msg)
-        return self._model.hazard(features)
+        known = _known(conditional_after, features.n_samples)
+        return self._model.restricted_mean(features, horizon, state, known)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Negative integrated Brier score, averaged over causes and the event-free state.
 
         Higher is better. Weights come from the marginal censoring of the training data.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         check_paired(X, y, sample_weight)
         y, _ = named_outcomes(y, names=self.event_names_)
         target = check_survival_target(y, event_ids=self.event_ids_)
@@ -292,6 +332,14 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             Fitted if this model is fitted; its ``fit`` trains a copy.
         """
         return view_at(self, horizon, cause, kind)
+
+    # -------------------------------------------------------------------------------- persistence
+    def save(self, path: Any) -> None:
+        """Write the model to a folder: the engine's own files and JSON, no outcomes, no pickle.
+
+        Saved parameters are those at the time of fitting.
+        """
+        save(self.fitted_model, path)
 
     # -------------------------------------------------------------------------------- explanation
     def plot(
@@ -320,7 +368,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         """
         from survival_objectives.plots import plot_stacked_incidence
 
-        check_is_fitted(self)
+        self._check_fitted()
         X = person.to_frame().T.infer_objects() if isinstance(person, pd.Series) else person
         X = X if hasattr(X, "shape") else np.asarray(X)
         if len(X) != 1:
@@ -336,10 +384,10 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     def feature_importances_(self) -> FloatArray:
         """Importance of each feature, without the time; sums to 1.
 
-        The share of the gain of all splits; with hazards, of the mean absolute contributions
-        (`shap_values`) for a sample of training people.
+        Of a `SurvivalBoost`, the share of the gain of all splits; of a `HazardBoost`, of the mean
+        absolute contributions (`shap_values`) for a sample of training people.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         gains = self._model.importances()
         total = gains.sum()
         shares: FloatArray = gains / total if total > 0 else np.full(len(gains), 1 / len(gains))
@@ -348,17 +396,18 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     def shap_values(self, X: Any, time_horizon: float) -> FloatArray:
         r"""SHAP values: contributions of the features to log-odds at a horizon.
 
-        They are computed by the engine's own TreeSHAP. With hazards, they explain the log-odds of
-        each cause in an interval against staying event-free, averaged over the intervals up to the
-        horizon, with the marginal share of the cause's events in each interval as weights;
-        contributions of the linear part, coefficient times standardised value, are added.
+        They are computed by the engine's own TreeSHAP. Those of a `HazardBoost` explain the
+        log-odds of each cause in an interval against staying event-free, averaged over the
+        intervals up to the horizon, with the marginal share of the cause's events in each interval
+        as weights; contributions of the linear part, coefficient times standardised value, are
+        added.
 
         Returns
         -------
         float64 array of shape (n_samples, n_margins, n_features + 2)
             Contributions of the features, of the time and, last, the base value. They sum to the
-            margins: log-odds of each cause against being event-free (with CatBoost, several causes
-            and another method than hazards: of each state, up to a constant).
+            margins: log-odds of each cause against being event-free (of a `SurvivalBoost` on
+            CatBoost with several causes: of each state, up to a constant).
         """
         features = self._checked(X)
         return self._model.shap_values(features, _one_time(time_horizon, "time_horizon"))
@@ -418,7 +467,7 @@ def brier_score_until(
         average="all",
         sample_weight=sample_weight,
         event_ids=model.event_ids_,
-        min_censoring_survival=frame.parameters["min_censoring_survival"],
+        min_censoring_survival=model.fitted_model.record.floor,
     )
     return float(score)
 
@@ -431,6 +480,39 @@ def _one_time(time: Any, name: str) -> float:
         )
         raise ValueError(msg)
     return float(check_times(time)[0])
+
+
+def _known(conditional_after: Any, n_people: int) -> FloatArray | None:
+    """Times at which people are event-free, one per person."""
+    if conditional_after is None:
+        return None
+    known = check_times(conditional_after)
+    if np.ndim(conditional_after) > 0 and len(known) != n_people:
+        msg = (
+            f"`conditional_after` has {len(known)} times for {n_people} people. Give one number, "
+            "or one per person."
+        )
+        raise ValueError(msg)
+    return np.broadcast_to(known, n_people)
+
+
+def path_of(X: Any, ids: Any, start: Any, stop: Any) -> tuple[Any, Path | None, Any]:
+    """Features without the columns of a path, the path, and the index of the people."""
+    names = {"id": ids, "start": start, "stop": stop}
+    if all(name is None for name in names.values()):
+        return X, None, _index(X)
+    columns = list(getattr(X, "columns", ()))
+    for name, column in names.items():
+        if column is None or column not in columns:
+            msg = (
+                f"`{name}` is {column!r}: a path of features needs `id`, `start` and `stop`, three "
+                f"columns of the frame, which has {columns}."
+            )
+            raise ValueError(msg)
+    path = Path.of(*(X[column] for column in names.values()))
+    labels = np.asarray(X[ids])[path.order[path.first]]
+    others = [column for column in columns if column not in names.values()]
+    return X[others], path, pd.Index(labels, name=ids)
 
 
 def _time_index(times: FloatArray) -> pd.Index:

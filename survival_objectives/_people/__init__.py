@@ -37,6 +37,7 @@ from survival_objectives._people.values import (
     check_sample_weight,
     check_times,
     relative_weights,
+    warn,
 )
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "several_rows",
     "split_target",
     "take_rows",
+    "warn",
     "warn_about_columns",
     "warn_about_labels",
     "warn_about_outcomes",

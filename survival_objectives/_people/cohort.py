@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from survival_objectives._arrays import FloatArray, IntArray
@@ -32,7 +33,8 @@ from survival_objectives._people import (
     take_rows,
     warn_about_columns,
 )
-from survival_objectives._people.labels import survival_outcomes
+from survival_objectives._people.histories import check_constant, merged_rows
+from survival_objectives._people.labels import EventLabels, survival_outcomes
 from survival_objectives._people.population import Reduction
 from survival_objectives._people.resolution import Resolution
 from survival_objectives._people.time_axis import TimeAxis, time_feature
@@ -74,13 +76,24 @@ class Outcomes:
             None if self.group is None else self.group[rows],
         )
 
+    @property
+    def people(self) -> Outcomes:
+        """One row per person."""
+        if self.target.person is None:
+            return self
+        last = self.take(np.flatnonzero(self.target.is_last))
+        return replace(last, target=self.target.people)
+
     def aligned(self, axis: TimeAxis) -> Outcomes:
         """The same people with durations aligned to the time axis."""
         return replace(self, target=axis.aligned(self.target))
 
     def with_relative_weights(self, reduction: Reduction) -> Outcomes:
         """The same people with weights whose mean over all parts of the people is 1."""
-        return replace(self, weight=relative_weights(self.weight, reduction.sum))
+        weight = relative_weights(self.people.weight, reduction.sum)
+        if weight is not None and self.target.person is not None:
+            weight = weight[np.cumsum(self.target.is_first) - 1]
+        return replace(self, weight=weight)
 
 
 @dataclass(frozen=True)
@@ -152,6 +165,7 @@ class Cohort:
         require_event: bool = True,
         keep_given: bool = False,
         groups: Any = None,
+        late_entry: bool = False,
     ) -> Cohort:
         """Checked people, without those of weight 0 and the causes that only they had.
 
@@ -172,14 +186,17 @@ class Cohort:
             Whether `given` is kept.
         groups : array, optional
             Group of each row, such as the person.
+        late_entry : bool, default=False
+            Whether people may enter later than at 0, and have several rows.
         """
         check_paired(X, y, sample_weight)
         features = check_features(X, like=like, resolution=resolution, with_offsets=True)
         weight = check_sample_weight(sample_weight, features.n_samples)
         # Labels of people who do not count need not be those of training.
-        checked = partial(check_survival_target, event_ids=event_ids, require_event=require_event)
+        read = partial(check_survival_target, late_entry=late_entry)
+        checked = partial(read, event_ids=event_ids, require_event=require_event)
         is_part = weight is not None and not weight.all()
-        target = check_survival_target(y, require_event=False) if is_part else checked(y)
+        target = read(y, require_event=False) if is_part else checked(y)
         if resolution == "check":
             check_time_resolution(target.duration)
         check_same_people(features.n_samples, target.n_samples)
@@ -191,12 +208,9 @@ class Cohort:
             cohort = replace(cohort, target=checked(cohort.target))
         duration = cohort.target.duration
         counted = Resolution.of(duration) if resolution == "count" else None
-        rounded = time_feature(duration).astype(np.float64)
-        return replace(
-            cohort,
-            target=replace(cohort.target, duration=rounded),
-            duration_resolution=counted,
-        )
+        if cohort.target.person is not None:
+            cohort = _merged(cohort, cohort.target.person)
+        return replace(cohort, target=_rounded(cohort.target), duration_resolution=counted)
 
     @classmethod
     def checked_part(
@@ -252,13 +266,47 @@ class Cohort:
         return self.with_outcomes(self.outcomes.with_relative_weights(reduction))
 
 
+def _merged(cohort: Cohort, person: IntArray) -> Cohort:
+    """The same people with touching rows of equal features merged, sorted by person."""
+    for values, name in ((cohort.weight, "sample_weight"), (cohort.group, "groups")):
+        check_constant(values, pd.factorize(person)[0], name)
+    target = cohort.target
+    entry = np.zeros(cohort.n_samples) if target.entry is None else target.entry
+    rounded = time_feature(entry), time_feature(target.duration)
+    start, stop = (times.astype(np.float64) for times in rounded)
+    first, last = merged_rows(cohort.features.values, person, start, stop)
+    entry, number = entry[first], pd.factorize(person[first])[0].astype(np.int64)
+    has_several = len(number) > number[-1] + 1
+    merged = replace(
+        target.take(last),
+        entry=entry if entry.any() else None,
+        person=number if has_several else None,
+    )
+    group = number if cohort.group is None else cohort.group[first]
+    return replace(
+        cohort.take(first),
+        target=merged,
+        given=None,
+        group=group if has_several or cohort.group is not None else None,
+    )
+
+
+def _rounded(target: SurvivalTarget) -> SurvivalTarget:
+    """Outcomes with times as float32 values; entries stay before durations."""
+    duration, entry = time_feature(target.duration), target.entry
+    if entry is not None:
+        before = np.maximum(time_feature(target.duration, left=True), np.float32(0))
+        entry = np.minimum(time_feature(entry), before).astype(np.float64)
+    return replace(target, duration=duration.astype(np.float64), entry=entry)
+
+
 def separated_outcomes(
     X: Any,
     y: Any,
     duration: Any,
     event: Any,
     censored: str | Sequence[str] | None,
-    grouped: bool,
+    grouped: bool = False,
 ) -> tuple[Any, Any]:
     """Features and outcomes, from ``X`` and ``y`` or from the columns of one frame.
 
@@ -275,17 +323,25 @@ def separated_outcomes(
         raise ValueError(msg)
     y = survival_outcomes(X, duration=duration, event=event, censored=censored)
     features = [name for name in X.columns if name not in (duration, event)]
-    warn_about_columns(X, features, duration, grouped=grouped, stacklevel=4)
+    warn_about_columns(X, features, duration, grouped=grouped)
     return X[features], y
 
 
-def checked_eval_set(eval_set: Any, people: Cohort, *, keep_given: bool = False) -> Cohort:
+def checked_eval_set(
+    eval_set: Any,
+    people: Cohort,
+    *,
+    labels: EventLabels | None = None,
+    keep_given: bool = False,
+    late_entry: bool = False,
+) -> Cohort:
     """Held-out people with the columns and labels of the training people."""
     if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
         msg = f"`eval_set` must be a pair (X, y); got {type(eval_set).__name__}."
         raise ValueError(msg)
     X, y = eval_set
     try:
+        y = y if labels is None else labels.coded(y)
         held_out = Cohort.checked(
             X,
             y,
@@ -293,6 +349,7 @@ def checked_eval_set(eval_set: Any, people: Cohort, *, keep_given: bool = False)
             event_ids=people.target.event_ids,
             resolution="ignore",
             keep_given=keep_given,
+            late_entry=late_entry,
         )
     except (TypeError, ValueError) as error:
         msg = f"`eval_set`: {error}"

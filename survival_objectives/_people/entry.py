@@ -17,7 +17,6 @@ and seldom equal to d (a column that often is tells when follow-up ended), and i
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ import pandas as pd
 
 from survival_objectives._arrays import FloatArray
 from survival_objectives._people.repeats import is_id_name, several_rows
+from survival_objectives._people.values import warn
 
 _FEW = 1 / 200
 _NEARLY_ALL = 0.95
@@ -108,7 +108,7 @@ def _is_time_like(value: FloatArray, duration: FloatArray) -> bool:
 
 
 def warn_about_columns(
-    frame: Any, features: Sequence[Any], duration: Any, *, grouped: bool, stacklevel: int = 3
+    frame: Any, features: Sequence[Any], duration: Any, *, grouped: bool
 ) -> None:
     """Warn if features of a frame look like late entry or, unless grouped, like ids that repeat.
 
@@ -126,16 +126,17 @@ def warn_about_columns(
             "was trained on, and all scores are too optimistic: remove the id from the features "
             "and pass it as `groups`. For rows that continue one another, count each person once."
         )
-        warnings.warn(msg, UserWarning, stacklevel=stacklevel)
+        warn(msg)
         return
     found = late_entry_columns(columns, stop, f"the duration {duration!r}")
     if found:
         msg = (
             f"This looks like late entry: {'; '.join(found.values())}. If people came under "
             "observation only then, the time before counts as survived by everybody, and risks are "
-            "too low: count the duration from entry. If it is a feature, pass `fit(X, y)`."
+            "too low: pass `y` with `entry`, or count the duration from entry. If it is a feature, "
+            "pass `fit(X, y)`."
         )
-        warnings.warn(msg, UserWarning, stacklevel=stacklevel)
+        warn(msg)
 
 
 def _numbers(column: Any) -> FloatArray | None:

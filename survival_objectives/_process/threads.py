@@ -52,19 +52,28 @@ def blas_threads(n_jobs: int | None) -> threadpool_limits:
     return threadpool_limits(limit, user_api="blas")
 
 
-def default_threads(n_rows: int, n_columns: int) -> int:
+def most_threads(n_jobs: int | None) -> int:
+    """Number of threads for a matrix of any size."""
+    return available_threads() if n_jobs is None or n_jobs < 1 else n_jobs
+
+
+def default_threads(n_rows: int, n_columns: int, n_jobs: int | None = None) -> int:
     """Number of threads for a matrix of this size: enough work for each, within the limits.
 
     Parameters
     ----------
     n_rows, n_columns : int
         Shape of the matrix that the engine trains on or predicts.
+    n_jobs : int, optional
+        The user's choice, for matrices of any size; -1 for all that the process may use.
 
     Examples
     --------
     >>> default_threads(1000, 10)
     1
     """
+    if n_jobs is not None:
+        return most_threads(n_jobs)
     cells_per_thread = _CELLS_PER_THREAD if _IS_PASSIVE else _CELLS_PER_SPINNING_THREAD
     return max(1, min(available_threads(), n_rows * n_columns // cells_per_thread))
 

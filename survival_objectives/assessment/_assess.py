@@ -34,7 +34,9 @@ from survival_objectives._people import (
 )
 from survival_objectives.assessment._design import designed
 from survival_objectives.assessment._folds import FoldFits, ProgressHook
+from survival_objectives.assessment._landmark import AtLandmark, Landmark
 from survival_objectives.assessment._scores import CONCORDANCE, Errors, scored
+from survival_objectives.assessment.leaks import Leak, leaks
 from survival_objectives.baselines import AalenJohansen, CauseSpecificCox
 from survival_objectives.metrics._reach import predicts_curves
 
@@ -88,12 +90,17 @@ class Assessment:
         Means over folds with their errors, one row per model and score: ``model``, ``metric``,
         ``cause``, ``value``, ``standard_error``, ``lower``, ``upper`` (ends of the 95 % interval).
         The error is the sampling error of the people scored, with the fitted models fixed and the
-        estimation of the weights included; see `survival_objectives.metrics.score_estimate`. There
+        estimation of the weights included; see `survival_objectives.metrics.Evaluation`. There
         is none for ``calibration_error``.
     comparisons : DataFrame
         Every model against every other one on the same people, one row per score: ``model``,
         ``reference``, ``metric``, ``cause``, ``difference`` (model minus reference),
         ``standard_error``, ``lower``, ``upper`` (95 %), ``p_value`` (of no difference).
+    leaks : tuple of Leak
+        Columns that seem to contain the outcome, with which all scores are too optimistic; see
+        `survival_objectives.assessment.leaks`.
+    landmark : float or None
+        Time from which all other times count; see `assess`.
     n_planned : int
         Number of folds requested; more than ``n_splits`` if Ctrl-C ended the assessment early.
     n_trained : int
@@ -115,6 +122,8 @@ class Assessment:
     seed: int | None = None
     estimates: pd.DataFrame = field(default_factory=pd.DataFrame)
     comparisons: pd.DataFrame = field(default_factory=pd.DataFrame)
+    leaks: tuple[Leak, ...] = ()
+    landmark: float | None = None
     n_planned: int = 0
     n_trained: int = 0
 
@@ -152,7 +161,7 @@ def assess(
     X: Any,
     y: Any,
     *,
-    name: str = "SurvivalBoost",
+    name: str | None = None,
     groups: Any = None,
     n_splits: int = 5,
     test_size: float | None = None,
@@ -161,6 +170,7 @@ def assess(
     random_state: Any = None,
     times: npt.ArrayLike | None = None,
     horizons: npt.ArrayLike | None = None,
+    landmark: float | None = None,
     max_train: int | None = None,
     n_jobs: int = 1,
     keep_interrupted: bool = False,
@@ -174,15 +184,15 @@ def assess(
         An estimator with ``fit(X, y)`` and ``predict_cumulative_incidence(X, times)``, or a
         pipeline or search whose last step has them. It is cloned for every fold and not changed.
     X : array or DataFrame of shape (n_samples, n_features)
-        Features as for `SurvivalBoost`.
+        Features as for `HazardBoost`.
     y : outcomes
         ``event`` and ``duration``, in any form that this package accepts.
-    name : str, default="SurvivalBoost"
-        Name of the model in the results.
+    name : str, optional
+        Name of the model in the results. Default: that of its class.
     groups : array of shape (n_samples,), optional
         Group of each row, such as the person where there are several rows per person. Rows of one
         group are in one fold, and count as one observation in standard errors. Models whose
-        ``fit`` takes ``groups`` get theirs. Default: copies of a row, as in `SurvivalBoost.fit`.
+        ``fit`` takes ``groups`` get theirs. Default: copies of a row, as in `HazardBoost.fit`.
     n_splits : int, default=5
         Number of folds, stratified by event.
     test_size : float in (0, 1), optional
@@ -203,6 +213,12 @@ def assess(
     horizons : array of one to three times, optional
         Times of concordance and calibration. Default: about the times by which 25, 50 and 75 % of
         the observed events happened.
+    landmark : float, optional
+        A time s. Scored are the people who are under observation and event-free at s, on curves
+        conditional on that, and all times count from s; models are trained on everybody who is not
+        held out, with ``fit(X, y)`` on the outcomes as passed. Default: no landmark where everybody
+        is followed from time 0; otherwise the time at which most people are under observation who
+        have an event later.
     max_train : int, optional
         Train on at most this many people of each training part, drawn at random. Default: all. With
         fewer people, models predict slightly worse than the one that is trained on all people.
@@ -229,11 +245,23 @@ def assess(
     >>> result.curves["Cox"].shape[0], result.n_splits
     (300, 5)
     """
-    target = check_survival_target(y)
+    target = check_survival_target(y, late_entry=True)
+    name = type(model).__name__ if name is None else name
     models = _named_models(name, model, extra_models)
     X = _indexable(X, target)
     check_positive_int(n_jobs, "n_jobs")
     group = check_groups(groups, target.n_samples)
+    found = tuple(leaks(X, target))
+    at = None
+    if (
+        landmark is not None
+        or target.entry is not None
+        or getattr(target, "person", None) is not None
+    ):
+        at = Landmark.of(X, target, landmark, group)
+        models = {key: AtLandmark(each, at) for key, each in models.items()}
+        X, target = at.at_risk(), check_survival_target(at.outcomes)
+        group = None if group is None else group[at.rows]
     if group is None:
         group = copies(row_keys(check_features(X).values), target.event, target.duration)
     design = designed(target, n_splits, test_size, max_train, random_state, times, horizons, group)
@@ -270,7 +298,7 @@ def assess(
         times=design.times,
         brier=brier,
         curves=curves,
-        index=held_out[order],
+        index=held_out[order] if at is None else at.rows[held_out[order]],
         fold=position,
         n_splits=len(folds),
         main=name,
@@ -281,6 +309,8 @@ def assess(
         seed=int(random_state) if isinstance(random_state, numbers.Integral) else None,
         estimates=errors.estimates(),
         comparisons=errors.comparisons(),
+        leaks=found,
+        landmark=None if at is None else at.time,
         n_planned=len(design.folds),
         n_trained=design.n_trained,
     )
@@ -297,7 +327,10 @@ def check_assessable(
     horizons: npt.ArrayLike | None = None,
 ) -> None:
     """Raise the errors of `assess` for these outcomes and options, without training a model."""
-    target = check_survival_target(y)
+    target = check_survival_target(y, late_entry=True)
+    if target.entry is not None:
+        people = pd.DataFrame(index=range(target.n_samples))
+        target = check_survival_target(Landmark.of(people, target, None).outcomes)
     designed(target, n_splits, test_size, max_train, random_state, times, horizons)
 
 
@@ -320,7 +353,7 @@ def _add(models: dict[str, Any], name: str, model: Any) -> None:
     if not predicts_curves(model):
         msg = (
             f"{name!r} is {model!r}, which has no `predict_cumulative_incidence(X, times)` to "
-            "assess. Pass an estimator such as `SurvivalBoost()`."
+            "assess. Pass an estimator such as `HazardBoost()`."
         )
         raise TypeError(msg)
     models[name] = model

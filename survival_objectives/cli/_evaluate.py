@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives.cli._baselines import baseline_curves
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._folder import Schema, load_folder
@@ -19,11 +18,10 @@ from survival_objectives.cli._outcomes import Events
 from survival_objectives.cli._people import (
     schema_features,
     schema_outcomes,
-    schema_person,
     schema_table,
 )
-from survival_objectives.cli._scores import held_out_scores, score_times
-from survival_objectives.metrics import FollowUpWarning, calibration_curve
+from survival_objectives.cli._scores import held_out_scores, marginal_curves, score_times
+from survival_objectives.metrics import Evaluation, FollowUpWarning
 
 # 97.5 % quantile of the normal distribution.
 _Z95 = 1.959963984540054
@@ -33,15 +31,13 @@ _Z95 = 1.959963984540054
 def run_evaluate(options: argparse.Namespace, console: Console) -> int:
     """Print the scores of a model on the people of a file, next to its stored baselines."""
     model, schema = load_folder(options.model)
-    table = schema_table(options, schema)
-    y = schema_outcomes(options, table, schema)
+    table, y, person = schema_outcomes(options, schema_table(options, schema), schema)
     X = schema_features(table, schema, console)
     times = _times(options, y, float(model.times_[-1]))
     curves = {"model": model.predict_cumulative_incidence(X, times)}
-    curves |= baseline_curves(schema.baselines, X, times)
+    curves |= marginal_curves(schema.baselines, len(X), times)
     console.progress(f"scoring {table.n_rows} people")
     own = curves.pop("model")
-    person = schema_person(options, table, schema)
     scores = held_out_scores(y, own, times, schema.events, curves, person)
     calibration = _calibration(y, own, times, options.times, schema.events)
     n_events = int((y["event"] > 0).sum())
@@ -66,9 +62,9 @@ def run_evaluate(options: argparse.Namespace, console: Console) -> int:
     console.result(
         "\n± is the standard error"
         + (
-            "; baselines were fitted to the training data."
+            "; the marginal curve is that of the training people."
             if curves
-            else "; the model was saved without baselines, train it again to compare with them."
+            else "; the model was saved without a marginal curve, train it again to compare."
         )
     )
     console.result("\nCalibration: mean predicted and observed probability of the event\n")
@@ -116,22 +112,13 @@ def _calibration(
 ) -> pd.DataFrame:
     """Mean predicted and observed incidence of each cause at the requested times."""
     quarters = times[[len(times) // 4, len(times) // 2, 3 * len(times) // 4]]
+    people = Evaluation(None, y, curves, times, event_ids=events.ids)
     rows = []
     for time in np.unique(times if asked else quarters):
         for code in events.ids[1:]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FollowUpWarning)
-                group = calibration_curve(
-                    None,
-                    y,
-                    curves,
-                    times,
-                    horizon=float(time),
-                    cause=code,
-                    n_groups=1,
-                    method="aalen-johansen",
-                    event_ids=events.ids,
-                )
+                group = people.risk_groups(code, float(time), n_groups=1)
             half = _Z95 * float(group.standard_error[0])
             observed = float(group.observed[0])
             rows.append(
@@ -154,7 +141,8 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _time(time: float, schema: Schema) -> str:
-    return f"{time:g} {schema.time_unit}" if schema.time_unit else f"{time:g}"
+    unit = schema.follow_up.unit
+    return f"{time:g} {unit}" if unit else f"{time:g}"
 
 
 # ---------------------------------------------------------------------------------------- compare
@@ -168,9 +156,8 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
             "the same events"
         )
         raise CommandError(msg)
-    table = schema_table(options, schema)
+    table, y, person = schema_outcomes(options, schema_table(options, schema), schema)
     people = [schema_features(table, each, console) for each in (schema, other)]
-    y = schema_outcomes(options, table, schema)
     times = _times(options, y, float(min(first.times_[-1], second.times_[-1])))
     curves = {
         "first": first.predict_cumulative_incidence(people[0], times),
@@ -178,7 +165,6 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
     }
     console.progress(f"scoring {table.n_rows} people")
     own = curves.pop("first")
-    person = schema_person(options, table, schema)
     scores = _compared(held_out_scores(y, own, times, schema.events, curves, person))
     if options.json:
         content = {

@@ -1,6 +1,6 @@
 """Model folders of the command line: a saved model, and the schema to read new files for it.
 
-`SurvivalBoost.load` can read the folder too: it ignores other files.
+`survival_objectives.load` can read the folder too: it ignores other files.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from survival_objectives._models.storage import METADATA
 from survival_objectives._process.files import is_stream
 from survival_objectives._version import __version__
 from survival_objectives.cli._columns import Column
 from survival_objectives.cli._errors import CommandError, listed, suggestion
-from survival_objectives.cli._outcomes import Events
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.cli._outcomes import Events, FollowUp
+from survival_objectives.estimators import HazardBoost, SurvivalBoost, load
 
 REPORT = "report.html"
 
 # Tag at the start of all pages that this package writes.
 _MARK = b'<meta name="generator" content="survival-objectives">'
 _SCHEMA = "schema.json"
-_MODEL = "survival_boost.json"
 #: Increased when older versions cannot read what this one writes.
 _FORMAT = 1
 
@@ -35,22 +35,15 @@ _FORMAT = 1
 class Schema:
     """Description of the training file and of the results."""
 
-    duration: str | None  # Column; None if it is the time between two dates.
-    event: str  # Column.
+    follow_up: FollowUp  # Columns of the outcome.
     events: Events  # Meaning of the labels of the event column.
     columns: tuple[Column, ...]  # Columns that the model uses, in its order.
     dropped: dict[str, str] = field(default_factory=dict)  # Unused columns, with the reason.
     people: dict[str, int] = field(default_factory=dict)  # Numbers by state, "censored" first.
-    id: str | None = None  # Column that names the person, where people have several rows.
     missing: tuple[str, ...] = ()  # Cells that mean missing, besides the usual ones.
     versions: dict[str, str] = field(default_factory=dict)  # Packages used in training.
     assessment: dict[str, Any] = field(default_factory=dict)  # Summary of the held-out scores.
     tuned: dict[str, Any] = field(default_factory=dict)  # Settings chosen by a search.
-    # Date columns between which the duration is measured, and their format if the user gave it.
-    start_date: str | None = None
-    end_date: str | None = None
-    date_format: str | None = None
-    time_unit: str | None = None  # Of the duration.
     # Baselines of the training data that ``evaluate`` compares with.
     baselines: dict[str, Any] = field(default_factory=dict)
     files: tuple[str, ...] = ()  # Files written to the folder, which a later ``fit`` may replace.
@@ -67,21 +60,22 @@ class Schema:
             msg = f"written by survival-objectives {content.get('version')}; upgrade this one"
             raise ValueError(msg)
         del content["version"]
-        events = content.pop("events")
+        events, follow_up = content.pop("events"), FollowUp(**content.pop("follow_up"))
         names = {int(code): name for code, name in events["names"].items()}
         columns = tuple(
             Column(**{**column, "levels": tuple(column["levels"])})
             for column in content.pop("columns")
         )
         content |= {"missing": tuple(content["missing"]), "files": tuple(content.get("files", ()))}
-        return cls(events=Events(events["codes"], names), columns=columns, **content)
+        events = Events(events["codes"], names)
+        return cls(follow_up=follow_up, events=events, columns=columns, **content)
 
 
-def load_model(path: str) -> SurvivalBoost:
+def load_model(path: str) -> HazardBoost | SurvivalBoost:
     """The model in a folder."""
     folder = Path(path)
     if not folder.exists():
-        nearby = [other.name for other in folder.parent.glob("*") if (other / _MODEL).exists()]
+        nearby = [other.name for other in folder.parent.glob("*") if (other / METADATA).exists()]
         hint = (
             suggestion(folder.name, nearby, "models there")
             if nearby
@@ -92,17 +86,17 @@ def load_model(path: str) -> SurvivalBoost:
     if not folder.is_dir():
         msg = f"{path!r} is a file; give the folder that `fit` wrote"
         raise CommandError(msg)
-    return SurvivalBoost.load(folder)
+    return load(folder)
 
 
-def load_folder(path: str) -> tuple[SurvivalBoost, Schema]:
+def load_folder(path: str) -> tuple[HazardBoost | SurvivalBoost, Schema]:
     """The model and the schema in a folder."""
     model = load_model(path)
     schema = load_schema(path)
     if schema is None:
         msg = (
-            f"{path!r} has no {_SCHEMA}: it was saved from Python. Use SurvivalBoost.load there, "
-            "or train with: survival-objectives fit"
+            f"{path!r} has no {_SCHEMA}: it was saved from Python. Use survival_objectives.load "
+            "there, or train with: survival-objectives fit"
         )
         raise CommandError(msg)
     if [column.name for column in schema.columns] != list(model.feature_names_in_):
@@ -170,7 +164,7 @@ def check_folder(path: str, option: str, *, force: bool) -> Path:
     _check_parent(target, option)
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return target
-    if not (target / _MODEL).exists():
+    if not (target / METADATA).exists():
         msg = f"{path!r} already exists and is not a model folder; choose another {option}"
         raise CommandError(msg)
     _check_force(path, option, force=force)
@@ -215,7 +209,7 @@ def _own_files(folder: Path) -> set[str]:
 
 
 @contextmanager
-def drafted(target: Path, model: SurvivalBoost, schema: Schema) -> Iterator[Path]:
+def drafted(target: Path, model: HazardBoost, schema: Schema) -> Iterator[Path]:
     """A draft of a model folder to add files to, moved to ``target`` atomically at the end.
 
     Files of ``target`` that an earlier ``fit`` wrote are replaced or removed; all others stay.

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.cli._columns import features
 from survival_objectives.cli._console import Console
-from survival_objectives.cli._dates import Span
 from survival_objectives.cli._errors import counted, listed
 from survival_objectives.cli._folder import Schema
-from survival_objectives.cli._outcomes import outcomes
-from survival_objectives.cli._rows import person_of_rows
+from survival_objectives.cli._outcomes import person_of_rows
+from survival_objectives.cli._rows import with_known_outcomes
 from survival_objectives.cli._tables import Table, read_table
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 
 def schema_table(options: argparse.Namespace, schema: Schema) -> Table:
@@ -42,32 +42,35 @@ def schema_features(table: Table, schema: Schema, console: Console) -> pd.DataFr
     return X
 
 
-def schema_outcomes(options: argparse.Namespace, table: Table, schema: Schema) -> pd.DataFrame:
-    """Outcomes as in training, in columns that may have other names."""
-    event = options.event or schema.event
-    table.require(event, "--event")
-    duration: str | Span | None = options.duration or schema.duration
-    if duration is None:
-        start, end = schema.start_date or "", schema.end_date or ""
-        duration = Span(start, end, schema.time_unit or "days", schema.date_format)
-        table.require(start, "the start date of training")
-        table.require(end, "the end date of training")
-    elif isinstance(duration, str):
-        table.require(duration, "--duration")
-    return outcomes(table, duration=duration, event=event, events=schema.events)
+def schema_outcomes(
+    options: argparse.Namespace, table: Table, schema: Schema
+) -> tuple[Table, pd.DataFrame, IntArray | None]:
+    """The rows to score, their outcomes, and the person of each row where rows share people.
+
+    Columns are those of training, except for those named by options.
+    """
+    known = schema.follow_up
+    column = options.id or (known.id if known.id in table.names else None)
+    follow_up = replace(known, event=options.event or known.event, id=column)
+    if options.duration is not None:
+        follow_up = replace(follow_up, duration=options.duration, start_date=None, end_date=None)
+    for name, option in follow_up.columns.items():
+        table.require(name, option)
+    table = with_known_outcomes(table, follow_up.columns, options)
+    return table, follow_up.outcomes(table, schema.events), person_of_rows(table, column)
 
 
-def schema_person(options: argparse.Namespace, table: Table, schema: Schema) -> IntArray | None:
-    """Number of the person of each row; None where each row is a person."""
-    column = options.id
-    if column is None and schema.id in table.names:
-        column = schema.id
-    elif column is not None:
-        table.require(column, "--id")
-    return person_of_rows(table, column)
+def warn_of_late_times(model: HazardBoost, times: list[str], console: Console) -> None:
+    """Warn of times after the end of training."""
+    late = [time for time in times if float(time) > model.times_[-1]]
+    if late:
+        console.warn(
+            f"training covers times up to {model.times_[-1]:g}; curves are flat after it, and so "
+            f"at --times {','.join(late)}"
+        )
 
 
-def log_odds_contributions(model: SurvivalBoost, X: pd.DataFrame, time: float) -> FloatArray:
+def log_odds_contributions(model: HazardBoost, X: pd.DataFrame, time: float) -> FloatArray:
     """SHAP values of each cause's log-odds against being event-free at a time.
 
     Returns

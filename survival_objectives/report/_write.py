@@ -23,7 +23,7 @@ from survival_objectives._people import (
 )
 from survival_objectives._process.files import is_stream, replacing
 from survival_objectives.assessment import Assessment
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost, SurvivalBoost
 from survival_objectives.report._facts import Study
 from survival_objectives.report._in_short import Findings, InShort, find, in_short_of
 from survival_objectives.report._page import page
@@ -32,7 +32,7 @@ from survival_objectives.report._page import page
 def write_report(
     path: str | os.PathLike[str],
     *,
-    model: SurvivalBoost,
+    model: HazardBoost | SurvivalBoost,
     X: Any,
     y: Any,
     assessment: Assessment,
@@ -54,7 +54,7 @@ def write_report(
     ----------
     path : path
         Where to write. The file appears when it is complete.
-    model : SurvivalBoost
+    model : HazardBoost or SurvivalBoost
         Fitted, usually on all of ``X`` and ``y``.
     X : array or DataFrame of shape (n_samples, n_features)
         The people.
@@ -99,7 +99,7 @@ def write_report(
 
 def in_short(
     *,
-    model: SurvivalBoost,
+    model: HazardBoost | SurvivalBoost,
     X: Any,
     y: Any,
     assessment: Assessment,
@@ -150,16 +150,16 @@ class Report:
     ) -> Path:
         """Write the page; parameters as in `write_report`."""
         destination = _checked_path(path, overwrite=overwrite)
-        environment = _environment()
+        layout = template("report.html")
         _check_text(title, "title")
-        script = _source("script.js")
+        script = source("script.js")
         content = page(
             self.study, self.findings, title=title, description=description, show_people=show_people
         )
         opening: InShort = content["in_short"]
         content["in_short"] = replace(opening, cautions=[*cautions, *opening.cautions])
-        html = environment.get_template("report.html").render(
-            **content, style=_source("style.css"), script=script, script_hash=_hash(script)
+        html = layout.render(
+            **content, style=source("style.css"), script=script, script_hash=_hash(script)
         )
         _write_whole(destination, html, overwrite=overwrite)
         return destination
@@ -199,8 +199,8 @@ def checked_study(
     _check_text(duration_name, "duration_name")
     if time_unit is not None:
         _check_text(time_unit, "time_unit")
-    if not isinstance(model, SurvivalBoost):
-        msg = f"`model` must be a fitted SurvivalBoost; got {type(model).__name__}."
+    if not isinstance(model, HazardBoost | SurvivalBoost):
+        msg = f"`model` must be a fitted HazardBoost or SurvivalBoost; got {type(model).__name__}."
         raise TypeError(msg)
     check_is_fitted(model)
     if not isinstance(assessment, Assessment):
@@ -231,7 +231,9 @@ def checked_study(
     return Study(model, X, features, target, assessment, states, duration_name, time_unit)
 
 
-def _state_names(event_names: Sequence[str] | None, model: SurvivalBoost) -> tuple[str, ...]:
+def _state_names(
+    event_names: Sequence[str] | None, model: HazardBoost | SurvivalBoost
+) -> tuple[str, ...]:
     labels = model.event_ids_.tolist()
     if event_names is None:
         return model.event_names_
@@ -247,7 +249,8 @@ def _state_names(event_names: Sequence[str] | None, model: SurvivalBoost) -> tup
 
 
 # -------------------------------------------------------------------------------------- rendering
-def _environment() -> Any:
+def template(name: str) -> Any:
+    """A template of the folder, by its file name."""
     try:
         import jinja2
         import markupsafe
@@ -255,7 +258,7 @@ def _environment() -> Any:
         msg = "Reports are written with jinja2: pip install jinja2"
         raise ImportError(msg) from error
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_source),
+        loader=jinja2.FunctionLoader(source),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -264,10 +267,11 @@ def _environment() -> Any:
     # Names of columns may break after an underscore. `join` escapes the parts.
     underscore = markupsafe.Markup("_<wbr>")
     environment.filters["breakable"] = lambda name: underscore.join(name.split("_"))
-    return environment
+    return environment.get_template(name)
 
 
-def _source(name: str) -> str:
+def source(name: str) -> str:
+    """The text of a file of the folder of templates."""
     template = files("survival_objectives.report") / "templates" / name
     return template.read_text(encoding="utf-8")
 

@@ -39,10 +39,10 @@ def test_every_tree_may_split_on_the_time(name, n_causes):
     rng = np.random.default_rng(0)
     values = rng.normal(size=(N_ROWS, N_FEATURES + 1)).astype(np.float32)
     target = (values[:, -1] > 0).astype(np.int32) * (1 + (values[:, -1] > 1) % n_causes)
-    booster = engine(name).new_booster(settings(n_causes))
+    booster = engine(name).trainer(settings(n_causes))
     key = booster.add(values, np.zeros((N_ROWS, n_causes)))
     booster.boost(key, target.astype(np.int32), np.ones(N_ROWS), N_ROUNDS)
-    gains = booster_columns(name, booster.model(N_ROUNDS))
+    gains = booster_columns(name, booster.finished(N_ROUNDS).model)
     assert len(gains) == N_ROUNDS * n_causes
     assert all(N_FEATURES in columns for columns in gains)
 
@@ -61,10 +61,10 @@ def test_no_tree_splits_on_more_than_its_share(name):
     rng = np.random.default_rng(1)
     values = rng.normal(size=(N_ROWS, N_FEATURES + 1)).astype(np.float32)
     target = (values.sum(axis=1) > 0).astype(np.int32)
-    booster = engine(name).new_booster(settings(max_features=0.15, max_depth=6))
+    booster = engine(name).trainer(settings(max_features=0.15, max_depth=6))
     key = booster.add(values, np.zeros((N_ROWS, 1)))
     booster.boost(key, target, np.ones(N_ROWS), N_ROUNDS)
-    columns = booster_columns(name, booster.model(N_ROUNDS))
+    columns = booster_columns(name, booster.finished(N_ROUNDS).model)
     others = [used - {N_FEATURES} for used in columns]
     assert max(map(len, others)) == 4  # Of thirty features 15 %, rounded down.
     assert len(set.union(*others)) > 20  # Other trees draw other features.
@@ -110,10 +110,10 @@ def test_random_thresholds_differ_between_rounds():
     rng = np.random.default_rng(2)
     values = rng.normal(size=(N_ROWS, N_FEATURES + 1)).astype(np.float32)
     target = (values.sum(axis=1) > 0).astype(np.int32)
-    booster = engine("lightgbm").new_booster(settings(engine_params={"extra_trees": True}))
+    booster = engine("lightgbm").trainer(settings(engine_params={"extra_trees": True}))
     key = booster.add(values, np.zeros((N_ROWS, 1)))
     booster.boost(key, target, np.ones(N_ROWS), 40)
-    splits = booster.model(40).trees_to_dataframe().dropna(subset=["split_feature"])
+    splits = booster.finished(40).model.trees_to_dataframe().dropna(subset=["split_feature"])
     assert splits.groupby("split_feature")["threshold"].nunique().max() > 4
     distinct = splits[["split_feature", "threshold"]].drop_duplicates()
     assert len(distinct) > 0.8 * len(splits)
@@ -128,8 +128,8 @@ def test_draws_of_the_users_own_leave_max_features_in_force(name, own):
     values = rng.normal(size=(N_ROWS, N_FEATURES + 1)).astype(np.float32)
     target = (values.sum(axis=1) > 0).astype(np.int32)
     given = settings(max_features=0.15, max_depth=6, engine_params=own)
-    booster = engine(name).new_booster(given)
+    booster = engine(name).trainer(given)
     key = booster.add(values, np.zeros((N_ROWS, 1)))
     booster.boost(key, target, np.ones(N_ROWS), N_ROUNDS)
-    columns = booster_columns(name, booster.model(N_ROUNDS))
+    columns = booster_columns(name, booster.finished(N_ROUNDS).model)
     assert max(map(len, columns)) <= 6  # Four features of thirty, the time, and rounding.

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
+from survival_objectives._engines import evaluator
 from survival_objectives._engines.forest import Forest, Tree
 from survival_objectives._engines.protocol import BatchJoiner, Engine, packed_state, unpacked_state
 from survival_objectives._engines.settings import EngineSettings, Whole
@@ -19,7 +20,60 @@ SETTINGS = EngineSettings("toy", {"max_leaf_nodes": Whole(2, 1000)}, {"loss": "i
 _MISSING = np.float32(-1e30)
 
 
-class Booster(BatchJoiner):
+class Evaluator(evaluator.Evaluator):
+    """Rounds of one regression tree per margin, as lists that JSON can hold."""
+
+    @property
+    def n_rounds(self):
+        return len(self.model["rounds"])
+
+    @property
+    def n_margins(self):
+        return len(self.model["rounds"][0])
+
+    def _rounds(self, values, first, last):
+        total = np.zeros((len(values), self.n_margins))
+        for trees in self.model["rounds"][first:last]:
+            for margin, tree in enumerate(trees):
+                total[:, margin] += np.asarray(tree["value"])[_path(tree, _filled(values))[-1]]
+        return total
+
+    def _read_forest(self):
+        trees = [
+            Tree(
+                tree["feature"],
+                tree["threshold"],
+                tree["left"],
+                tree["right"],
+                [True] * len(tree["feature"]),
+                {},
+                [(value,) for value in tree["value"]],
+                margin,
+            )
+            for trees in self.model["rounds"]
+            for margin, tree in enumerate(trees)
+        ]
+        n_features = self.schema.n_features
+        return Forest(trees, self.n_margins, n_features, at_most=True)
+
+    def _contributions(self, values):
+        """Changes of the value along the path of each row, which sum to the margin."""
+        shares = np.zeros((len(values), self.n_margins, values.shape[1] + 1))
+        rows = np.arange(len(values))
+        for trees in self.model["rounds"]:
+            for margin, tree in enumerate(trees):
+                value, feature = np.asarray(tree["value"]), np.asarray(tree["feature"])
+                path = _path(tree, _filled(values))
+                shares[:, margin, -1] += value[0]
+                for node, child in itertools.pairwise(path):
+                    shares[rows, margin, feature[node]] += value[child] - value[node]
+        return shares
+
+    def importances(self):
+        return np.sum([tree["gain"] for trees in self.model["rounds"] for tree in trees], axis=0)
+
+
+class Trainer(BatchJoiner):
     """One regression tree per margin and round, grown on Newton steps."""
 
     reference = True
@@ -35,7 +89,7 @@ class Booster(BatchJoiner):
 
     def add(self, values, start):
         self._values.append(values)
-        self._margins.append(start + self.contribution(values, 0, self.n_rounds))
+        self._margins.append(start + self.sum_of_trees(values, 0, self.n_rounds))
         return len(self._values) - 1
 
     def boost(self, key, target, weight, n_rounds):
@@ -50,7 +104,7 @@ class Booster(BatchJoiner):
             self._rounds.append(trees)
             last = self.n_rounds
             for other, values in enumerate(self._values):
-                self._margins[other] = self._margins[other] + self.contribution(
+                self._margins[other] = self._margins[other] + self.sum_of_trees(
                     values, last - 1, last
                 )
 
@@ -80,12 +134,10 @@ class Booster(BatchJoiner):
     def margin(self, key):
         return self._margins[key]
 
-    def contribution(self, values, first, last):
-        total = np.zeros((len(values), self._settings.n_causes))
-        for trees in self._rounds[first:last]:
-            for margin, tree in enumerate(trees):
-                total[:, margin] += np.asarray(tree["value"])[_path(tree, _filled(values))[-1]]
-        return total
+    def sum_of_trees(self, values, first, last):
+        if first == last:
+            return np.zeros((len(values), self._settings.n_causes))
+        return self.finished(last).sum_of_trees(values, first, last)
 
     def release(self):
         self._values.clear()
@@ -98,42 +150,9 @@ class Booster(BatchJoiner):
         trees, self._margins = unpacked_state(state)
         self._rounds = json.loads(trees)
 
-    def model(self, n_rounds):
-        return {"rounds": self._rounds[:n_rounds]}
-
-    def forest(self):
-        trees = [
-            Tree(
-                tree["feature"],
-                tree["threshold"],
-                tree["left"],
-                tree["right"],
-                [True] * len(tree["feature"]),
-                {},
-                [(value,) for value in tree["value"]],
-                margin,
-            )
-            for trees in self._rounds
-            for margin, tree in enumerate(trees)
-        ]
-        n_features = self._settings.schema.n_features
-        return Forest(trees, self._settings.n_causes, n_features, at_most=True)
-
-    def shap_values(self, values):
-        """Changes of the value along the path of each row, which sum to the margin."""
-        shares = np.zeros((len(values), self._settings.n_causes, values.shape[1] + 1))
-        rows = np.arange(len(values))
-        for trees in self._rounds:
-            for margin, tree in enumerate(trees):
-                value, feature = np.asarray(tree["value"]), np.asarray(tree["feature"])
-                path = _path(tree, _filled(values))
-                shares[:, margin, -1] += value[0]
-                for node, child in itertools.pairwise(path):
-                    shares[rows, margin, feature[node]] += value[child] - value[node]
-        return shares
-
-    def importances(self):
-        return np.sum([tree["gain"] for trees in self._rounds for tree in trees], axis=0)
+    def finished(self, n_rounds):
+        settings = self._settings
+        return Evaluator({"rounds": self._rounds[:n_rounds]}, settings.schema, settings.n_jobs)
 
 
 def _filled(values):
@@ -157,7 +176,8 @@ def _path(tree, values):
 
 ENGINE = Engine(
     name="toy",
-    booster=Booster,
+    trainer=Trainer,
+    evaluator=Evaluator,
     settings=SETTINGS,
     max_depth=8,
     file_name="{name}.json",

@@ -9,41 +9,52 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._engines.forest import EngineTrees, Forest, Tree
+from survival_objectives._engines.evaluator import Evaluator
+from survival_objectives._engines.forest import Forest, Tree
+from survival_objectives._people import Features
 from survival_objectives.datasets import make_competing_risks
 
 
-class Booster:
+class Stump(Evaluator):
     """One stump on time, with and without the engine."""
 
-    reference, n_rounds = True, 1
+    n_rounds = n_margins = 1
     n_read = 0
 
-    def forest(self):
-        Booster.n_read += 1
+    def _read_forest(self):
+        Stump.n_read += 1
         stump = Tree([1, -1, -1], [0.5, 0, 0], [1, -1, -1], [2, -1, -1], [True] * 3, {},
                      [(), (-1.0,), (2.0,)], 0)  # fmt: skip
         return Forest([stump], 1, 1, at_most=True)
 
-    def contribution(self, rows, first, last):
+    def _rounds(self, values, first, last):
         assert (first, last) == (0, 1)
-        return np.where(rows[:, -1:] <= 0.5, -1.0, 2.0)
+        return np.where(values[:, -1] <= 0.5, -1.0, 2.0)
+
+    def _contributions(self, values):
+        return np.zeros((len(values), 1, values.shape[1] + 1))
+
+    def importances(self):
+        return np.zeros(2)
+
+
+SCHEMA = Features(np.empty((0, 1), np.float32), None, {})
 
 
 def test_trees_are_read_once_and_not_pickled():
-    Booster.n_read = 0
-    trees = EngineTrees(Booster())
+    Stump.n_read = 0
+    trees = Stump(None, SCHEMA)
     assert trees.forest() is trees.forest()
-    assert Booster.n_read == 1
+    assert Stump.n_read == 1
     again = pickle.loads(pickle.dumps(trees))
     assert_array_equal(again.forest().breaks, [0.5])
-    assert Booster.n_read == 2
+    assert Stump.n_read == 2
 
 
 def test_both_ways_of_evaluation_agree():
-    trees = EngineTrees(Booster())
+    trees = Stump(None, SCHEMA)
     rows = np.array([[0.0, 0.2], [0.0, 0.5], [0.0, 0.7]], np.float32)
-    by_engine = trees.contribution(rows)[:, 0]
+    by_engine = trees.sum_of_trees(rows)[:, 0]
     steps = trees.forest().step_margins(rows[:, :1])[0]
     by_hand = steps[trees.forest().interval(rows[:, 1]), np.arange(3)]
     assert_array_equal(by_hand, by_engine)
@@ -57,5 +68,5 @@ def test_contributions_sum_to_the_margins_of_the_engine(engine):
     rows = np.column_stack([data.X.to_numpy()[:20], np.ones(20)]).astype(np.float32)
     sums = trees.shap_values(rows).sum(axis=2)
     # CatBoost has a margin more: margins of all states, up to a constant.
-    sums, margins = (values - values[:, :1] for values in (sums, trees.contribution(rows)))
+    sums, margins = (values - values[:, :1] for values in (sums, trees.sum_of_trees(rows)))
     assert_allclose(sums, margins, atol=1e-6)

@@ -15,13 +15,15 @@ import pytest
 from estimator_data import ENGINES, boost, simulated
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import load
+from survival_objectives._engines import protocol as registry
 from survival_objectives._engines import settings as engine_settings
+from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
-from survival_objectives._horizons.training import StackedTraining
 from survival_objectives._people import Features
+from survival_objectives._training import memory
 from survival_objectives.adapters._engine import column_names
-from survival_objectives.adapters.xgboost import _booster as xgboost_booster
+from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 
 REFUSED = [
     ("xgboost", {"objective": "survival:cox"}, "the loss is that of the survival model"),
@@ -84,7 +86,7 @@ WRONG_TYPES = [
 def test_settings_that_do_not_agree_are_refused_before_training(
     engine, params, words, error, data, monkeypatch
 ):
-    monkeypatch.setattr(StackedTraining, "fit", lambda *_: pytest.fail("Training began."))
+    monkeypatch.setattr(memory, "trained", lambda *_, **__: pytest.fail("Training began."))
     with pytest.raises(error, match=words):
         boost(engine, engine_params=params).fit(data.X, data.y)
 
@@ -99,11 +101,11 @@ def test_a_refused_setting_leaves_a_fitted_model_alone(engine, data):
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", "gpu"])
 def test_a_gpu_that_is_not_there_is_an_error(device, data, monkeypatch):
-    monkeypatch.setattr(xgboost_booster, "n_cuda_devices", lambda: 0)
-    monkeypatch.setattr(xgboost_booster.xgb, "build_info", lambda: {"USE_CUDA": True})
+    monkeypatch.setattr(xgboost_engine, "n_cuda_devices", lambda: 0)
+    monkeypatch.setattr(xgboost_engine.xgb, "build_info", lambda: {"USE_CUDA": True})
     with pytest.raises(ValueError, match="needs a GPU, and this process sees 0"):
         boost("xgboost", engine_params={"device": device}).fit(data.X, data.y)
-    monkeypatch.setattr(xgboost_booster.xgb, "build_info", lambda: {"USE_CUDA": False})
+    monkeypatch.setattr(xgboost_engine.xgb, "build_info", lambda: {"USE_CUDA": False})
     with pytest.raises(ValueError, match="built with CUDA"):
         boost("xgboost", engine_params={"device": device}).fit(data.X, data.y)
 
@@ -162,10 +164,10 @@ ABSURD = [
 
 @pytest.mark.parametrize("parameters", ABSURD, ids=str)
 def test_absurd_values_are_refused_before_training(engine, parameters, data, monkeypatch):
-    monkeypatch.setattr(StackedTraining, "fit", lambda *_: pytest.fail("Training began."))
+    monkeypatch.setattr(memory, "trained", lambda *_, **__: pytest.fail("Training began."))
     ((name, _),) = parameters.items()
     with pytest.raises(ValueError, match=f"`{name}` must be "):
-        boost(engine, **parameters).fit(data.X, data.y)
+        boost(engine).set_params(**parameters).fit(data.X, data.y)
 
 
 @pytest.mark.parametrize("parameters", [{"n_jobs": True}, {"verbose": "yes"}], ids=str)
@@ -176,7 +178,7 @@ def test_wrong_types_are_refused(parameters, data):
 
 
 def test_catboost_grows_no_deeper_than_it_can(data):
-    with pytest.raises(ValueError, match="`max_depth` must be from 1 to 16; got 17"):
+    with pytest.raises(ValueError, match="`max_depth` must be an integer from 1 to 16; got 17"):
         boost("catboost", max_depth=17).fit(data.X, data.y)
 
 
@@ -225,7 +227,7 @@ def test_columns_may_have_any_names(engine, data, tmp_path):
     X.columns = pd.Index(["x" if name == "\ud800" else name for name in NAMES])
     model = boost(engine).fit(X, data.y)
     model.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert_array_equal(loaded.predict_cumulative_incidence(X), curves)
     assert loaded.feature_importances_.sum() == pytest.approx(1)
 
@@ -249,15 +251,18 @@ def test_predictions_that_disagree_are_an_error(engine, data, monkeypatch):
 
 def test_steps_that_are_not_constant_are_an_error(engine, data, monkeypatch):
     """As with leaves that are linear in time."""
-    module = importlib.import_module(f"survival_objectives.adapters.{engine}._booster")
-    right = module.Booster.contribution
+    right = Evaluator.sum_of_trees
 
-    def linear(self, values, first, last):
-        margins = np.array(right(self, values, first, last), np.float64)
+    def linear(self, values, *rounds):
+        margins = right(self, values, *rounds)
         margins[:, 0] += 0.1 * values[:, -1]
         return margins
 
-    monkeypatch.setattr(module.Booster, "contribution", linear)
+    def by_evaluator(self, values, first, last):
+        return self.finished(last).sum_of_trees(values, first, last)
+
+    monkeypatch.setattr(Evaluator, "sum_of_trees", linear)
+    monkeypatch.setattr(registry.engine(engine).trainer, "sum_of_trees", by_evaluator)
     with pytest.raises(RuntimeError, match="at another time between the same two splits"):
         boost(engine, early_stopping_rounds=None).fit(data.X, data.y)
 
@@ -301,7 +306,7 @@ def test_a_loaded_model_keeps_to_its_threads(engine, tmp_path):
         from survival_objectives import SurvivalBoost
 
         X = pd.read_pickle({str(tmp_path / "X.pickle")!r})
-        model = SurvivalBoost.load({str(tmp_path / "model")!r})
+        model = load({str(tmp_path / "model")!r})
         before = len(os.listdir("/proc/self/task"))
         model.predict(X[:20])
         model.shap_values(X, 1.0)
@@ -325,13 +330,13 @@ def test_settings_of_an_older_model_do_not_keep_it_from_loading(tmp_path, data):
     model = boost("xgboost").fit(data.X, data.y)
     model.engine_params = {"seed": 3}
     model.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert_allclose(loaded.predict(data.X), model.predict(data.X))
 
 
 def test_every_engine_refuses_what_the_estimator_owns():
     for engine in ENGINES:
-        module = importlib.import_module(f"survival_objectives.adapters.{engine}._booster")
+        module = importlib.import_module(f"survival_objectives.adapters.{engine}._engine")
         settings = module.SETTINGS
         assert not set(settings.allowed) & set(settings.owned)
         assert settings.resolved({}) == {}

@@ -27,7 +27,7 @@ def test_signature_is_the_one_of_the_contract():
     assert set(promised.split()) <= set(parameters)
     defaults = {
         "engine": "xgboost",
-        "censoring": "auto",
+        "censoring": "boosted",
         "monotone": True,
         "early_stopping_rounds": None,
         "validation_fraction": 0.1,
@@ -42,8 +42,8 @@ def test_signature_is_the_one_of_the_contract():
         "X",
         "y",
         "sample_weight",
-        "eval_set",
         "groups",
+        "eval_set",
         "duration",
         "event",
         "censored",
@@ -60,7 +60,6 @@ def test_snippet_of_the_contract(engine, data):
         n_horizons=3,
         horizon_sampler="stratified",
         refresh_every=5,
-        censoring="boosted",
         monotone=True,
         early_stopping_rounds=None,
         validation_fraction=0.1,
@@ -236,7 +235,8 @@ def test_outcomes_that_are_hard_to_learn_from_still_fit(engine, data):
     rare = (np.r_[9, event[1:]], duration)
     for people, y in ((X, closed), (X, rare), (X, full), (X[:12], data.y[:12])):
         # By default, 12 people are too few for any split.
-        loose = {"min_leaf_people": 0.1, "min_split_gain": 0.0} if len(people) == 12 else {}
+        is_tiny = len(people) == 12 and engine != "catboost"
+        loose = {"min_leaf_people": 0.1, "min_split_gain": 0.0} if is_tiny else {}
         model = boost(engine, **loose).fit(people, y)
         assert model.n_estimators_ == 20
         curves = model.predict_cumulative_incidence(people)

@@ -159,7 +159,7 @@ def test_training_margins_are_prediction_margins(engine, monkeypatch):
         loop = loops[-1]
         draw, key = loop._draws[0]
         rows, start = next(loop.people.event_matrices(draw.number, start_margin))
-        final = model._model.trees.booster.contribution(rows, 0, n_estimators)
+        final = model._model.trees.sum_of_trees(rows, 0, n_estimators)
         assert_allclose(np.asarray(final) + start, loop.events.margin(key), atol=1e-5)
 
 

@@ -14,11 +14,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from survival_objectives._engines import protocol as registry
 from survival_objectives._horizons import training as stacked
 from survival_objectives._horizons.loop import BoostingLoop
-from survival_objectives._horizons.plan import coarse_censoring_curve
+from survival_objectives._horizons.model import HorizonModel
 from survival_objectives._models import fitted
-from survival_objectives._models.fitted import StackedModel
+from survival_objectives._models.plan import coarse_censoring_curve
 from survival_objectives._people import check_survival_target
 from survival_objectives.metrics import concordance_index
 
@@ -62,7 +63,7 @@ def test_defect_02_training_scores_are_prediction_scores(engine, data, monkeypat
 
     for draw, key in loops[0]._draws:
         rows, start = next(loops[0].people.event_matrices(draw.number, start_margin))
-        final = np.asarray(model._model.trees.booster.contribution(rows, 0, 30)) + start
+        final = np.asarray(model._model.trees.sum_of_trees(rows, 0, 30)) + start
         assert_allclose(loops[0].events.margin(key), final, atol=1e-5)
 
 
@@ -194,7 +195,7 @@ def test_defect_13_saved_models_hold_no_outcomes(engine, fitted, data, tmp_path)
             assert np.float64(duration).tobytes() not in content
             assert repr(float(duration)).encode() not in content
     # The curve of censoring is kept at times that depend on the latest horizon alone.
-    description = json.loads((tmp_path / "model" / "survival_boost.json").read_text())
+    description = json.loads((tmp_path / "model" / "model.json").read_text())
     everyone_at_once = check_survival_target(([1, 0], [1.0, description["t_max"]]))
     grid = coarse_censoring_curve(everyone_at_once, None, description["t_max"]).times
     assert_array_equal(description["censoring_curve"]["times"], grid)
@@ -204,25 +205,26 @@ def test_defect_14_cost_grows_with_neither_times_nor_rounds_squared(engine, data
     """Trees are evaluated as often for a thousand times as for one; once a round in training."""
     model = boost(engine, n_estimators=10).fit(data.X, data.y)
     passes = []
-    steps = StackedModel.step_probabilities
+    steps = HorizonModel.step_probabilities
 
     def count(self, values, **options):
         passes.append(len(values))
         return steps(self, values, **options)
 
-    monkeypatch.setattr(StackedModel, "step_probabilities", count)
+    monkeypatch.setattr(HorizonModel, "step_probabilities", count)
     for n_times in (1, 1000):
         model.predict_survival_function(data.X, np.linspace(0, 5, n_times))
     assert passes == [300, 300]
     monkeypatch.setattr(fitted, "ENGINE_ROWS", 0)
     contributions = []
-    contribution = model._model.trees.booster.__class__.contribution
+    engine_trees = registry.engine(engine).trainer
+    contribution = engine_trees.sum_of_trees
 
     def count_rounds(self, values, first, last):
         contributions.append((last - first) * len(values))
         return contribution(self, values, first, last)
 
-    monkeypatch.setattr(model._model.trees.booster.__class__, "contribution", count_rounds)
+    monkeypatch.setattr(engine_trees, "sum_of_trees", count_rounds)
     # After training, predictions for a few people are compared, on more steps the more rounds.
     monkeypatch.setattr(stacked, "check_prediction_paths", lambda *_: None)
     work = {}

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from estimator_data import boost, same_booster, simulated, tree_settings
+from estimator_data import boost, same_booster, simulated
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives._engines import protocol as registry
@@ -60,7 +60,7 @@ def test_recorded_loss_is_that_of_the_model_kept(engine, data, monkeypatch):
     monkeypatch.setattr(stacked, "held_out_rows", remember)
     model = stopping(engine).fit(data.X, data.y)
     held_out = seen["rows"]
-    margin = model._model.trees.booster.contribution(held_out.values, 0, model.n_estimators_)
+    margin = model._model.trees.sum_of_trees(held_out.values, 0, model.n_estimators_)
     loss = log_loss(
         np.asarray(margin) + model._model.start,
         held_out.target,
@@ -89,8 +89,8 @@ def test_held_out_people_decide_when_to_stop_and_nothing_else(engine, data):
         rows = np.column_stack([X.to_numpy(), np.ones(300)]).astype(np.float32)
         n_shared = min(5, *(other.n_estimators_ for other in models))
         assert_array_equal(
-            model._model.trees.booster.contribution(rows, 0, n_shared),
-            plain._model.trees.booster.contribution(rows, 0, n_shared),
+            model._model.trees.sum_of_trees(rows, 0, n_shared),
+            plain._model.trees.sum_of_trees(rows, 0, n_shared),
         )
 
 
@@ -148,14 +148,14 @@ def test_a_cause_seen_once_stays_in_training(engine, data):
 def test_rounds_are_counted_exactly(engine, data, n_estimators):
     model = boost(engine, n_estimators=n_estimators, refresh_every=10).fit(data.X, data.y)
     assert model.n_estimators_ == n_estimators
-    assert model._model.trees.booster.n_rounds == n_estimators
+    assert model._model.trees.n_rounds == n_estimators
     assert model.refreshed_rounds_ == list(range(10, n_estimators, 10))
 
 
 @pytest.mark.filterwarnings("ignore:No split on a feature was worth its gain")
 def test_rounds_are_counted_where_no_split_is_worth_it(engine, data):
     model = boost(engine, n_estimators=7).fit(data.X[:8], data.y[:8])
-    assert model._model.trees.booster.n_rounds == 7
+    assert model._model.trees.n_rounds == 7
     stopped = stopping(engine, n_estimators=30, min_leaf_people=1e6).fit(data.X, data.y)
     assert 1 <= stopped.n_estimators_ <= 30
 
@@ -178,7 +178,7 @@ def test_min_split_gain_is_in_people(engine):
                 min_split_gain=least,
                 censoring="kaplan-meier",
             )
-            gained.append(model.fit(X, y)._model.trees.booster.importances()[:-1].sum())
+            gained.append(model.fit(X, y)._model.trees.importances()[:-1].sum())
         assert 100 < gained[0] < 300
         assert gained[0] > gained[1]
         assert gained[2] == 0
@@ -193,14 +193,14 @@ def test_warm_start_goes_on(engine):
     half_score = model.score(test.X, test.y)
     model.set_params(n_estimators=40).fit(people.X, people.y)
     assert model.n_estimators_ == 40
-    assert model._model.trees.booster.n_rounds == 40
+    assert model._model.trees.n_rounds == 40
     # The first twenty rounds are still there, and the model that was is untouched.
     rows = np.column_stack([test.X.to_numpy(), np.ones(1000)]).astype(np.float32)
-    again = registry.engine(engine).new_booster(tree_settings(model, model._schema, 2), half)
+    again = registry.engine(engine).evaluator(half, model._schema)
     assert again.n_rounds == 20
     assert_allclose(
-        model._model.trees.booster.contribution(rows, 0, 20),
-        again.contribution(rows, 0, 20),
+        model._model.trees.sum_of_trees(rows, 0, 20),
+        again.sum_of_trees(rows),
         atol=1e-6,
     )
     assert not np.array_equal(model.predict(people.X), first)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives._hazards.mixture import LINEAR, Member, Mixture
 from survival_objectives._people import check_features
 from survival_objectives.datasets import make_competing_risks
@@ -18,8 +18,8 @@ ENGINES = ("xgboost", "lightgbm", "catboost")
 
 
 def hazards(engine, **options):
-    settings = {"censoring": "hazards", "n_estimators": 30, "random_state": 0, "n_jobs": 1}
-    return SurvivalBoost(engine, **{**settings, **options})
+    settings = {"n_estimators": 30, "random_state": 0, "n_jobs": 1}
+    return HazardBoost(engine, **{**settings, **options})
 
 
 def people(n_causes=2, n_samples=600):
@@ -101,7 +101,7 @@ def test_a_purely_linear_mixture_gives_coefficient_times_value(model):
     fitted = model.fitted_model
     members = fitted.mixture.members.values()
     with_linear = next(one.refit for one in members if one.refit.coefficients is not None)
-    hazards = replace(with_linear, trees=None, model=None)
+    hazards = replace(with_linear, trees=None)
     alone = Mixture({LINEAR: Member(1.0, (), hazards)}, fitted.mixture.design)
     linear = replace(fitted, mixture=alone)
     found = linear.shap_values(features(model, X), 1.0)
@@ -144,8 +144,8 @@ def test_the_heaviest_trees_are_shown(model):
         if member.refit.trees is not None
     }
     heaviest = mixture.members[max(weights, key=weights.get)].refit
-    assert model.booster_ is heaviest.model
-    assert model.n_estimators_ == heaviest.trees.n_rounds
+    assert model.booster_ is heaviest.trees.evaluator.model
+    assert model.n_estimators_ == heaviest.trees.evaluator.n_rounds
     assert_allclose(sum(model.member_weights_.values()), 1)
 
 

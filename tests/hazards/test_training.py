@@ -14,11 +14,13 @@ import numpy.typing as npt
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives._engines.protocol import TreeSettings, engine
+from survival_objectives._engines.evaluator import Evaluator
+from survival_objectives._engines.protocol import BatchJoiner, TreeSettings, engine
 from survival_objectives._hazards import people as hazard_people
 from survival_objectives._hazards import problem as hazard_problem
-from survival_objectives._hazards.ensemble import HazardSettings, HazardTraining
+from survival_objectives._hazards.ensemble import HazardTraining
 from survival_objectives._hazards.formulas import (
+    PersonLikelihood,
     interval_start,
     mixture_weights,
     risk_rows,
@@ -34,12 +36,14 @@ from survival_objectives._hazards.people import (
     one_held_out_part,
     stratified_folds,
 )
+from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._hazards.state import HazardState
 from survival_objectives._people import Features, check_features
 from survival_objectives._people.population import Population
 from survival_objectives.losses import gradient_hessian
 
 FloatArray = npt.NDArray[np.float64]
+SCHEMA = Features(np.empty((0, 3), np.float32), None, {})
 KNOTS = np.array([0.0, 0.2, 0.5, 1.0, 2.0, 4.0])
 SETTINGS = HazardSettings(n_rounds=40, n_folds=2, rows_per_person="all", linear=True)
 
@@ -69,7 +73,33 @@ class InBatches:
             yield people, replace(self._features, values=self._features.values[people])
 
 
-class TableBooster:
+class TableEvaluator(Evaluator):
+    """The numbers of `TableTrainer`, which only itself can evaluate."""
+
+    n_margins = 2
+
+    @property
+    def n_rounds(self) -> int:
+        return len(self.model)
+
+    def _rounds(self, values: Any, first: int, last: int) -> FloatArray:
+        return np.asarray(np.sum(self.model[first:last], axis=0)[_cell(values)])
+
+    def _read_forest(self) -> Any:
+        return SimpleNamespace(is_readable=False)
+
+    def _contributions(self, values: Any) -> Any:
+        return np.zeros((len(values), 2, values.shape[1] + 1))
+
+    def importances(self) -> FloatArray:
+        return np.zeros(self.schema.n_features + 1)
+
+
+def _cell(values: Any) -> Any:
+    return (values[:, -1] + (len(KNOTS) - 1) * (np.abs(values[:, 1]) > 0.9)).astype(np.int64)
+
+
+class TableTrainer(BatchJoiner):
     """Adds a number to each sign of the second feature in each interval, on all processes alike."""
 
     reference = True
@@ -84,12 +114,8 @@ class TableBooster:
     def n_rounds(self) -> int:
         return len(self._rounds)
 
-    @staticmethod
-    def _cell(values: Any) -> Any:
-        return (values[:, -1] + (len(KNOTS) - 1) * (np.abs(values[:, 1]) > 0.9)).astype(np.int64)
-
     def add(self, values: Any, start: FloatArray) -> int:
-        self._cells.append(self._cell(values))
+        self._cells.append(_cell(values))
         self._starts.append(start)
         return len(self._cells) - 1
 
@@ -111,26 +137,20 @@ class TableBooster:
         total = np.zeros((2 * (len(KNOTS) - 1), 2))
         return np.asarray(np.sum([total, *self._rounds[first:last]], axis=0)[cell])
 
-    def contribution(self, values: Any, first: int, last: int) -> FloatArray:
-        return self._sum(self._cell(values), first, last)
+    def sum_of_trees(self, values: Any, first: int, last: int) -> FloatArray:
+        return self._sum(_cell(values), first, last)
 
-    def model(self, n_rounds: int) -> Any:
-        return tuple(self._rounds[:n_rounds])
-
-    def forest(self) -> Any:
-        return SimpleNamespace(is_readable=False)
+    def finished(self, n_rounds: int) -> TableEvaluator:
+        return TableEvaluator(tuple(self._rounds[:n_rounds]), SCHEMA)
 
 
-class ReadingBooster(TableBooster):
+class ReadingTrainer(TableTrainer):
     """Reads its rows batch by batch, twice, as from disk."""
 
     n_read = 0
 
-    def add(self, values: Any, start: FloatArray) -> int:
-        raise NotImplementedError
-
     def add_batches(self, rows: Callable[[], Iterator[Any]]) -> int:
-        ReadingBooster.n_read += len(list(rows()))
+        ReadingTrainer.n_read += len(list(rows()))
         values, start = (np.concatenate(part) for part in zip(*rows(), strict=True))
         return super().add(values, start)
 
@@ -185,7 +205,7 @@ def trained(
     people: HazardPeople, settings: HazardSettings = SETTINGS, booster: Any = None, **options: Any
 ) -> tuple[Mixture, HazardTraining]:
     generator = np.random.default_rng(options.pop("seed", 0))
-    training = HazardTraining(people, settings, generator, booster or TableBooster, **options)
+    training = HazardTraining(people, settings, generator, booster or TableTrainer, **options)
     return training.mixture(), training
 
 
@@ -194,7 +214,7 @@ def xgboost_booster(people: HazardPeople, **engine_params: Any) -> Any:
     schema = next(iter(people.batches))[1]
     params = {"max_bin": 64, **engine_params}
     return partial(
-        engine("xgboost").new_booster,
+        engine("xgboost").trainer,
         TreeSettings(schema, 2, 0.15, 3, 5.0, 1.0, 1.0, 1, False, 0, 1, params),
     )
 
@@ -216,15 +236,15 @@ def numbers(mixture: Mixture) -> list[FloatArray]:
 
 
 # ---------------------------------------------------------------------------------------- batches
-@pytest.mark.parametrize("booster", [TableBooster, ReadingBooster, "xgboost"])
+@pytest.mark.parametrize("booster", [TableTrainer, ReadingTrainer, "xgboost"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_batches_do_not_change_the_mixture(booster: Any, weighted: bool) -> None:
     people = simulated(600, weighted=weighted)
     values = next(iter(people.batches))[1].values
     own = xgboost_booster(people) if booster == "xgboost" else booster
-    whole, _ = trained(people, booster=TableBooster if booster is ReadingBooster else own)
+    whole, _ = trained(people, booster=TableTrainer if booster is ReadingTrainer else own)
     in_batches = replace(people, batches=InBatches(next(iter(people.batches))[1], 250))
-    ReadingBooster.n_read = 0
+    ReadingTrainer.n_read = 0
     parts, _ = trained(in_batches, booster=own)
     assert list(parts.members) == list(whole.members)
     # The order of rows changes the last digits of float32 sums.
@@ -232,9 +252,9 @@ def test_batches_do_not_change_the_mixture(booster: Any, weighted: bool) -> None
     for one, other in zip(numbers(whole), numbers(parts), strict=True):
         assert_allclose(one, other, atol=tolerance)
     assert_allclose(whole.incidence(values), parts.incidence(values), atol=tolerance)
-    if booster is ReadingBooster:
-        assert ReadingBooster.n_read % 3 == 0
-        assert ReadingBooster.n_read > 0
+    if booster is ReadingTrainer:
+        assert ReadingTrainer.n_read % 3 == 0
+        assert ReadingTrainer.n_read > 0
 
 
 def test_features_of_some_people_come_from_all_batches() -> None:
@@ -266,14 +286,17 @@ def test_sums_over_parts_are_those_of_everyone() -> None:
         design = LinearDesign.of(features, part.weight, **options)
         matrix = design.matrix(features.values)
         margin = offset[:, rows_of][:, rows.person] - 1
+        own = PersonLikelihood(likelihood[:, rows_of])
         return [
             design.mean,
             design.scale,
             interval_start(rows, 2, 5, offset[:, rows_of], **options),
             ridge_hazards(matrix, rows, 2, 5, 3.0, **options),
             time_corrections(margin, rows, 5, **options),
-            mixture_weights(likelihood[:, rows_of], part.weight, **options),
-            selected_weights(likelihood[:, rows_of], cost, part.weight, **options),
+            mixture_weights(own, part.weight, **options),
+            selected_weights(
+                PersonLikelihood(likelihood[:, rows_of]), cost, part.weight, **options
+            ),
         ]
 
     assert whole_features.n_samples == 300
@@ -301,7 +324,7 @@ def test_two_processes_train_the_mixture_of_one(monkeypatch: pytest.MonkeyPatch)
     workers = Workers(2)
 
     def work(rank: int, reduction: Any) -> Mixture:
-        booster = partial(TableBooster, reduction=reduction.sum)
+        booster = partial(TableTrainer, reduction=reduction.sum)
         return trained(parts[rank], booster=booster, reduction=reduction)[0]
 
     first, second = workers.run(work)
@@ -326,7 +349,7 @@ def test_processes_agree_though_one_has_no_events(
     settings = replace(SETTINGS, rows_per_person=None)
 
     def work(rank: int, reduction: Any) -> Mixture:
-        booster = partial(TableBooster, reduction=reduction.sum)
+        booster = partial(TableTrainer, reduction=reduction.sum)
         return trained(parts[rank], settings, booster=booster, reduction=reduction)[0]
 
     first, second = workers.run(work)
@@ -364,7 +387,7 @@ def test_rows_follow_the_number_of_people() -> None:
         wanted = 450_000 * (n_people / 50_000) ** 0.5  # (80)
         assert 0.7 * wanted < total[-1] < 1.001 * wanted
     assert np.all(np.diff(total) > 0)
-    chosen = RowBudget(2, 0.25).chosen(1000, np.random.default_rng(0))
+    chosen = RowBudget(2, 0.25).chosen(simulated(1000), np.random.default_rng(0))
     assert chosen is not None
     assert len(np.unique(chosen)) == 250
 
@@ -387,7 +410,7 @@ def test_many_people_have_one_held_out_part(monkeypatch: pytest.MonkeyPatch) -> 
     folds, _ = trained(people, replace(SETTINGS, rows_per_person=None), booster)
     for module in (hazard_people, hazard_problem):
         monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", 500)
-    monkeypatch.setattr(hazard_problem, "_LINEAR_PEOPLE", 1500)
+    monkeypatch.setattr(hazard_problem, "LINEAR_PEOPLE", 1500)
     monkeypatch.setattr(hazard_problem, "_CALIBRATION_ROWS", 3000)
     once, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
     # 3.18 rows per person: two, besides the last one.
@@ -441,7 +464,7 @@ def test_history_progress_and_patience() -> None:
     assert rounds[-1] == best + 30
     trees = mixture.members[TREES].refit.trees
     assert trees is not None
-    assert trees.n_rounds == best
+    assert trees.evaluator.n_rounds == best
     assert calls == [(10, loss) for loss in losses[1:]]
     assert 0.5 < losses[0] < 5  # Per person.
 
@@ -497,10 +520,11 @@ def test_warm_start_keeps_trees_and_adds_rounds() -> None:
         old, new = short.members[kind].refit, longer.members[kind].refit
         assert old.trees is not None
         assert new.trees is not None
-        assert old.trees.n_rounds < new.trees.n_rounds <= 40
+        assert old.trees.evaluator.n_rounds < new.trees.evaluator.n_rounds <= 40
         rows = np.column_stack([values, np.zeros(len(values), np.float32)])
         assert_array_equal(
-            new.trees.booster.contribution(rows, 0, 10), old.trees.booster.contribution(rows, 0, 10)
+            new.trees.evaluator.sum_of_trees(rows, 0, 10),
+            old.trees.evaluator.sum_of_trees(rows, 0, 10),
         )
         assert_array_equal(new.coefficients, old.coefficients)
     # Evaluations go on where they ended, with levels that are corrected in time; trees that had no

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fixed_booster import FixedBooster
+from fixed_trainer import FixedTrainer
 from numpy.testing import assert_array_equal
 from test_schemes import alternating, boosters, imputed, people
 
@@ -19,7 +19,7 @@ def new_loop(scheme, whole, n_rounds=35, patience=None, **options):
         **{
             "batches": MemoryBatches([whole]),
             "stacker": TimeStacker(3, "mixture", horizon_max=3.0, random_state=0),
-            "events": FixedBooster(2),
+            "events": FixedTrainer(2),
             "start": np.zeros(2),
             "scheme": scheme,
             "settings": LoopSettings(n_rounds, 10, 2, patience),

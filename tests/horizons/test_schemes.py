@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fixed_booster import FixedBooster
+from fixed_trainer import FixedTrainer
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
@@ -52,14 +52,14 @@ def horizons(generator, n_samples, n_horizons, target):
 
 def asked(scheme, stacked, number, n_rounds, n_causes=2):
     """Margins of an event model by formula, for a draw of `StackedPeople`."""
-    booster = FixedBooster(n_causes)
+    booster = FixedTrainer(n_causes)
 
     def start(feature):
         return np.zeros((len(feature), n_causes))
 
     def margin(matrices):
         values = np.concatenate([values for values, _ in matrices])
-        return booster.contribution(values, 0, n_rounds)
+        return booster.sum_of_trees(values, 0, n_rounds)
 
     return EventMargins(
         n_rounds,
@@ -77,14 +77,14 @@ def settings(whole):
 def alternating(whole):
     own = settings(whole)
     start = censoring_log_odds(own.kaplan_meier.curve_, whole.n_samples)
-    return AlternatingScheme(own, FixedBooster(), start)
+    return AlternatingScheme(own, FixedTrainer(), start)
 
 
 def doubly_robust(whole):
     own = settings(whole)
     start = censoring_log_odds(own.kaplan_meier.curve_, whole.n_samples)
     exits = whole.target.duration
-    return DoublyRobustScheme(own, FixedBooster(), start, last=9.0, n_nodes=5, exits=exits)
+    return DoublyRobustScheme(own, FixedTrainer(), start, last=9.0, n_nodes=5, exits=exits)
 
 
 def boosters(scheme):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fixed_booster import FixedBooster
+from fixed_trainer import FixedTrainer
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives._horizons.completion import completing_incidence
@@ -51,11 +51,11 @@ def risk(values):
 
 
 class Trainer(CensoringTrainer):
-    """The plugin's face of `FixedBooster`."""
+    """The plugin's face of `FixedTrainer`."""
 
     def __init__(self):
         super().__init__()
-        self.fixed = FixedBooster()
+        self.fixed = FixedTrainer()
 
     def add(self, values, start):
         return self.fixed.add_batches(lambda: iter([(values, start)]))
@@ -133,7 +133,7 @@ class Estimator:
         self.axis = TimeAxis(event_unit(cohort.target))
         self.given = cohort.given
         self.cohort = cohort.aligned(self.axis).with_relative_weights(LocalReduction())
-        self.booster = FixedBooster()
+        self.booster = FixedTrainer()
         target, weight = self.cohort.target, self.cohort.weight
         self.kaplan_meier = KaplanMeierCensoring().fit(target, sample_weight=weight)
         self.marginal = aalen_johansen(target, weight)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost
-from survival_objectives._models.boosters import finished_boosters
+from survival_objectives import HazardBoost, SurvivalBoost
 from survival_objectives._models.fitted import snapshot
 from survival_objectives._people import check_features
 from survival_objectives.datasets import make_competing_risks
@@ -25,8 +24,10 @@ def data():
 
 @pytest.fixture(scope="module", params=METHODS)
 def estimator(request, data):
-    model = SurvivalBoost(censoring=request.param, n_estimators=10, random_state=0, n_jobs=1)
-    return model.fit(data.X, data.y)
+    settings = {"n_estimators": 10, "random_state": 0, "n_jobs": 1}
+    if request.param == "hazards":
+        return HazardBoost(**settings).fit(data.X, data.y)
+    return SurvivalBoost(censoring=request.param, **settings).fit(data.X, data.y)
 
 
 @pytest.fixture
@@ -81,11 +82,16 @@ def test_parts_cover_everyone_once(model):
     assert_array_equal(rows, np.arange(10**6))
 
 
-def test_other_boosters_do_not_change_predictions(model, data):
+def test_pickles_and_threads_do_not_change_predictions(model, data):
     people = check_features(data.X, like=model.schema)
     expected = model.incidence(people, model.frame.times)
     moved = pickle.loads(pickle.dumps(model))
-    again = moved.wrapped(finished_boosters(moved.frame, moved.record.method))
+    for evaluator in moved.evaluators().values():
+        assert evaluator.n_jobs == 1
+        evaluator.n_jobs = 2
+    assert_array_equal(moved.incidence(people, model.frame.times), expected)
+    again = pickle.loads(pickle.dumps(moved))
+    assert {evaluator.n_jobs for evaluator in again.evaluators().values()} == {2}
     assert_array_equal(again.incidence(people, model.frame.times), expected)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from survival_objectives import SurvivalBoost
-from survival_objectives._models.onnx import curves as _onnx_curves
+from survival_objectives import HazardBoost, SurvivalBoost, load
+from survival_objectives._models.onnx import curves as onnx_curves
 from survival_objectives.datasets import make_competing_risks
 
 onnx = pytest.importorskip("onnx")
@@ -15,7 +15,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 ENGINES = ("xgboost", "lightgbm", "catboost")
 METHODS = {
-    "hazards": (SurvivalBoost, {"censoring": "hazards"}),
+    "hazards": (HazardBoost, {}),
     "boosted": (SurvivalBoost, {"censoring": "boosted"}),
     "kaplan-meier": (SurvivalBoost, {"censoring": "kaplan-meier"}),
     "imputed": (SurvivalBoost, {"censoring": "imputed"}),
@@ -188,7 +188,7 @@ def test_a_loaded_model_is_exported_alike(engine, tmp_path):
     X, y = people(categories=True)
     model = fitted(engine, "hazards", X, y)
     model.save(tmp_path / "saved")
-    SurvivalBoost.load(tmp_path / "saved").to_onnx(tmp_path / "loaded.onnx", times=[1.0])
+    load(tmp_path / "saved").to_onnx(tmp_path / "loaded.onnx", times=[1.0])
     model.to_onnx(tmp_path / "model.onnx", times=[1.0])
     first, second = ((tmp_path / f"{name}.onnx").read_bytes() for name in ("model", "loaded"))
     assert first == second
@@ -228,12 +228,12 @@ def test_encoded_categories_are_refused_by_name(tmp_path):
 def test_a_graph_that_differs_is_not_written(tmp_path, monkeypatch):
     X, y = people()
     model = fitted("xgboost", "kaplan-meier", X, y)
-    right = _onnx_curves.forest_margins
+    right = onnx_curves.forest_margins
 
     def wrong(graph, *arguments):
         return graph.op("Add", right(graph, *arguments), graph.constant(1e-3))
 
-    monkeypatch.setattr(_onnx_curves, "forest_margins", wrong)
+    monkeypatch.setattr(onnx_curves, "forest_margins", wrong)
     with pytest.raises(RuntimeError, match="differ by up to"):
         model.to_onnx(tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()

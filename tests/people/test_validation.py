@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 from sksurv.util import Surv
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives._people import (
     SurvivalTarget,
     check_choice,
@@ -753,13 +753,13 @@ def test_other_names_of_entry_are_not_ignored(name):
 def test_text_events_keep_their_entries():
     words = ["censored", "died", "left", "died"]
     y = pd.DataFrame({"event": words, "duration": DURATION, "entry": ENTRY})
-    coded, names = named_outcomes(y)
-    assert names == ("event-free", "died", "left")
+    coded, labels = named_outcomes(y)
+    assert labels.names == ("event-free", "died", "left")
     assert_array_equal(check_survival_target(coded, late_entry=True).entry, ENTRY)
 
 
 def test_horizons_refuse_late_entry_with_the_names_of_what_takes_it():
     y = WITH_ENTRY["pandas"]
-    for refusing in (SurvivalBoost().fit, IPCWObjective):
+    for refusing in (HazardBoost().fit, IPCWObjective):
         with pytest.raises(ValueError, match="Use HazardBoost or HazardObjective"):
             refusing(np.arange(4.0)[:, None], y)
