@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._people import Features
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import load
 
 logger = logging.getLogger("survival_objectives")
 
@@ -226,7 +226,7 @@ class ModelFolder:
         self._state = state
 
     def _loaded(self) -> ServedModel:
-        return ServedModel(SurvivalBoost.load(self.path), self.limits)
+        return ServedModel(load(self.path), self.limits)
 
     def _stamp(self) -> Sequence[tuple[str, int, int]]:
         """Names, sizes and times of the files of the folder."""

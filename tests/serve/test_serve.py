@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from starlette.testclient import TestClient
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.serve import _model, application
 
@@ -22,7 +22,7 @@ def trained():
     data = make_competing_risks(300, n_causes=2, n_features=3, random_state=0)
     X = data.X.copy()
     X["kind"] = pd.Categorical(np.random.default_rng(0).choice(["a", "b"], 300))
-    return SurvivalBoost(n_estimators=20, random_state=0).fit(X, data.y), X, data.y
+    return HazardBoost(n_estimators=20, random_state=0).fit(X, data.y), X, data.y
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_a_changed_model_is_loaded_and_a_broken_one_is_not(trained, tmp_path, mo
     path = tmp_path / "model"
     model.save(path)
     monkeypatch.setattr(_model, "_LOOK_EVERY", 0.0)
-    other = SurvivalBoost(n_estimators=10, random_state=1).fit(X.iloc[:200], y.iloc[:200])
+    other = HazardBoost(n_estimators=10, random_state=1).fit(X.iloc[:200], y.iloc[:200])
     request = {"people": people(X.iloc[:1]), "times": [1.0]}
     with TestClient(application(path)) as client:
         before = client.post("/predict", json=request).json()["probabilities"]
@@ -165,7 +165,7 @@ def test_a_slow_client_is_told(folder):
 
 def test_a_model_of_arrays_is_asked_by_number(tmp_path):
     data = make_competing_risks(200, n_features=2, random_state=0)
-    model = SurvivalBoost(n_estimators=10, random_state=0).fit(data.X.to_numpy(), data.y)
+    model = HazardBoost(n_estimators=10, random_state=0).fit(data.X.to_numpy(), data.y)
     model.save(tmp_path / "model")
     with TestClient(application(tmp_path / "model")) as client:
         answer = client.post("/predict", json={"people": [{"0": 0.1, "1": None}], "times": 1.0})
