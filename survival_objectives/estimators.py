@@ -44,6 +44,10 @@ class _Boost(FittedPredictions):
         duration: Any = None,
         event: Any = None,
         censored: Any = None,
+        entry: Any = None,
+        id: Any = None,
+        start: Any = None,
+        stop: Any = None,
     ) -> Self:
         """Train the model: ``fit(X, y)``, or ``fit(frame, duration="time", event="status")``.
 
@@ -54,7 +58,9 @@ class _Boost(FittedPredictions):
             columns.
         y : DataFrame, dict, structured array, tuple or array, optional
             Outcomes: ``event`` (0 = censored, 1..K = causes, or text) and ``duration``. Names of
-            causes are kept in ``event_names_``.
+            causes are kept in ``event_names_``. A `HazardBoost` also takes ``entry``, the time at
+            which people came under observation, and long tables: ``id``, ``start``, ``stop`` in
+            place of the duration, a row per person and stretch (start, stop] of constant features.
         sample_weight : array of shape (n_samples,), optional
             Sample weights. Only their ratios matter: they are divided by their mean, so that limits
             such as ``min_leaf_people`` are in units of people.
@@ -73,12 +79,22 @@ class _Boost(FittedPredictions):
         censored : str or sequence of str, optional
             Labels of text events that mean censored. Default: those that say so, such as
             "censored" or "alive".
+        entry, id, start, stop : column names, optional
+            As ``duration`` and ``event``.
 
         Returns
         -------
         self
         """
-        X, y = separated_outcomes(X, y, duration, event, censored, groups is not None)
+        columns = {
+            "duration": duration,
+            "event": event,
+            "entry": entry,
+            "id": id,
+            "start": start,
+            "stop": stop,
+        }
+        X, y = separated_outcomes(X, y, columns, censored, grouped=groups is not None)
         self.fitted_model = fit_in_memory(
             self.training_request(),
             X,
