@@ -196,6 +196,7 @@ def _parser() -> argparse.ArgumentParser:
             add("--duration", **_COLUMN, help="duration, where its column has another name")
             add("--event", **_COLUMN, help="outcome, where its column has another name")
             add("--id", **_COLUMN, help="column that names the person (default: as in training)")
+            add("--landmark", **_TIME, help="score people event-free then, from then on")
             add("--skip-unknown", **_FLAG, help="leave out people without a duration or an event")
         if name in ("evaluate", "compare", "info"):
             add("--json", **_FLAG, help="print JSON")
