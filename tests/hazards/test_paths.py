@@ -272,3 +272,11 @@ def test_models_of_long_tables_are_saved(table: pd.DataFrame, model: Any, tmp_pa
         loaded.predict_survival_function(path, TIMES, **columns),
         model.predict_survival_function(path, TIMES, **columns),
     )
+
+
+def test_disk_takes_one_row_per_person_from_time_0(table: pd.DataFrame) -> None:
+    external = pytest.importorskip("survival_objectives.adapters.external_memory")
+    late = {"event": table["event"], "duration": table["stop"], "entry": table["stop"] / 2}
+    for y in (outcomes(table), late):
+        with pytest.raises(ValueError, match="train in memory"):
+            external.fit_external(HazardBoost(), [(table[FEATURES], y)])
