@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
 
-from survival_objectives._arrays import FloatArray
 from survival_objectives._engines.protocol import ENGINES, Engine
 from survival_objectives._hazards.model import HazardMixture
+from survival_objectives._hazards.predictions import HazardPredictions
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._horizons.completion import CompletionModel
 from survival_objectives._horizons.model import HorizonModel
@@ -136,7 +136,7 @@ class _Boost(FittedPredictions):
         return tags
 
 
-class HazardBoost(_Boost):
+class HazardBoost(_Boost, HazardPredictions):
     r"""Linear and boosted discrete-time hazards, for survival analysis and competing risks.
 
     Predicts for every person, at any time t, the probability of being event-free at t and the
@@ -286,21 +286,6 @@ class HazardBoost(_Boost):
     @classmethod
     def _settings(cls, parameters: Mapping[str, Any], used: Engine) -> HazardSettings:
         return HazardSettings.of(parameters, used)
-
-    def predict_hazard(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Discrete-time hazards between knots, and the knots.
-
-        Returns
-        -------
-        hazard : float64 array of shape (n_samples, K, M)
-            Probability of each cause in an interval, given event-free at its beginning.
-        knots : float64 array of shape (M + 1,)
-            Interval m is (knot m, knot m + 1]. If time has whole units and events happen in unit 0,
-            the first knot is one unit before.
-        """
-        features = self._checked(X)
-        assert isinstance(self._model, HazardMixture)
-        return self._model.hazard(features)
 
 
 class SurvivalBoost(_Boost):
@@ -515,6 +500,7 @@ def load(path: Any) -> FittedPredictions:
     """
     fitted = storage.load(path, (HazardMixture, HorizonModel))
     if fitted.frame.parameters is None:
-        return FittedPredictions.of(fitted)
+        own = HazardPredictions if fitted.subject == "hazards" else FittedPredictions
+        return own.of(fitted)
     kind: type[FittedPredictions] = HazardBoost if fitted.subject == "hazards" else SurvivalBoost
     return kind.of(fitted, **fitted.frame.parameters)
