@@ -146,7 +146,7 @@ def test_one_row_per_path_is_features_held_fixed(table: pd.DataFrame, model: Any
 
 
 def test_curves_along_a_path_follow_the_formula(model: Any) -> None:
-    """(112) by hand, for each model of the mixture."""
+    """(94) by hand, for each model of the mixture."""
     path = pd.DataFrame(
         {
             "id": [0, 0, 0],
