@@ -224,7 +224,8 @@ class SurvivalBoost(FittedPredictions):
         max_features: float | None = None,
         horizon_max: float | None = None,
         linear: bool = True,
-        n_folds: int = 2,
+        n_folds: int | None = None,
+        n_repeats: int | None = None,
         rows_per_person: int | str | None = None,
         warm_start: bool = False,
         random_state: Any = None,
@@ -252,6 +253,7 @@ class SurvivalBoost(FittedPredictions):
         self.horizon_max = horizon_max
         self.linear = linear
         self.n_folds = n_folds
+        self.n_repeats = n_repeats
         self.rows_per_person = rows_per_person
         self.warm_start = warm_start
         self.random_state = random_state

@@ -245,8 +245,10 @@ def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
 class _Trainer(xgboost_engine.Trainer):
     """The trainer of the estimator on rows that come in batches and stay on disk."""
 
-    def __init__(self, settings: Any, model: Any = None, *, files: _RowFiles) -> None:
-        super().__init__(settings, model)
+    def __init__(
+        self, settings: Any, model: Any = None, n_models: int = 1, *, files: _RowFiles
+    ) -> None:
+        super().__init__(settings, model, n_models)
         self._files = files
         self._bins: Any = None
 

@@ -9,7 +9,7 @@ import numpy as np
 from survival_objectives._engines.protocol import Trainer
 from survival_objectives._hazards.formulas import LOCAL, selected_weights
 from survival_objectives._hazards.member import Candidate, TrainingLog
-from survival_objectives._hazards.mixture import LINEAR, ON_LINEAR, TREES, Mixture
+from survival_objectives._hazards.mixture import LINEAR, ON_LINEAR, TREES, Member, Mixture
 from survival_objectives._hazards.people import HazardPeople
 from survival_objectives._hazards.problem import HazardProblem, HazardSettings
 from survival_objectives._hazards.state import HazardState
@@ -82,10 +82,11 @@ class HazardTraining:
             checkpoint_every,
         )
         self.history = self._log.history
-        if previous is not None and previous.n_folds != self.problem.n_folds:
+        if previous is not None and previous.n_models != self.problem.n_models:
             msg = (
-                f"The mixture to continue has {previous.n_folds} folds, but this training has "
-                f"{self.problem.n_folds}: continue with the same number of folds and of people."
+                f"The mixture to continue has {previous.n_models} models of each kind, but this "
+                f"training has {self.problem.n_models}: continue with the same number of folds, of "
+                "repeats and of people."
             )
             raise ValueError(msg)
 
@@ -100,7 +101,7 @@ class HazardTraining:
         weights = np.where(weights < _LEAST_WEIGHT, 0.0, weights)
         weights /= weights.sum()
         members = {
-            candidate.kind: candidate.member(float(weight))
+            candidate.kind: Member(float(weight), candidate.model())
             for candidate, weight in zip(candidates, weights, strict=True)
             if weight > 0
         }
@@ -115,9 +116,9 @@ class HazardTraining:
         if previous is None or previous.design is None:
             return [LINEAR, TREES, ON_LINEAR] if problem.fit_linear() else [TREES]
         problem.columns = previous.design
-        member = next(member for kind, member in previous.members.items() if kind != TREES)
-        models = (*member.folds, member.refit)
-        problem.set_coefficients([model.coefficients for model in models])
+        known = next(one.model for kind, one in previous.members.items() if kind != TREES)
+        assert known.coefficients is not None
+        problem.set_coefficients(list(known.coefficients))
         return [LINEAR, TREES, ON_LINEAR]
 
     def _fitted_candidates(self, kinds: Sequence[str]) -> list[Candidate]:
@@ -125,7 +126,7 @@ class HazardTraining:
             Candidate(kind, self.problem, self._new_trainer, self._log, self._previous)
             for kind in kinds
         ]
-        if self.problem.n_folds == 0 and TREES in kinds and ON_LINEAR in kinds:
+        if self.problem.is_large and TREES in kinds and ON_LINEAR in kinds:
             candidates = self._without_worse_trees(candidates)
         for candidate in candidates:
             candidate.fit()

@@ -57,14 +57,14 @@ class HazardMixture(FittedModel):
     @property
     def booster(self) -> Any:
         """The engine's model of the trees with the largest weight; None without trees."""
-        trees = self.mixture.heaviest_trees()
-        return None if trees is None else trees.evaluator.model
+        heaviest = self.mixture.heaviest_trees()
+        return None if heaviest is None else heaviest[1].evaluator.model
 
     @property
     def n_rounds(self) -> int:
         """Rounds of `booster`; 0 without trees."""
-        trees = self.mixture.heaviest_trees()
-        return 0 if trees is None else trees.evaluator.n_rounds
+        heaviest = self.mixture.heaviest_trees()
+        return 0 if heaviest is None else heaviest[1].n_rounds
 
     @property
     def member_weights(self) -> dict[str, float]:
@@ -78,9 +78,9 @@ class HazardMixture(FittedModel):
 
     def evaluators(self) -> dict[str, Evaluator]:
         return {
-            name: model.trees.evaluator
-            for name, model in self.mixture.models().items()
-            if model.trees is not None
+            FILE_NAMES[kind]: member.model.trees.evaluator
+            for kind, member in self.mixture.members.items()
+            if member.model.trees is not None
         }
 
     # -------------------------------------------------------------------------------- predictions
@@ -150,7 +150,7 @@ class HazardMixture(FittedModel):
         """The model with feature importances computed on ``values``.
 
         The importance is the mean absolute contribution to the log-odds of each cause at a few
-        intervals, by the models fitted to all people; causes are weighted by their frequency.
+        intervals; causes are weighted by their frequency.
         """
         events = self._marginal_events()
         at = np.cumsum(events.sum(axis=0))
@@ -160,8 +160,8 @@ class HazardMixture(FittedModel):
         omega = np.tile(share, (len(events), 1))
         linear = self.mixture.linear_columns(values)
         found = np.zeros((len(values), len(events), values.shape[1] + 2))
-        for member in self.mixture.members.values():
-            found += member.weight * member.refit.contributions(values, linear, omega)
+        for weight, model in self.mixture.members.values():
+            found += weight * model.contributions(values, linear, omega)
         by_cause = np.abs(found[:, :, :-2]).mean(axis=0)
         importance: FloatArray = events.sum(axis=1) / events.sum() @ by_cause
         return replace(self, importance=importance)
@@ -178,27 +178,26 @@ class HazardMixture(FittedModel):
             "importance": self.importance.tolist(),
             "design": None if design is None else _design_content(design),
             "weights": {FILE_NAMES[kind]: member.weight for kind, member in members.items()},
-            "n_folds": mixture.n_folds,
+            "n_models": mixture.n_models,
             "models": {
-                name: {
-                    "level": model.level.tolist(),
+                FILE_NAMES[kind]: {
+                    "levels": model.levels.tolist(),
                     "coefficients": None
                     if model.coefficients is None
                     else model.coefficients.tolist(),
                 }
-                for name, model in mixture.models().items()
+                for kind, (_, model) in members.items()
             },
         }
 
     @staticmethod
     def file_names(content: Mapping[str, Any]) -> list[str]:
         """Possible names of the engine's models in a description."""
-        weights, n_folds = content["weights"], content["n_folds"]
+        weights = content["weights"]
         if not weights or not set(weights) <= set(FILE_NAMES.values()):
             msg = f"weights are of the members {list(weights)}"
             raise ValueError(msg)
-        numbers = ["all", *map(str, range(n_folds))]
-        return [f"{name}_{number}" for name in weights for number in numbers]
+        return list(weights)
 
     @classmethod
     def from_plain(
@@ -212,25 +211,25 @@ class HazardMixture(FittedModel):
         """The model that `to_plain` and `evaluators` described."""
         n_features = frame.schema.n_features
         design = _design(content["design"], n_features)
-        shape = frame.n_causes, len(curves.knots) - 1
+        n_models, n_causes = content["n_models"], frame.n_causes
 
         def hazard_model(name: str) -> HazardModel:
             stored = content["models"][name]
-            level = _array(stored["level"], "level", shape)
+            shape = n_models, n_causes, len(curves.knots) - 1
+            levels = _array(stored["levels"], "levels", shape)
             coefficients = None
             if stored["coefficients"] is not None and design is not None:
-                wanted = frame.n_causes, design.n_columns
-                coefficients = _array(stored["coefficients"], "coefficients", wanted)
+                shape = n_models, n_causes, design.n_columns
+                coefficients = _array(stored["coefficients"], "coefficients", shape)
             own = evaluators.get(name)
-            trees = None if own is None else HazardTrees(own, frame.n_causes)
-            return HazardModel(level, coefficients, trees)
+            trees = None if own is None else HazardTrees(own, n_causes, n_models)
+            return HazardModel(levels, coefficients, trees)
 
-        members = {}
-        for kind, name in FILE_NAMES.items():
-            if name in content["weights"]:
-                folds = [hazard_model(f"{name}_{fold}") for fold in range(content["n_folds"])]
-                refit = hazard_model(f"{name}_all")
-                members[kind] = Member(float(content["weights"][name]), tuple(folds), refit)
+        members = {
+            kind: Member(float(content["weights"][name]), hazard_model(name))
+            for kind, name in FILE_NAMES.items()
+            if name in content["weights"]
+        }
         importance = _array(content["importance"], "importance", (n_features,))
         return cls(frame, record, curves, Mixture(members, design), importance)
 

@@ -32,13 +32,12 @@ from survival_objectives._people.population import Reduction
 
 #: Rows for all intervals, regardless of the number of people.
 ALL_ROWS = "all"
-#: Up to this many people, folds are held out in turn and rows are not subsampled further.
-CROSS_FITTED_PEOPLE = 50_000
+#: Up to this many people, rows are not subsampled further.
+MANY_PEOPLE = 50_000
 _ROWS_PER_PERSON, _LEAST_ROWS_PER_PERSON = 8, 2
 # Maximum number of boosting rounds up to this many people, and above.
 _MOST_ROUNDS, _MOST_ROUNDS_ABOVE = 300, 1000
-# Share of the people held out where there are no folds, and their maximum number.
-_HELD_OUT_SHARE, _MOST_HELD_OUT = 0.1, 50_000
+_ROUNDS_PER_EVALUATION = 5
 
 
 class FeatureBatches(Protocol):
@@ -210,9 +209,9 @@ class RowBudget:
             return cls(None, 1.0)
         if rows_per_person is not None:
             return cls(int(rows_per_person), 1.0)
-        if n_people <= CROSS_FITTED_PEOPLE:
+        if n_people <= MANY_PEOPLE:
             return cls(_ROWS_PER_PERSON, 1.0)
-        n_rows = (_ROWS_PER_PERSON + 1) * np.sqrt(CROSS_FITTED_PEOPLE * n_people)
+        n_rows = (_ROWS_PER_PERSON + 1) * np.sqrt(MANY_PEOPLE * n_people)
         per_person = min(n_rows, most_rows) / n_people
         n_rows = max(_LEAST_ROWS_PER_PERSON, int(np.floor(per_person + 1e-9)) - 1)
         return cls(n_rows, min(1.0, float(round(per_person / (n_rows + 1), 6))))
@@ -225,13 +224,76 @@ class RowBudget:
         return np.sort(generator.choice(n_samples, n_chosen, replace=False))
 
 
+@dataclass(frozen=True)
+class FoldPlan:
+    """How many models of a kind are trained, each without another part of the people.
+
+    Attributes
+    ----------
+    n_folds : int
+        Parts of the people, each of which is held out in turn.
+    n_repeats : int
+        Draws of such parts.
+    """
+
+    n_folds: int
+    n_repeats: int = 1
+
+    @classmethod
+    def of(
+        cls, n_people: float, n_folds: int | None, n_repeats: int | None, most_folds: int
+    ) -> FoldPlan:
+        """The plan for a number of people, where numbers are not given.
+
+        Parameters
+        ----------
+        n_people : float
+            Number of people in all processes.
+        n_folds, n_repeats : int or None
+            As requested; None follows the number of people.
+        most_folds : int
+            Units that can be told apart: groups, or people with the most frequent cause.
+
+        Examples
+        --------
+        >>> FoldPlan.of(1_000, None, None, 300), FoldPlan.of(200_000, None, None, 300)
+        (FoldPlan(n_folds=5, n_repeats=3), FoldPlan(n_folds=4, n_repeats=1))
+        >>> FoldPlan.of(1_000, None, None, 3), FoldPlan.of(1_000, 2, 1, 300)
+        (FoldPlan(n_folds=3, n_repeats=3), FoldPlan(n_folds=2, n_repeats=1))
+        """
+        usual = next(plan for most, plan in _PLANS if n_people <= most)
+        return cls(
+            n_folds or max(2, min(usual.n_folds, most_folds)), n_repeats or usual.n_repeats
+        )
+
+
+# Plans up to a number of people.
+_PLANS = (
+    (2_000, FoldPlan(5, 3)),
+    (20_000, FoldPlan(5, 2)),
+    (100_000, FoldPlan(5, 1)),
+    (np.inf, FoldPlan(4, 1)),
+)
+
+
 def most_rounds(n_people: float) -> int:
     """Maximum number of boosting rounds; the held-out likelihood chooses the actual number.
 
     >>> most_rounds(10_000), most_rounds(1_000_000)
     (300, 1000)
     """
-    return _MOST_ROUNDS if n_people <= CROSS_FITTED_PEOPLE else _MOST_ROUNDS_ABOVE
+    return _MOST_ROUNDS if n_people <= MANY_PEOPLE else _MOST_ROUNDS_ABOVE
+
+
+def rounds_per_evaluation(n_people: float, rounds_per_call: int) -> int:
+    """Rounds between two held-out evaluations.
+
+    >>> rounds_per_evaluation(1_000, 1), rounds_per_evaluation(1_000_000, 30)
+    (5, 30)
+    """
+    if n_people <= MANY_PEOPLE:
+        return _ROUNDS_PER_EVALUATION
+    return max(2 * _ROUNDS_PER_EVALUATION, rounds_per_call)
 
 
 def folds_of_groups(
@@ -289,26 +351,4 @@ def stratified_folds(
     in_fold = reduction.sum(np.bincount(cell, minlength=size)).reshape(-1, n_folds)
     alone = np.flatnonzero((in_fold > 0).sum(axis=1) == 1)
     fold[np.isin(event, alone)] = -1
-    return fold
-
-
-def one_held_out_part(
-    event: npt.NDArray[np.int32],
-    n_causes: int,
-    generator: np.random.Generator,
-    reduction: Reduction = LOCAL,
-) -> IntArray:
-    """0 for a random held-out part of the people, and -1 for the others.
-
-    About a tenth of the people with each event are held out, at most 50 000 in total. Causes with
-    fewer than ten people are never held out.
-    """
-    count = reduction.sum(np.bincount(event, minlength=n_causes + 1))
-    share = min(_HELD_OUT_SHARE, _MOST_HELD_OUT / count.sum())
-    fold = np.full(len(event), -1)
-    for cause in np.unique(event):
-        members = generator.permutation(np.flatnonzero(event == cause))
-        n_held = int(share * len(members) + generator.random())
-        if count[cause] * _HELD_OUT_SHARE >= 1:
-            fold[members[:n_held]] = 0
     return fold

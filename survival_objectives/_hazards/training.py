@@ -12,7 +12,7 @@ from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._engines.protocol import Engine
 from survival_objectives._hazards.ensemble import HazardSettings, HazardTraining
 from survival_objectives._hazards.model import HazardMixture
-from survival_objectives._hazards.people import HazardPeople, InMemory, most_rounds
+from survival_objectives._hazards.people import FoldPlan, HazardPeople, InMemory, most_rounds
 from survival_objectives._hazards.state import HazardState
 from survival_objectives._models.boosters import tree_settings
 from survival_objectives._models.checks import check_hazard_paths
@@ -74,9 +74,10 @@ class HazardsTraining:
         frame, previous = self.frame, self.previous
         given = by_method(frame.parameters, HAZARDS, frame.engine)
         truncated = replace(population, target=_truncated(population.target, frame))
+        folds = _fold_plan(truncated, batches.outcomes().group, given["n_folds"], given["n_repeats"])
         if judges is None:
-            _check_folds(truncated, given["n_folds"])
-            _check_groups(batches.outcomes().group, given["n_folds"])
+            _check_folds(truncated, folds.n_folds)
+            _check_groups(batches.outcomes().group, folds.n_folds)
         if previous is not None:
             _check_same_people(previous, population)
         curves = _curves(frame, truncated) if previous is None else previous.curves
@@ -92,7 +93,7 @@ class HazardsTraining:
                 _on_axis(frame, batches, batches.outcomes(), curves.knots),
                 HazardSettings(
                     most,
-                    given["n_folds"],
+                    folds,
                     given["rows_per_person"],
                     bool(given["linear"]),
                     given["early_stopping_rounds"],
@@ -112,7 +113,7 @@ class HazardsTraining:
                 progress=progress.advance if given["verbose"] else progress_hook(n_rounds),
             )
             mixture = training.mixture()
-        kind = mixture.heaviest_kind()
+        kind, _ = mixture.heaviest_trees() or (None, None)
         history = [RoundRecord(one.round, one.loss) for one in training.history if one.kind == kind]
         model = HazardMixture(
             frame,
@@ -124,7 +125,8 @@ class HazardsTraining:
         values = self._some_values(batches)
         if not self.reduction.is_shared:
             check_hazard_paths(mixture, values, trees.engine_params)
-        model = model.with_importances(values)
+        n_people = max(_IMPORTANCE_PEOPLE // 4, 3 * _IMPORTANCE_PEOPLE // mixture.n_models)
+        model = model.with_importances(_spread(values, n_people))
         weights = ", ".join(f"{kind} {weight:.2f}" for kind, weight in model.member_weights.items())
         return model.with_record(reason=f"{self.reason} Weights by held-out likelihood: {weights}.")
 
@@ -143,10 +145,13 @@ class HazardsTraining:
         """Features of a few people, spread over the first non-empty batch."""
         for _, features in batches:
             if features.n_samples:
-                values = features.values
-                some = np.linspace(0, len(values) - 1, _IMPORTANCE_PEOPLE).astype(np.int64)
-                return values[np.unique(some)]
+                return _spread(features.values, _IMPORTANCE_PEOPLE)
         return np.empty((0, batches.schema.n_features), np.float32)
+
+
+def _spread(values: Float32Array, n_people: int) -> Float32Array:
+    """At most so many rows, from all parts."""
+    return values[np.unique(np.linspace(0, len(values) - 1, n_people).astype(np.int64))]
 
 
 def _truncated(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
@@ -161,10 +166,23 @@ def _truncated(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
     )
 
 
-def _check_folds(population: Population, n_folds: int) -> None:
+def _fold_plan(
+    population: Population, group: IntArray | None, n_folds: int | None, n_repeats: int | None
+) -> FoldPlan:
+    """Numbers of folds and of repeats, by the number of people where they are not given."""
+    n_groups = np.inf if group is None else len(np.unique(group))
+    most = int(min(_most_people_of_a_cause(population), n_groups))
+    return FoldPlan.of(population.n_samples, n_folds, n_repeats, most)
+
+
+def _most_people_of_a_cause(population: Population) -> int:
     event, count = population.target.event, population.count
     people = np.bincount(event, weights=count, minlength=population.target.n_causes + 1)
-    most = int(people[1:].max())
+    return int(people[1:].max())
+
+
+def _check_folds(population: Population, n_folds: int) -> None:
+    most = _most_people_of_a_cause(population)
     if most < n_folds:
         msg = (
             f"No cause occurs in more than {most} people (n_samples = {population.n_samples}), "

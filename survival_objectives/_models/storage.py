@@ -212,7 +212,7 @@ def _check_mixture(content: Mapping[str, Any]) -> None:
     if content["curves"] is None:
         msg = "the curves have no knots"
         raise ValueError(msg)
-    _whole(content["n_folds"], "n_folds", 0)
+    _whole(content["n_models"], "n_models", 1)
     for weight in content["weights"].values():
         _finite(weight, "a weight", 0.0, 1.0)
     _list(content["importance"], "importance", lambda value: _finite(value, "importance", 0.0))

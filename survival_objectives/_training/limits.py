@@ -36,6 +36,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "early_stopping_rounds": (1, 10**6),
     "n_horizons": (1, 10**4),
     "n_folds": (2, 100),
+    "n_repeats": (1, 100),
     "rows_per_person": (1, 10**4),
     "learning_rate": (1e-6, 1),
     "min_censoring_survival": (1e-6, 1),
@@ -131,9 +132,9 @@ def check_no_own_models(model: Any, where: str) -> None:
 
 
 def _check_counts(model: Any) -> None:
-    for name in ("max_depth", "n_horizons", "n_folds"):
+    for name in ("max_depth", "n_horizons"):
         check_positive_int(getattr(model, name), name)
-    for name in ("n_estimators", "refresh_every", "early_stopping_rounds"):
+    for name in ("n_estimators", "refresh_every", "early_stopping_rounds", "n_folds", "n_repeats"):
         if getattr(model, name) is not None:
             check_positive_int(getattr(model, name), name)
     if model.rows_per_person not in (None, ALL_ROWS):

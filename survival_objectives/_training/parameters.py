@@ -29,7 +29,7 @@ _STACKED: dict[str, float] = {
 }
 _HAZARDS: dict[str, float] = {
     "n_estimators": 300,
-    "learning_rate": 0.15,
+    "learning_rate": 0.25,
     "min_leaf_people": 15.0,
     "min_split_gain": 1.0,
     "max_features": 1.0,
@@ -40,7 +40,7 @@ def by_method(parameters: Mapping[str, Any], method: str, engine: str) -> dict[s
     """Constructor parameters, with None replaced by the default of the method.
 
     >>> by_method({"learning_rate": None, "max_features": 0.8}, "hazards", "xgboost")
-    {'learning_rate': 0.15, 'max_features': 0.8}
+    {'learning_rate': 0.25, 'max_features': 0.8}
     """
     defaults = dict(_HAZARDS if method == HAZARDS else _STACKED)
     if method == HAZARDS and engine == "lightgbm":

@@ -29,21 +29,21 @@ from survival_objectives._hazards.formulas import (
 from survival_objectives._hazards.linear import LinearDesign, ridge_hazards
 from survival_objectives._hazards.mixture import LINEAR, ON_LINEAR, TREES, Mixture
 from survival_objectives._hazards.people import (
+    FoldPlan,
     HazardPeople,
     InMemory,
     RowBudget,
-    one_held_out_part,
     stratified_folds,
 )
 from survival_objectives._hazards.state import HazardState
 from survival_objectives._people import Features, check_features
 from survival_objectives._people.population import Population
-from survival_objectives.losses import gradient_hessian
+from survival_objectives.adapters._engine import models_gradient_hessian
 
 FloatArray = npt.NDArray[np.float64]
 SCHEMA = Features(np.empty((0, 3), np.float32), None, {})
 KNOTS = np.array([0.0, 0.2, 0.5, 1.0, 2.0, 4.0])
-SETTINGS = HazardSettings(n_rounds=40, n_folds=2, rows_per_person="all", linear=True)
+SETTINGS = HazardSettings(n_rounds=40, folds=FoldPlan(2), rows_per_person="all", linear=True)
 
 
 def simulated(n: int, seed: int = 0, *, weighted: bool = False) -> HazardPeople:
@@ -74,7 +74,9 @@ class InBatches:
 class TableEvaluator(Evaluator):
     """The numbers of `TableTrainer`, which only itself can evaluate."""
 
-    n_margins = 2
+    @property
+    def n_margins(self) -> int:
+        return int(self.model[0].shape[1])
 
     @property
     def n_rounds(self) -> int:
@@ -87,7 +89,7 @@ class TableEvaluator(Evaluator):
         return SimpleNamespace(is_readable=False)
 
     def _contributions(self, values: Any) -> Any:
-        return np.zeros((len(values), 2, values.shape[1] + 1))
+        return np.zeros((len(values), self.n_margins, values.shape[1] + 1))
 
     def importances(self) -> FloatArray:
         return np.zeros(self.schema.n_features + 1)
@@ -102,8 +104,9 @@ class TableTrainer(BatchJoiner):
 
     reference = True
 
-    def __init__(self, model: Any = (), reduction: Any = None) -> None:
-        self._rounds: list[FloatArray] = list(model)
+    def __init__(self, model: Any = None, n_models: int = 1, reduction: Any = None) -> None:
+        self._rounds: list[FloatArray] = list(model or ())
+        self._n_margins = 2 * n_models
         self._reduction = reduction
         self._cells: list[Any] = []
         self._starts: list[FloatArray] = []
@@ -120,7 +123,9 @@ class TableTrainer(BatchJoiner):
     def boost(self, key: int, target: Any, weight: FloatArray, n_rounds: int) -> None:
         size = 2 * (len(KNOTS) - 1)
         for _ in range(n_rounds):
-            derivatives = gradient_hessian(self.margin(key), target, weight, reference=True)
+            margin = self.margin(key)
+            out = np.empty_like(margin), np.empty_like(margin)
+            derivatives = models_gradient_hessian(margin, target, weight, out)
             own = [
                 [np.bincount(self._cells[key], column, minlength=size) for column in part.T]
                 for part in derivatives
@@ -132,7 +137,7 @@ class TableTrainer(BatchJoiner):
         return self._starts[key] + self._sum(self._cells[key], 0, self.n_rounds)
 
     def _sum(self, cell: Any, first: int, last: int) -> FloatArray:
-        total = np.zeros((2 * (len(KNOTS) - 1), 2))
+        total = np.zeros((2 * (len(KNOTS) - 1), self._n_margins))
         return np.asarray(np.sum([total, *self._rounds[first:last]], axis=0)[cell])
 
     def sum_of_trees(self, values: Any, first: int, last: int) -> FloatArray:
@@ -226,10 +231,9 @@ def numbers(mixture: Mixture) -> list[FloatArray]:
     found = []
     for member in mixture.members.values():
         found.append(np.array([member.weight]))
-        for model in (*member.folds, member.refit):
-            found.append(model.level)
-            if model.coefficients is not None:
-                found.append(model.coefficients)
+        found.append(member.model.levels)
+        if member.model.coefficients is not None:
+            found.append(member.model.coefficients)
     return found
 
 
@@ -251,8 +255,8 @@ def test_batches_do_not_change_the_mixture(booster: Any, weighted: bool) -> None
         assert_allclose(one, other, atol=tolerance)
     assert_allclose(whole.incidence(values), parts.incidence(values), atol=tolerance)
     if booster is ReadingTrainer:
-        assert ReadingTrainer.n_read % 3 == 0
-        assert ReadingTrainer.n_read > 0
+        # Each kind of trees reads its rows once, in three batches.
+        assert ReadingTrainer.n_read == 6
 
 
 def test_features_of_some_people_come_from_all_batches() -> None:
@@ -335,7 +339,7 @@ def test_processes_agree_though_one_has_no_events(
     n_cross_fitted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (hazard_people, hazard_problem):
-        monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", n_cross_fitted)
+        monkeypatch.setattr(module, "MANY_PEOPLE", n_cross_fitted)
     people = simulated(700)
     censored = np.flatnonzero(people.event == 0)[:20]
     others = np.setdiff1d(np.arange(700), censored)
@@ -387,44 +391,34 @@ def test_rows_follow_the_number_of_people() -> None:
     assert len(np.unique(chosen)) == 250
 
 
-def test_one_part_is_held_out_of_every_event() -> None:
-    event = np.repeat([0, 1, 2], [600, 395, 5]).astype(np.int32)
-    fold = one_held_out_part(event, 2, np.random.default_rng(0))
-    assert set(fold) == {-1, 0}
-    assert np.sum(fold[event == 0] == 0) in (60, 61)
-    assert np.sum(fold[event == 1] == 0) in (39, 40)
-    assert np.all(fold[event == 2] == -1)  # Every model knows all causes.
-    many = one_held_out_part(np.zeros(10**6, np.int32), 1, np.random.default_rng(0))
-    assert np.sum(many == 0) in (50_000, 50_001)
-
-
-def test_many_people_have_one_held_out_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_many_people_the_better_kind_of_trees_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     people, test = simulated(4000), simulated(2000, seed=1)
     values = next(iter(test.batches))[1].values
     booster = xgboost_booster(people)
-    folds, _ = trained(people, replace(SETTINGS, rows_per_person=None), booster)
+    few, _ = trained(people, replace(SETTINGS, rows_per_person=None), booster)
     for module in (hazard_people, hazard_problem):
-        monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", 500)
-    monkeypatch.setattr(hazard_problem, "_LINEAR_PEOPLE", 1500)
-    monkeypatch.setattr(hazard_problem, "_CALIBRATION_ROWS", 3000)
-    once, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
+        monkeypatch.setattr(module, "MANY_PEOPLE", 500)
+    monkeypatch.setattr(hazard_problem, "LINEAR_PEOPLE", 1500)
+    monkeypatch.setattr(hazard_problem, "_JUDGES", 1500)
+    many, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
     # 3.18 rows per person: two, besides the last one.
     assert len(training.problem.rows.person) <= 4000 * 3
-    assert once.n_folds == 0
-    assert len(once.members) <= 2
-    assert not {TREES, ON_LINEAR} <= set(once.members)
+    assert len(training.problem.judges) == 1500
+    assert many.n_models == 2
+    assert len(many.members) <= 2
+    assert not {TREES, ON_LINEAR} <= set(many.members)
     raced = {look.kind: look.round for look in training.history}
     assert sorted(raced) == [TREES, ON_LINEAR]
     assert min(raced.values()) == 30
     # The same curves, up to chance.
-    difference = once.incidence(values) - folds.incidence(values)
+    difference = many.incidence(values) - few.incidence(values)
     assert np.sqrt(np.mean(difference**2)) < 0.04
     assert np.abs(difference.mean(axis=2)).max() < 0.02
     # Half of the people, where that is the share.
     monkeypatch.setattr(RowBudget, "of", classmethod(lambda cls, *_: cls(2, 0.5)))
     part, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
     assert training.problem.people.n_samples == 2000
-    assert np.sqrt(np.mean((part.incidence(values) - folds.incidence(values)) ** 2)) < 0.07
+    assert np.sqrt(np.mean((part.incidence(values) - few.incidence(values)) ** 2)) < 0.07
 
 
 # ----------------------------------------------------------------------------------- judges, looks
@@ -432,16 +426,19 @@ def test_given_judges_choose_rounds_and_weights() -> None:
     people, others = simulated(800), simulated(400, seed=1)
     booster = xgboost_booster(people)
     mixture, training = trained(people, booster=booster, judges=others)
-    assert mixture.n_folds == 0
+    assert mixture.n_models == 1
     assert training.problem.people.n_samples == 1200
-    assert set(training.problem.kept[0].person) <= set(range(800))
+    assert set(training.problem.kept_rows(0).person) <= set(range(800))
+    assert set(training.problem.calibration.person) <= set(range(800))
     assert set(training.problem.judges) == set(range(800, 1200))
     assert max(look.round for look in training.history) > 0
-    # Judges with the outcomes of other people gain nothing by any tree or coefficient.
+    # Judges with the outcomes of other people gain by no tree, but for the mean of the hazards.
     order = np.random.default_rng(0).permutation(400)
     mixed = replace(others, event=others.event[order], place=others.place[order])
-    strict, _ = trained(people, replace(SETTINGS, linear=False), booster, judges=mixed, seed=1)
-    assert strict.members[TREES].refit.trees is None
+    _, strict = trained(people, replace(SETTINGS, linear=False), booster, judges=mixed, seed=1)
+    losses = [look.loss for look in strict.history]
+    assert np.argmin(losses) <= 1
+    assert losses[-1] > losses[0]
 
 
 def test_history_progress_and_patience() -> None:
@@ -454,13 +451,13 @@ def test_history_progress_and_patience() -> None:
     )
     rounds = [look.round for look in training.history]
     losses = [look.loss for look in training.history]
-    assert rounds == list(range(0, rounds[-1] + 1, 10))
+    assert rounds == list(range(0, rounds[-1] + 1, 5))
     best = rounds[int(np.argmin(losses))]
     assert rounds[-1] == best + 30
-    trees = mixture.members[TREES].refit.trees
+    trees = mixture.members[TREES].model.trees
     assert trees is not None
     assert trees.n_rounds == best
-    assert calls == [(10, loss) for loss in losses[1:]]
+    assert calls == [(5, loss) for loss in losses[1:]]
     assert 0.5 < losses[0] < 5  # Per person.
 
 
@@ -470,7 +467,7 @@ def test_resumed_mixtures_are_the_same(
     n_cross_fitted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (hazard_people, hazard_problem):
-        monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", n_cross_fitted)
+        monkeypatch.setattr(module, "MANY_PEOPLE", n_cross_fitted)
     people = simulated(500)
     values = next(iter(people.batches))[1].values
     booster = xgboost_booster(people)
@@ -512,7 +509,7 @@ def test_warm_start_keeps_trees_and_adds_rounds() -> None:
     assert set(longer.members) <= set(short.members)
     assert longer.design is short.design
     for kind in set(longer.members) - {LINEAR}:
-        old, new = short.members[kind].refit, longer.members[kind].refit
+        old, new = short.members[kind].model, longer.members[kind].model
         assert old.trees is not None
         assert new.trees is not None
         assert old.trees.n_rounds < new.trees.n_rounds <= 40
@@ -533,5 +530,5 @@ def test_warm_start_keeps_trees_and_adds_rounds() -> None:
             continue
         assert look.round == 10
         assert last[kind] - 0.05 < look.loss < last[kind] + 0.001
-    with pytest.raises(ValueError, match="has 2 folds, but this training has 3"):
-        trained(people, replace(SETTINGS, n_folds=3), booster, previous=short)
+    with pytest.raises(ValueError, match="has 2 models of each kind, but this training has 3"):
+        trained(people, replace(SETTINGS, folds=FoldPlan(3)), booster, previous=short)

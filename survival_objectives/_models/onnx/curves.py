@@ -162,12 +162,12 @@ class CurveGraph:
 
     # ------------------------------------------------------------------------------------- hazards
     def _mixture(self, mixture: Mixture, features: str) -> str:
-        """Incidences at knots, (n_samples, K, M + 1): the weighted mean of all models."""
+        """Incidences at knots, (n_samples, K, M + 1): the weighted mean of all members."""
         graph, design = self._graph, None
         if mixture.design is not None and mixture.design.n_columns:
             design = self._design(mixture.design, features)
         total: str | None = None
-        for share, hazard in mixture.shares():
+        for share, hazard in mixture.members.values():
             curves = self._knot_incidence(self._hazard_margin(hazard, features, design))
             curves = graph.op("Mul", curves, graph.constant(share))
             total = curves if total is None else graph.op("Add", total, curves)
@@ -178,11 +178,11 @@ class CurveGraph:
         """Margins of the causes against staying event-free, (n_samples, K, M)."""
         graph = self._graph
         margin = graph.per_person(hazard.level, features)
-        if hazard.coefficients is not None and design is not None:
-            linear = graph.op("MatMul", design, graph.constant(hazard.coefficients.T))
+        if hazard.slopes is not None and design is not None:
+            linear = graph.op("MatMul", design, graph.constant(hazard.slopes.T))
             margin = graph.op("Add", margin, graph.reshape(linear, (-1, self._n_causes, 1)))
         if hazard.trees is not None:
-            forest = hazard.trees.evaluator.forest()
+            forest = hazard.trees.forest
             steps = forest_margins(graph, self._onnx, forest, features, self._n_levels)
             trees = graph.take(steps, forest.interval(np.arange(hazard.level.shape[1])), 2)
             if forest.n_margins > self._n_causes:
