@@ -4,7 +4,6 @@
 from survival_objectives._people.frames import outcomes_frame
 from survival_objectives._process import threads as _threads  # noqa: F401  # isort: split
 from survival_objectives._version import __version__
-from survival_objectives.estimators import SurvivalBoost
-from survival_objectives.hazard_boost import HazardBoost
+from survival_objectives.estimators import HazardBoost, SurvivalBoost, load
 
-__all__ = ["HazardBoost", "SurvivalBoost", "__version__", "outcomes_frame"]
+__all__ = ["HazardBoost", "SurvivalBoost", "__version__", "load", "outcomes_frame"]

@@ -1,6 +1,6 @@
 r"""Baselines to beat: the marginal curve, and cause-specific Cox regression.
 
-Both are scikit-learn estimators with the predict methods of `SurvivalBoost`.
+Both are scikit-learn estimators with the predict methods of `HazardBoost`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Models in MLflow, saved by `SurvivalBoost.save` and loaded as a ``pyfunc`` or as an estimator.
+"""Models in MLflow, saved by their own ``save`` and loaded as a ``pyfunc`` or as an estimator.
 
 MLflow's scikit-learn flavour writes pickles, or with skops types that must be declared as trusted.
-Here MLflow stores the folder that `SurvivalBoost.save` writes, and this module is the loader that
+Here MLflow stores the folder that `HazardBoost.save` writes, and this module is the loader that
 MLflow calls.
 """
 
@@ -19,7 +19,7 @@ import pandas as pd
 
 from survival_objectives._arrays import FloatArray
 from survival_objectives._version import __version__
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import load
 
 __all__ = ["load_model", "log_model", "save_model"]
 
@@ -32,7 +32,7 @@ def save_model(model: Any, path: Any, **options: Any) -> None:
 
     Parameters
     ----------
-    model : SurvivalBoost
+    model : HazardBoost or SurvivalBoost
         Fitted.
     path : path
         The folder, which must not exist or be empty.
@@ -51,7 +51,7 @@ def log_model(model: Any, name: str = "model", **options: Any) -> Any:
 
     Parameters
     ----------
-    model : SurvivalBoost
+    model : HazardBoost or SurvivalBoost
         Fitted.
     name : str, default="model"
         Its name in the run.
@@ -83,7 +83,7 @@ def load_model(model_uri: str) -> Any:
 
     Returns
     -------
-    SurvivalBoost
+    HazardBoost or SurvivalBoost
     """
     return _mlflow().pyfunc.load_model(model_uri).get_raw_model()
 
@@ -108,7 +108,7 @@ class _Curves:
 
 def _load_pyfunc(path: str) -> _Curves:
     """Loader that MLflow calls with the saved folder."""
-    return _Curves(SurvivalBoost.load(path))
+    return _Curves(load(path))
 
 
 def _mlflow() -> Any:

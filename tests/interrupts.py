@@ -106,7 +106,7 @@ def count(engine: str, n_signals: int, seed: int = 0, latest: float = _LATEST) -
     """How often signals had each outcome."""
     generator = np.random.default_rng(seed)
     # Imported before the processes fork, but not used: OpenMP's threads do not survive a fork.
-    import_module(f"survival_objectives.adapters.{engine}._booster")
+    import_module(f"survival_objectives.adapters.{engine}._engine")
     import_module("survival_objectives.adapters.external_memory")
     cases = trainings(engine)
     return Counter(

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost
 from survival_objectives.adapters.external_memory import fit_external
 from survival_objectives.datasets import make_competing_risks
 
@@ -37,10 +37,16 @@ SETTINGS = {
     "learning_rate": 0.2,
     "n_jobs": 1,
     "random_state": 0,
-    "censoring": "boosted",
 }
 
 Case = Callable[[], str]
+
+
+def estimator(censoring: str = "boosted", **own: Any) -> Any:
+    """The estimator of a method."""
+    if censoring == "hazards":
+        return HazardBoost(**{**SETTINGS, **own})
+    return SurvivalBoost(**{**SETTINGS, "censoring": censoring, **own})
 
 
 def people(n_samples: int = 300, *, whole_days: bool = False) -> tuple[Any, Any, Any]:
@@ -64,14 +70,15 @@ def digest(model: Any, X: Any, times: Any = TIMES) -> str:
     found.update(trees(model.engine_, model.booster_))
     censored = model.censoring_.survival(np.full(len(X), times[9]), X)
     found.update(np.ascontiguousarray(censored).tobytes())
-    if model.censoring_method_ == "hazards":
+    record = model.fitted_model.record
+    if record.method == "hazards":
         found.update(repr(model.member_weights_).encode())
     facts = (
         model.n_estimators_,
-        model.n_floored_,
-        model.censoring_method_,
-        [(record.round, record.loss) for record in model.history_],
-        list(model.refreshed_rounds_),
+        record.n_floored,
+        record.method,
+        [(one.round, one.loss) for one in model.history_],
+        list(record.refreshed_rounds),
         model.times_.tolist(),
     )
     found.update(repr(facts).encode())
@@ -93,25 +100,21 @@ def trees(engine: str, booster: Any) -> bytes:
 # ------------------------------------------------------------------------------------------- cases
 def in_memory(engine: str, *, whole_days: bool = False, weighted: bool = False, **own: Any) -> str:
     X, y, weight = people(whole_days=whole_days)
-    model = SurvivalBoost(engine, **{**SETTINGS, **own})
+    model = estimator(engine=engine, **own)
     model.fit(X, y, sample_weight=weight if weighted else None)
     return digest(model, X, TIMES * 10 if whole_days else TIMES)
 
 
 def with_eval_set(engine: str, censoring: str) -> str:
     X, y, _ = people()
-    model = SurvivalBoost(
-        engine, **{**SETTINGS, "early_stopping_rounds": 3, "censoring": censoring}
-    )
+    model = estimator(censoring, engine=engine, early_stopping_rounds=3)
     model.fit(X[:200], y[:200], eval_set=(X[200:], y[200:]))
     return digest(model, X)
 
 
 def warm_start(engine: str, censoring: str) -> str:
     X, y, _ = people()
-    model = SurvivalBoost(engine, **{**SETTINGS, "warm_start": True, "censoring": censoring}).fit(
-        X, y
-    )
+    model = estimator(censoring, engine=engine, warm_start=True).fit(X, y)
     model.set_params(n_estimators=33)
     return digest(model.fit(X, y), X)
 
@@ -119,7 +122,7 @@ def warm_start(engine: str, censoring: str) -> str:
 def without_censoring(engine: str) -> str:
     X, y, _ = people()
     y["event"] = y["event"].where(y["event"] > 0, 1)
-    return digest(SurvivalBoost(engine, **SETTINGS).fit(X, y), X)
+    return digest(estimator(engine=engine).fit(X, y), X)
 
 
 class Marginal:
@@ -151,7 +154,7 @@ def from_disk(*, weighted: bool = False, whole_days: bool = False, **own: Any) -
     X, y, weight = people(whole_days=whole_days)
     halves = [slice(0, 130), slice(130, 300)]
     batches = [(X[rows], y[rows], *([weight[rows]] if weighted else [])) for rows in halves]
-    model = SurvivalBoost("xgboost", **{**SETTINGS, **own})
+    model = estimator(**own)
     fit_external(model, batches, people_per_turn=turn, eval_set=(X[:60], y[:60]) if early else None)
     return digest(model, X, TIMES * 10 if whole_days else TIMES)
 
@@ -161,7 +164,7 @@ def dask_cases() -> Iterator[tuple[str, Case]]:
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
 
-    from survival_objectives.adapters.dask import DaskSurvivalBoost
+    from survival_objectives.adapters.dask import fit_dask
 
     def one_worker(weighted: bool = False, checkpoints: bool = False, **own: Any) -> str:
         X, y, weight = people()
@@ -176,15 +179,16 @@ def dask_cases() -> Iterator[tuple[str, Case]]:
             ) as cluster,
             Client(cluster) as client,
         ):
-            if checkpoints:
-                own = {**own, "checkpoint_folder": folder, "checkpoint_every": 10}
-            model = DaskSurvivalBoost(**{**SETTINGS, **own}).fit(
+            options = {"checkpoint_folder": folder, "checkpoint_every": 10} if checkpoints else {}
+            model = fit_dask(
+                estimator(**own),
                 parts[list(X.columns)],
                 parts[["event", "duration"]],
                 parts["weight"] if weighted else None,
                 client=client,
+                **options,
             )
-        return digest(model.to_local(), X)
+        return digest(model, X)
 
     yield "dask/hazards", lambda: one_worker(censoring="hazards")
     yield "dask/hazards, weighted", lambda: one_worker(weighted=True, censoring="hazards")
@@ -235,7 +239,7 @@ def cases() -> Iterator[tuple[str, Case]]:
         yield from hazard_cases(engine)
         yield (
             f"{engine}/completion",
-            lambda engine=engine: in_memory(engine, censoring="auto", completion=Marginal()),
+            lambda engine=engine: in_memory(engine, completion=Marginal()),
         )
         yield (
             f"{engine}/plugin, completion",

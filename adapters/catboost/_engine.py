@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._engines import evaluator
+from survival_objectives._engines.constraints import INTERACTION, MONOTONE, checked_directions
 from survival_objectives._engines.forest import Forest, Tree
 from survival_objectives._engines.protocol import (
     BatchJoiner,
@@ -30,7 +31,7 @@ from survival_objectives._engines.protocol import (
 from survival_objectives._engines.settings import OWNED, Choice, EngineSettings, Number, Whole
 from survival_objectives._people import Features
 from survival_objectives._process.interrupts import deliver_interrupt
-from survival_objectives.adapters._engine import import_engine, rising_in_time
+from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.catboost._pool import row_pool
 from survival_objectives.stacking import drawn_states
 
@@ -76,6 +77,7 @@ SETTINGS = EngineSettings(
         "boosting_type": Choice(("Plain", "Ordered")),
         "grow_policy": Choice(("SymmetricTree",), _SYMMETRIC),
         "task_type": Choice(("CPU",), "column sampling and monotone curves need the CPU"),
+        MONOTONE: checked_directions,
     },
     {
         "loss_function": OWNED["loss"],
@@ -86,7 +88,7 @@ SETTINGS = EngineSettings(
         "boost_from_average": OWNED["start"],
         "cat_features": OWNED["categories"],
         "one_hot_max_size": _ENCODED,
-        "monotone_constraints": OWNED["monotone"],
+        INTERACTION: "CatBoost has none; use engine='xgboost' or engine='lightgbm'",
         "iterations": OWNED["rounds"],
         "random_seed": OWNED["seed"],
         "thread_count": OWNED["threads"],
@@ -229,14 +231,12 @@ class Trainer(BatchJoiner):
             "one_hot_max_size": 255,
             "thread_count": settings.threads(self._n_rows),
         }
-        if self.reference and settings.monotone:
-            params["monotone_constraints"] = rising_in_time(settings.schema)
-            params["model_shrink_rate"] = 0
         own = SETTINGS.resolved(settings.engine_params)
         for name, kind in _SAMPLING.items():
             if name in own:
                 params["bootstrap_type"] = kind
         params.update(own)
+        params.update(self._constraints(is_constrained=params.pop(MONOTONE, None) is not None))
         if self.reference:
             params["loss_function"] = "Logloss"
         else:
@@ -244,6 +244,23 @@ class Trainer(BatchJoiner):
             params.pop("boost_from_average")
         params.update({"verbose": False, "allow_writing_files": False})
         return params
+
+    def _constraints(self, *, is_constrained: bool) -> dict[str, Any]:
+        """Parameters of monotone constraints, which CatBoost has for one margin only."""
+        if not self.reference:
+            if is_constrained:
+                msg = (
+                    "`engine_params` has monotone_constraints, which CatBoost has for a single "
+                    f"cause only; there are {self._settings.n_causes}. Use engine='xgboost' or "
+                    "engine='lightgbm', or combine the causes."
+                )
+                raise ValueError(msg)
+            return {}
+        directions, _ = self._settings.constraints()
+        if directions is None:
+            return {}
+        # CatBoost shrinks constrained models by default, which moves the start as well.
+        return {MONOTONE: directions, "model_shrink_rate": 0}
 
     @property
     def n_rounds(self) -> int:
@@ -449,4 +466,7 @@ ENGINE = Engine(
     rounds_per_call=30,
     most_rows=1_000_000,
     coarse_bins={"border_count": 64},
+    lacks=("min_leaf_people", "min_split_gain"),
+    # Symmetric trees split less per round (benchmarks/hazard_study.md).
+    hazard_defaults={"learning_rate": 0.25},
 )

@@ -1,4 +1,4 @@
-r"""SurvivalBoost on a Dask cluster, by XGBoost.
+r"""HazardBoost and SurvivalBoost on a Dask cluster, by XGBoost.
 
 The loss is a sum over people, so a worker that holds some of them can stack them, draw their
 horizons and weight them independently. One task on each worker runs the training of a single
@@ -11,7 +11,7 @@ machine on its own people, inside XGBoost's communicator:
   over workers (`CollectiveReduction`); a few megabytes once, a few bytes per refresh;
 - nothing else leaves a worker, and no partition is sent to the client.
 
-Trainings with one worker and an integer seed give the model of `SurvivalBoost`, bit for bit, if it
+Trainings with one worker and an integer seed give the model of one machine, bit for bit, if it
 trains on the same people in the same order with the same number of threads. More workers draw other
 horizons and sum in another order: the same estimate up to noise.
 
@@ -27,6 +27,8 @@ that it builds itself. The objective and callbacks are pickled to the workers an
 - a worker that dies leaves the others waiting for ``time_out``, 120 minutes by default.
 """
 
-from survival_objectives.adapters.dask._estimator import DaskSurvivalBoost, WorkerLostError
+from survival_objectives.adapters.dask._cluster import WorkerLostError
+from survival_objectives.adapters.dask._fit import fit_dask
+from survival_objectives.adapters.dask._predictions import predict_dask, score_dask
 
-__all__ = ["DaskSurvivalBoost", "WorkerLostError"]
+__all__ = ["WorkerLostError", "fit_dask", "predict_dask", "score_dask"]

@@ -5,16 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from survival_objectives._models.fitted import FittedModel
 from survival_objectives._people import Features, check_features
+from survival_objectives._people.labels import EventLabels, check_censored_is_for_text
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.dask._cluster import cancel_on_exit, wait_all
-from survival_objectives.adapters.dask._worker import checked_part
+from survival_objectives.adapters.dask._worker import checked_part, part_labels
 
 dask = import_engine("dask")
 distributed = import_engine("distributed", extra="dask")
@@ -27,19 +30,38 @@ class Collection:
     """People of a Dask collection: one task per partition that checks them, not run yet."""
 
     schema: Features
-    parts: list[Any]
+    #: Features, outcomes and weights of each partition.
+    pieces: list[tuple[Any, Any, Any]]
     source: Any
+    has_text: bool
+    labels: EventLabels | None = None
 
     @property
     def n_partitions(self) -> int:
-        return len(self.parts)
+        return len(self.pieces)
+
+    @cached_property
+    def parts(self) -> list[Any]:
+        """Tasks that give the checked people of each partition."""
+        check = dask.delayed(checked_part, pure=False)
+        return [
+            check(*pieces, self.schema, self.labels, f"Partition {number}")
+            for number, pieces in enumerate(self.pieces)
+        ]
 
     @classmethod
-    def checked(cls, X: Any, y: Any, sample_weight: Any, like: Features | None) -> Collection:
+    def checked(
+        cls,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        like: Features | None,
+        labels: EventLabels | None = None,
+    ) -> Collection:
         if not is_collection(X):
             msg = (
                 f"`X` is a {type(X).__name__}; pass a dask DataFrame or Array (e.g. "
-                "`dask.array.from_array`), or use `SurvivalBoost`."
+                "`dask.array.from_array`), or use the estimator's own methods."
             )
             raise TypeError(msg)
         X = by_rows(X)
@@ -47,18 +69,30 @@ class Collection:
         if isinstance(y, tuple) and all(isinstance(name, str) for name in y):
             schema = schema_of(_without_outcome(X, y), like)
             outcomes: Sequence[Any] = [y] * len(features)  # The worker takes them apart.
+            has_text = _holds_text(X[y[0]])
         else:
             schema = schema_of(X, like)
             outcomes = _outcome_pieces(y, len(features))
+            has_text = _holds_text(y)
         weights: Sequence[Any] = [None] * len(features)
         if sample_weight is not None:
             weights = _aligned(sample_weight, "sample_weight", len(features))
-        check = dask.delayed(checked_part, pure=False)
-        parts = [
-            check(*pieces, schema, f"Partition {number}")
-            for number, pieces in enumerate(zip(features, outcomes, weights, strict=True))
-        ]
-        return cls(schema, parts, X)
+        pieces = list(zip(features, outcomes, weights, strict=True))
+        return cls(schema, pieces, X, has_text, labels)
+
+    def with_labels(self, client: Any, censored: Any, previous: FittedModel | None) -> Collection:
+        """The people with what text events mean, from the labels of all partitions."""
+        if not self.has_text:
+            check_censored_is_for_text(censored)
+            return self
+        if previous is not None and previous.frame.event_names is not None:
+            return replace(self, labels=EventLabels(previous.frame.event_names, censored))
+        read = dask.delayed(part_labels, pure=False)
+        futures = client.compute([read(X, y) for X, y, _ in self.pieces])
+        with cancel_on_exit(client, futures):
+            found = client.gather(futures)
+        labels = {label for part in found for label in part}
+        return replace(self, labels=EventLabels.of(labels, censored)) if labels else self
 
     def placed(self, client: Any, workers: list[str]) -> dict[str, list[int]]:
         """Partitions of each worker: where they are or, unless in memory, in blocks."""
@@ -135,6 +169,20 @@ def schema_of(X: Any, like: Features | None) -> Features:
         return check_features(made_up, like=like).schema
 
 
+def _holds_text(y: Any) -> bool:
+    """Whether outcomes may have text, by their types."""
+    if isinstance(y, da.Array):
+        return bool(y.dtype == object)
+    if isinstance(y, dd.DataFrame):
+        return any(_holds_text(y[name]) for name in y.columns)
+    if isinstance(y, dict):
+        return any(map(_holds_text, y.values()))
+    if isinstance(y, tuple | list):
+        return any(map(_holds_text, y))
+    dtype = getattr(y, "dtype", None)
+    return isinstance(dtype, pd.CategoricalDtype) or (dtype is not None and _holds_objects(y))
+
+
 def _holds_objects(column: Any) -> bool:
     return column.dtype == object or isinstance(column.dtype, pd.StringDtype)
 
@@ -182,13 +230,13 @@ def _aligned(column: Any, name: str, n_partitions: int) -> list[Any]:
     return pieces
 
 
-def held_out_collection(eval_set: Any, schema: Features) -> Collection:
+def held_out_collection(eval_set: Any, people: Collection) -> Collection:
     if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
         msg = f"`eval_set` must be a pair (X, y); got {type(eval_set).__name__}."
         raise ValueError(msg)
     try:
         X, y = eval_set
-        return Collection.checked(X, y, None, schema)
+        return Collection.checked(X, y, None, people.schema, people.labels)
     except (TypeError, ValueError) as error:
         msg = f"`eval_set`: {error}"
         raise type(error)(msg) from None

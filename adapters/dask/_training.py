@@ -21,10 +21,11 @@ from survival_objectives._people import (
 )
 from survival_objectives._process.checkpoints import (
     Checkpoint,
-    TrainingState,
-    plain_parameters,
+    State,
     read_checkpoint,
 )
+from survival_objectives._process.folders import plain_entries
+from survival_objectives._training.request import Request
 from survival_objectives.adapters.dask._cluster import WorkerGroup, gather
 from survival_objectives.adapters.dask._collection import Collection, partition_blocks
 from survival_objectives.adapters.dask._worker import (
@@ -39,8 +40,6 @@ from survival_objectives.adapters.dask._worker import (
 _RESTART = 60
 # Parameters that do not change the model, so that a training may be resumed with others.
 _WITHOUT_EFFECT = {"n_jobs", "verbose", "warm_start", "random_state"}
-# Stack level, for warnings in `_labels`, of the caller of `DaskSurvivalBoost.fit`.
-_CALLER = 6
 
 
 @dataclass(frozen=True)
@@ -50,24 +49,20 @@ class ClusterTraining:
     Parameters
     ----------
     client : distributed.Client
-    parameters : dict
-        Parameters of `survival_objectives.SurvivalBoost`.
+    request : Request
     timeout : int
         Seconds that a worker waits for the others within one step.
     checkpoint_folder : str, optional
         Folder of checkpoints, which all workers see.
     checkpoint_every : int
         Rounds between two checkpoints.
-    previous : FittedModel, optional
-        The model that a warm start continues.
     """
 
     client: Any
-    parameters: dict[str, Any]
+    request: Request
     timeout: int
     checkpoint_folder: str | None
     checkpoint_every: int
-    previous: FittedModel | None = None
 
     def fit(self, people: Collection, held_out: Collection | None, *, resume: bool) -> FittedModel:
         """The trained model.
@@ -98,7 +93,7 @@ class ClusterTraining:
         parts: list[Any],
         schema: Features,
         held_out: Collection | None,
-        found: tuple[Checkpoint, TrainingState] | None,
+        found: tuple[Checkpoint, State] | None,
     ) -> FittedModel:
         n_samples, event_ids = self._labels(parts, list(groups))
         self._check_resolution(parts, list(groups), schema)
@@ -134,11 +129,12 @@ class ClusterTraining:
     def _labels(self, parts: list[Any], workers: list[str]) -> tuple[list[int], IntArray]:
         """Number of people of every partition, and the label set of all."""
         n_samples, labels = self._summaries(parts, workers)
-        if self.previous is not None:
-            return n_samples, _event_ids(labels, sum(n_samples), self.previous.frame.event_ids)
+        previous = self.request.previous
+        if previous is not None:
+            return n_samples, _event_ids(labels, sum(n_samples), previous.frame.event_ids)
         event_ids = _event_ids(labels, sum(n_samples), None)
         has_censored = any(0 in seen for seen in labels)
-        warn_about_labels(event_ids, has_censored=has_censored, stacklevel=_CALLER)
+        warn_about_labels(event_ids, has_censored=has_censored)
         return n_samples, event_ids
 
     def _check_resolution(self, parts: list[Any], workers: list[str], schema: Features) -> None:
@@ -197,19 +193,15 @@ class ClusterTraining:
         schema: Features,
         event_ids: IntArray,
         checkpoint: Checkpoint,
-        state: TrainingState | None,
+        state: State | None,
     ) -> Plan:
-        parameters = dict(self.parameters)
-        if not isinstance(parameters["random_state"], numbers.Integral):
-            # A generator has given the seed, and stays here.
-            parameters["random_state"] = None
         return Plan(
-            parameters=parameters,
+            settings=self.request.settings,
             schema=schema,
             event_ids=event_ids,
             seed=checkpoint.seed,
             timeout=self.timeout,
-            previous=self.previous,
+            previous=self.request.previous,
             checkpoint=checkpoint,
             checkpoint_folder=self.checkpoint_folder,
             checkpoint_every=self.checkpoint_every,
@@ -217,16 +209,20 @@ class ClusterTraining:
         )
 
     def _seed(self) -> int:
-        given = self.parameters["random_state"]
+        given = self.request.parameters["random_state"]
         generator = check_random_state(given)
         return int(given if isinstance(given, numbers.Integral) else generator.integers(2**63))
 
     # -------------------------------------------------------------------------------- checkpoints
-    def _found_checkpoint(self, workers: list[str]) -> tuple[Checkpoint, TrainingState] | None:
+    def _found_checkpoint(self, workers: list[str]) -> tuple[Checkpoint, State] | None:
         reading = self.client.submit(
-            read_checkpoint, self.checkpoint_folder, workers=workers[:1], pure=False
+            read_checkpoint,
+            self.checkpoint_folder,
+            self.request.settings.state_type,
+            workers=workers[:1],
+            pure=False,
         )
-        found: tuple[Checkpoint, TrainingState] | None
+        found: tuple[Checkpoint, State] | None
         found = gather(self.client, [reading], workers[:1])[0]
         return found
 
@@ -234,7 +230,7 @@ class ClusterTraining:
         """Parameters that must be the same when the training is resumed."""
         parameters = {
             name: value
-            for name, value in plain_parameters(self.parameters).items()
+            for name, value in plain_entries(self.request.parameters).items()
             if name not in _WITHOUT_EFFECT
         }
         return {**parameters, "checkpoint_every": self.checkpoint_every}

@@ -19,10 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives._models.fitted import FittedModel, snapshot
+from survival_objectives._models.fitted import FittedModel
+from survival_objectives._models.run import Run
 from survival_objectives._people import Features, SurvivalTarget
 from survival_objectives._people.cohort import Cohort, MemoryBatches, split_cohort
 from survival_objectives._people.digest import cohort_digest
+from survival_objectives._people.labels import EventLabels, text_events
 from survival_objectives._people.population import (
     MAX_TIMES,
     Population,
@@ -34,10 +36,10 @@ from survival_objectives._people.resolution import Resolution
 from survival_objectives._process.checkpoints import (
     Checkpoint,
     Checkpoints,
-    TrainingState,
+    State,
     write_checkpoint,
 )
-from survival_objectives._training.fit import Training
+from survival_objectives._training.fit import Settings, trained
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 
@@ -53,6 +55,7 @@ __all__ = [
     "free_tracker",
     "is_running",
     "part_digest",
+    "part_labels",
     "resolutions",
     "start_tracker",
     "summary",
@@ -64,11 +67,26 @@ _GATHERED_TIMES = 2**20
 
 
 # ----------------------------------------------------------------------------------------- people
-def checked_part(X: Any, y: Any, weight: Any, schema: Features, where: str) -> Cohort:
+def part_labels(X: Any, y: Any) -> set[str]:
+    """Labels of the text events of a partition; none where they are numbers."""
+    labels = text_events(_outcomes(X, y))
+    return set() if labels is None else set(labels)
+
+
+def _outcomes(X: Any, y: Any) -> Any:
+    """Outcomes of a partition, which may be named columns of its features."""
+    return (X[y[0]], X[y[1]]) if isinstance(y, tuple) and isinstance(y[0], str) else y
+
+
+def checked_part(
+    X: Any, y: Any, weight: Any, schema: Features, labels: EventLabels | None, where: str
+) -> Cohort:
     """The people of a partition, perhaps none; errors name the partition."""
     try:
         if isinstance(y, tuple) and isinstance(y[0], str):
-            X, y = X.drop(columns=list(y)), (X[y[0]], X[y[1]])
+            X, y = X.drop(columns=list(y)), _outcomes(X, y)
+        if labels is not None:
+            y = labels.coded(y)
         part = Cohort.checked_part(X, y, weight, like=schema, resolution="count")
     except (TypeError, ValueError) as error:
         msg = f"{where}: {error}"
@@ -183,7 +201,7 @@ def is_running(training: str) -> bool:
 class Plan:
     """One training, the same on every worker; its name and tracker are set when it begins."""
 
-    parameters: dict[str, Any]
+    settings: Settings
     schema: Features
     event_ids: IntArray
     seed: int
@@ -192,7 +210,7 @@ class Plan:
     checkpoint: Checkpoint
     checkpoint_folder: str | None
     checkpoint_every: int
-    resume: TrainingState | None
+    resume: State | None
     training: str = ""
     tracker: dict[str, Any] = field(default_factory=dict)
 
@@ -212,16 +230,16 @@ def train(
         return None
     # Predictions take the threads of the client's parameters.
     for evaluator in model.evaluators().values():
-        evaluator.n_jobs = plan.parameters["n_jobs"]
-    return model.with_frame(parameters=snapshot(plan.parameters))
+        evaluator.n_jobs = plan.settings.n_jobs
+    return model.with_frame(n_jobs=plan.settings.n_jobs)
 
 
 def _fit(
     parts: list[Cohort], held_out: list[Cohort] | None, plan: Plan, worker: Any
 ) -> FittedModel:
-    reduction, parameters = CollectiveReduction(), dict(plan.parameters)
-    if parameters["n_jobs"] is None:
-        parameters["n_jobs"] = worker.state.nthreads
+    reduction, settings = CollectiveReduction(), plan.settings
+    if settings.n_jobs is None:
+        settings = replace(settings, n_jobs=worker.state.nthreads)
     people = Cohort.joined(_counted(parts), plan.schema, plan.event_ids)
     people = people.with_relative_weights(reduction)
     generator = np.random.default_rng(plan.seed)
@@ -229,18 +247,15 @@ def _fit(
     if held_out is not None:
         held = Cohort.joined(_counted(held_out), plan.schema, plan.event_ids)
     trainer = partial(xgboost_engine.Trainer, before_round=_cancellation(worker))
-    training = Training(
-        parameters,
+    run = Run(
         replace(xgboost_engine.ENGINE, trainer=trainer),
         generator,
         reduction,
         plan.previous,
         checkpoints=_checkpoints(plan, reduction),
     )
-    split = None
-    if parameters["early_stopping_rounds"] is not None:
-        split = partial(_split, people, parameters["validation_fraction"], generator, reduction)
-    return training.fit(MemoryBatches([people]), held, split=split)
+    split = partial(_split, people, generator, reduction)
+    return trained(settings, run, MemoryBatches([people]), held, split=split)
 
 
 def _counted(parts: Sequence[Cohort]) -> list[Cohort]:
@@ -249,7 +264,7 @@ def _counted(parts: Sequence[Cohort]) -> list[Cohort]:
 
 
 def _split(
-    people: Cohort, fraction: float, generator: np.random.Generator, reduction: CollectiveReduction
+    people: Cohort, generator: np.random.Generator, reduction: CollectiveReduction, fraction: float
 ) -> tuple[MemoryBatches, Cohort]:
     """Training people and held-out people of this worker, where it has enough."""
     if reduction.n_workers == 1 or round(fraction * people.n_samples) >= 1:

@@ -1,8 +1,8 @@
-r"""SurvivalBoost for more people than memory holds, on one machine, by XGBoost's external memory.
+r"""Training on more people than memory holds, on one machine, by XGBoost's external memory.
 
 People come in batches, for instance from Parquet files. Each batch is stacked separately, at
 horizons that are drawn again from the same seed whenever it is read, and XGBoost keeps the binned
-rows in files (`xgboost.ExtMemQuantileDMatrix`). Everything else is as in `SurvivalBoost`: the same
+rows in files (`xgboost.ExtMemQuantileDMatrix`). Everything else is as in memory: the same
 training runs on batches that are read from disk, with boosters whose rows stay there.
 
 What stays in memory, with h stacked rows per person and model (at most ``n_horizons``; rows without

@@ -12,29 +12,28 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._engines.protocol import Engine, StackedBatches
-from survival_objectives._models.checks import warn_about_model
-from survival_objectives._people import (
-    check_positive_int,
-    check_random_state,
-    warn_about_outcomes,
-)
+from survival_objectives._horizons.settings import HorizonSettings
+from survival_objectives._people import check_positive_int
 from survival_objectives._people.cohort import Cohort, checked_eval_set
 from survival_objectives._people.disk import DiskBatches, read_batches
+from survival_objectives._people.labels import EventLabels
 from survival_objectives._people.population import LocalReduction, grid_population
 from survival_objectives._process.interrupts import interrupts_held, interrupts_open
-from survival_objectives._training.fit import Training
-from survival_objectives._training.limits import check_no_own_models, check_parameters
+from survival_objectives._training.fit import trained
+from survival_objectives._training.request import Request
 from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 
 if TYPE_CHECKING:
-    from survival_objectives.estimators import SurvivalBoost
+    from survival_objectives.estimators import HazardBoost, SurvivalBoost
+
+_Estimator = TypeVar("_Estimator", "HazardBoost", "SurvivalBoost")
 
 xgb = import_engine("xgboost")
 
@@ -117,31 +116,34 @@ def _files(paths: Sequence[Any]) -> list[Path]:
 
 
 def fit_external(
-    model: SurvivalBoost,
+    model: _Estimator,
     batches: Iterable[Any],
     *,
     eval_set: Any = None,
+    censored: Any = None,
     people_per_turn: int | None = None,
     cache_folder: Any = None,
-) -> SurvivalBoost:
+) -> _Estimator:
     """Train ``model`` on batches of people that are never in memory together.
 
     Parameters
     ----------
-    model : SurvivalBoost
+    model : HazardBoost or SurvivalBoost
         With ``engine="xgboost"``; its parameters are used, and it is fitted.
     batches : iterable of (X, y) or (X, y, sample_weight)
         For instance `ParquetBatches`. It is iterated over about twenty times or, with
         ``people_per_turn``, once per refresh, and must give the same people every time, in the same
-        order, in the types that ``SurvivalBoost.fit`` takes. A batch is identified by its outcomes,
-        weights and the features of some of its people; another one is an error.
+        order, in the types that ``fit`` takes. A batch is identified by its outcomes, weights and
+        the features of some of its people; another one is an error.
     eval_set : pair (X, y), optional
-        Held-out people, in memory. Early stopping needs them here.
+        Held-out people, in memory. Early stopping of a SurvivalBoost needs them here.
+    censored : str or sequence of str, optional
+        As in ``fit``.
     people_per_turn : int, optional
-        Train the rounds between two refreshes on about this many people, drawn from all batches,
-        and the next rounds on others, in turn. Memory and time are then bounded for any number of
-        people. Each tree is as noisy as one fitted to this many people, and only the average of
-        trees is better: use 100 000 or more. Default: all people in every round.
+        Train the rounds of a SurvivalBoost between two refreshes on about this many people, drawn
+        from all batches, and the next rounds on others, in turn. Memory and time are then bounded
+        for any number of people. Each tree is as noisy as one fitted to this many people, and only
+        the average of trees is better: use 100 000 or more. Default: all people in every round.
     cache_folder : path, optional
         Where XGBoost keeps the binned rows while it trains; a local disk is best. Default: the
         system's folder for temporary files. It is emptied when training ends, also after an error.
@@ -149,35 +151,29 @@ def fit_external(
 
     Returns
     -------
-    SurvivalBoost
+    HazardBoost or SurvivalBoost
         ``model``.
     """
-    check_parameters(model)
-    _check_external(model, batches, eval_set)
-    if people_per_turn is not None:
-        check_positive_int(people_per_turn, "people_per_turn")
-    source, outcomes = read_batches(batches)
-    warn_about_outcomes(outcomes.target)
+    request = model.training_request()
+    _check_external(request, batches, eval_set, people_per_turn)
+    labels = EventLabels.of_parts(map(_outcomes_of, batches), censored)
+    source, outcomes = read_batches(batches, labels)
+    request.check_people(outcomes.target)
     outcomes = outcomes.with_relative_weights(LocalReduction())
-    n_samples = outcomes.n_samples
     held_out = None
     if eval_set is not None:
-        held_out = checked_eval_set(
-            eval_set, Cohort(source.schema, outcomes.target, outcomes.weight)
-        )
+        people = Cohort(source.schema, outcomes.target, outcomes.weight)
+        held_out = checked_eval_set(eval_set, people, labels=labels)
+    n_turns = 1 if people_per_turn is None else -(-outcomes.n_samples // people_per_turn)
     with _engine_on_disk(cache_folder) as engine:
-        fitted = Training(
-            model.get_params(deep=False),
-            engine,
-            check_random_state(model.random_state),
-            n_turns=1 if people_per_turn is None else -(-n_samples // people_per_turn),
-        ).fit(
+        fitted = trained(
+            request.settings,
+            replace(request.run(n_turns=n_turns), engine=engine),
             DiskBatches(source, outcomes),
             held_out,
             population=grid_population(outcomes.target, outcomes.weight),
         )
-    model.fitted_model = fitted
-    warn_about_model(fitted, source.schema.values, stacklevel=2)
+    model.fitted_model = request.finished(fitted, labels)
     return model
 
 
@@ -219,26 +215,41 @@ class _RowFiles:
             matrix.__del__()
 
 
-def _check_external(model: SurvivalBoost, batches: Any, eval_set: Any) -> None:
-    if model.engine != "xgboost":
-        msg = (
-            f"`engine` is {model.engine!r}; external memory is XGBoost's. "
-            'Use `SurvivalBoost(engine="xgboost")`.'
-        )
+def _outcomes_of(batch: Any) -> Any:
+    """Outcomes of a batch; one of another length is refused when it is read."""
+    return batch[1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
+
+
+def _check_external(
+    request: Request, batches: Any, eval_set: Any, people_per_turn: int | None
+) -> None:
+    settings, wanted = request.settings, request.parameters["engine"]
+    if wanted != "xgboost":
+        msg = f'`engine` is {wanted!r}; external memory is XGBoost\'s: use `engine="xgboost"`.'
         raise ValueError(msg)
-    if model.warm_start:
+    if request.parameters["warm_start"]:
         msg = "`warm_start` needs people in memory: bins of external memory are for one training."
         raise ValueError(msg)
-    if model.early_stopping_rounds is not None and eval_set is None:
-        msg = "`early_stopping_rounds` needs `eval_set` here: batches are not split."
+    request.check_eval_set(eval_set)
+    request.check_no_own_model("in memory")
+    if isinstance(settings, HorizonSettings):
+        if settings.early_stopping_rounds is not None and eval_set is None:
+            msg = "`early_stopping_rounds` needs `eval_set` here: batches are not split."
+            raise ValueError(msg)
+    elif people_per_turn is not None:
+        msg = (
+            f"`people_per_turn` is {people_per_turn!r}, but hazards draw their own subset of "
+            "people. Leave it out, or train a `SurvivalBoost`."
+        )
         raise ValueError(msg)
+    if people_per_turn is not None:
+        check_positive_int(people_per_turn, "people_per_turn")
     if iter(batches) is batches:
         msg = (
             f"`batches` is a {type(batches).__name__}, which can be read only once. Pass an object "
             "whose `__iter__` starts over, such as `ParquetBatches`."
         )
         raise TypeError(msg)
-    check_no_own_models(model, "in memory")
 
 
 # ---------------------------------------------------------------------------------------- training

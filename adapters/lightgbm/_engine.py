@@ -17,6 +17,12 @@ import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._engines import evaluator
+from survival_objectives._engines.constraints import (
+    INTERACTION,
+    MONOTONE,
+    checked_directions,
+    checked_groups,
+)
 from survival_objectives._engines.forest import Forest, Tree
 from survival_objectives._engines.protocol import (
     BatchJoiner,
@@ -34,7 +40,11 @@ from survival_objectives._engines.settings import (
     Whole,
 )
 from survival_objectives._process.interrupts import deliver_interrupt
-from survival_objectives.adapters._engine import column_names, import_engine, models_gradient_hessian, rising_in_time
+from survival_objectives.adapters._engine import (
+    column_names,
+    import_engine,
+    models_gradient_hessian,
+)
 
 lgb = import_engine("lightgbm")
 
@@ -77,6 +87,8 @@ SETTINGS = EngineSettings(
         "cat_l2": Number(0, 1e9),
         "cat_smooth": Number(0, 1e9),
         "min_data_per_group": Whole(1, 2**30),
+        MONOTONE: checked_directions,
+        INTERACTION: checked_groups,
         "monotone_constraints_method": Choice(("basic", "intermediate", "advanced")),
         "monotone_penalty": Number(0, 1e6),
         "histogram_pool_size": Number(-1, 1e9),
@@ -106,7 +118,6 @@ SETTINGS = EngineSettings(
         "boost_from_average": OWNED["start"],
         "input_model": "use `warm_start=True` to continue a model",
         "categorical_feature": OWNED["categories"],
-        "monotone_constraints": OWNED["monotone"],
         "linear_tree": OWNED["trees"],
         "linear_lambda": OWNED["trees"],
         "early_stopping_round": OWNED["stopping"],
@@ -200,11 +211,11 @@ class Trainer(BatchJoiner):
         }
         if self._has_own_draws:
             params["feature_fraction"] = settings.column_share
-        if settings.monotone:
-            params["monotone_constraints"] = rising_in_time(settings.schema)
         if "bagging_fraction" in own:
             params["bagging_freq"] = 1  # Without it LightGBM would not draw any rows.
         params.update(own)
+        constraints = zip((MONOTONE, INTERACTION), settings.constraints(), strict=True)
+        params.update({name: value for name, value in constraints if value is not None})
         params.update({"objective": "none", "metric": "None", "num_class": self._n_margins})
         return params
 
@@ -408,4 +419,6 @@ ENGINE = Engine(
     load=_load,
     takes_any_target=True,
     coarse_bins={"max_bin": 63},
+    # LightGBM does not retry a column further down a branch in which it gained less than this.
+    hazard_defaults={"min_split_gain": 0.0},
 )

@@ -15,6 +15,12 @@ import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._engines import evaluator
+from survival_objectives._engines.constraints import (
+    INTERACTION,
+    MONOTONE,
+    checked_directions,
+    checked_groups,
+)
 from survival_objectives._engines.forest import Forest, Tree
 from survival_objectives._engines.protocol import BatchJoiner, Engine, TreeSettings
 from survival_objectives._engines.settings import (
@@ -27,7 +33,11 @@ from survival_objectives._engines.settings import (
 )
 from survival_objectives._people import Features
 from survival_objectives._process.interrupts import deliver_interrupt
-from survival_objectives.adapters._engine import column_names, import_engine, models_gradient_hessian, rising_in_time
+from survival_objectives.adapters._engine import (
+    column_names,
+    import_engine,
+    models_gradient_hessian,
+)
 
 xgb = import_engine("xgboost")
 
@@ -86,6 +96,8 @@ SETTINGS = EngineSettings(
         "multi_strategy": Choice(("one_output_per_tree",), OWNED["trees"]),
         "tree_method": Choice(("hist", "auto"), "others do not take binned matrices"),
         "device": _device,
+        MONOTONE: checked_directions,
+        INTERACTION: checked_groups,
     },
     {
         "objective": OWNED["loss"],
@@ -95,7 +107,6 @@ SETTINGS = EngineSettings(
         "scale_pos_weight": OWNED["weights"],
         "eval_metric": OWNED["metric"],
         "disable_default_eval_metric": OWNED["metric"],
-        "monotone_constraints": OWNED["monotone"],
         "seed": OWNED["seed"],
         "seed_per_iteration": OWNED["seed"],
         "nthread": OWNED["threads"],
@@ -113,6 +124,18 @@ SETTINGS = EngineSettings(
     _ALIASES,
     known={*inspect.signature(xgb.XGBModel).parameters, "validate_parameters", "top_k"},
 )
+
+
+def constraint_params(
+    directions: list[int] | None, groups: list[list[int]] | None
+) -> dict[str, str]:
+    """Constraints on the stacked columns as parameters of XGBoost."""
+    params = {}
+    if directions is not None:
+        params[MONOTONE] = str(tuple(directions))
+    if groups is not None:
+        params[INTERACTION] = str(groups)
+    return params
 
 
 # Weight of a column in the draws of columns, where others have 1.
@@ -240,9 +263,8 @@ class Trainer(BatchJoiner):
             "verbosity": 0,
             "nthread": settings.threads(self._n_rows),
         }
-        if settings.monotone:
-            params["monotone_constraints"] = str(tuple(rising_in_time(settings.schema)))
         params.update(SETTINGS.resolved(settings.engine_params))
+        params.update(constraint_params(*settings.constraints()))
         if self._n_margins == 1:
             params.update({"objective": "binary:logistic", "base_score": 0.5})
         else:

@@ -7,19 +7,25 @@ thresholds on time,
     f(t | x) = sum over leaves l of value_l [x reaches l] [lower_l <= t < upper_l],             (12)
 
 where x reaches l if it satisfies all splits on the path that are not on time. `Forest.step_margins`
-adds each leaf's value where its interval starts and subtracts it where it ends, for all people that
-reach it at once; a cumulative sum over the breaks then gives every curve at every time.
+evaluates every split once, adds each leaf's value where its interval starts and subtracts it where
+it ends; a cumulative sum over the breaks then gives every curve at every time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from survival_objectives._arrays import BoolArray, Float32Array, FloatArray, IntArray
+
+# People times leaves at a time: their outcomes stay in the processor's cache.
+_WALKED_LEAVES = 2**17
 
 
 def crossed_rows(values: Float32Array, times: npt.ArrayLike) -> Float32Array:
@@ -139,62 +145,127 @@ class Forest:
         values : float32 array of shape (n_samples, n_features)
             Features, without the time.
         """
-        columns = np.ascontiguousarray(values.T)
-        missing = np.isnan(columns)
-        sums = np.zeros((self.n_margins, len(self.breaks) + 2, len(values)))
-        for tree in self.trees:
-            self._add(tree, columns, missing, sums)
-        sums = sums[:, :-1]
-        np.cumsum(sums, axis=1, out=sums)
-        return sums
+        leaves = self._leaves
+        margins = np.empty((self.n_margins, self.n_steps, len(values)))
+        n_people = max(1, _WALKED_LEAVES // max(1, leaves.n_leaves))
+        for begin in range(0, len(values), n_people):
+            people = slice(begin, begin + n_people)
+            added = leaves.jumps @ leaves.reached(values[people]).astype(np.float64)
+            by_edge = added.reshape(self.n_margins, self.n_steps + 1, -1)
+            np.cumsum(by_edge[:, :-1], axis=1, out=margins[:, :, people])
+        return margins
 
-    def _add(
-        self,
-        tree: Tree,
-        columns: Float32Array,
-        missing: BoolArray,
-        sums: FloatArray,
-    ) -> None:
-        n_steps = len(self.breaks) + 1
-        # (node, mask of the people who reach it, first step, step after the last)
-        waiting = [(0, np.ones(columns.shape[1], bool), 0, n_steps)]
-        while waiting:
-            node, reached, first, last = waiting.pop()
-            feature = tree.feature[node]
-            if feature < 0:
-                for offset, value in enumerate(tree.value[node]):
-                    added = value * reached
-                    margin = sums[tree.first_margin + offset]
-                    margin[first] += added
-                    margin[last] -= added
-            elif feature == self.time_column:
-                # Steps up to the one that ends at the threshold go left, the others right.
-                middle = int(np.searchsorted(self.breaks, tree.threshold[node])) + 1
-                if first < middle:
-                    waiting.append((tree.left[node], reached, first, min(middle, last)))
-                if middle < last:
-                    waiting.append((tree.right[node], reached, max(middle, first), last))
-            else:
-                goes_left = self._goes_left(tree, node, columns[feature], missing[feature])
-                waiting.append((tree.left[node], reached & goes_left, first, last))
-                waiting.append((tree.right[node], reached & ~goes_left, first, last))
+    @cached_property
+    def _leaves(self) -> _Leaves:
+        return _Leaves(self)
 
-    def _goes_left(
-        self,
-        tree: Tree,
-        node: int,
-        column: Float32Array,
-        missing: BoolArray,
-    ) -> BoolArray:
-        if node in tree.categories:
-            goes_left = np.isin(column, list(tree.categories[node]))
-        elif self.at_most:
-            goes_left = column.astype(np.float64) <= tree.threshold[node]
+
+class _Split(NamedTuple):
+    """A decision on a feature; trees share equal ones."""
+
+    feature: int
+    threshold: float
+    goes_left: frozenset[int] | None
+    nan_left: bool
+    zero_is_missing: bool
+
+
+class _Leaves:
+    """The leaves of a forest as arrays: which splits lead to each, and what it adds when.
+
+    Attributes
+    ----------
+    paths : int64 array of shape (depth, n_leaves)
+        Rows 2s and 2s + 1 of the outcomes stand for split s going left and right, the last for a
+        path that is shorter.
+    jumps : sparse array of shape (n_margins (n_steps + 1), n_leaves)
+        Each leaf's value where its steps begin, and minus it where they end.
+    """
+
+    def __init__(self, forest: Forest) -> None:
+        self._at_most = forest.at_most
+        splits: dict[_Split, int] = {}
+        paths: list[tuple[int, ...]] = []
+        n_edges = forest.n_steps + 1
+        rows: list[int] = []
+        values: list[float] = []
+        n_jumps: list[int] = []
+        for tree in forest.trees:
+            for node, path, first, last in _leaves_of(tree, forest, splits):
+                paths.append(path)
+                n_jumps.append(2 * len(tree.value[node]))
+                for margin, value in enumerate(tree.value[node], start=tree.first_margin):
+                    rows += [margin * n_edges + first, margin * n_edges + last]
+                    values += [value, -value]
+        self.n_leaves = len(paths)
+        self.paths = np.full((max(map(len, paths), default=0), len(paths)), 2 * len(splits))
+        for leaf, path in enumerate(paths):
+            self.paths[: len(path), leaf] = path
+        columns = np.repeat(np.arange(len(paths)), n_jumps)
+        shape = forest.n_margins * n_edges, len(paths)
+        self.jumps = csr_array((values, (rows, columns)), shape=shape)
+        self._feature = np.array([split.feature for split in splits], np.int64)
+        threshold = np.array([split.threshold for split in splits])[:, None]
+        self._threshold = threshold if forest.at_most else threshold.astype(np.float32)
+        self._nan_left = np.array([split.nan_left for split in splits], np.bool_)[:, None]
+        self._zero_is_missing = np.array([one.zero_is_missing for one in splits], np.bool_)[:, None]
+        self._categories = [
+            (number, np.array(sorted(split.goes_left), np.float32))
+            for split, number in splits.items()
+            if split.goes_left is not None
+        ]
+
+    def reached(self, values: Float32Array) -> BoolArray:
+        """Which people reach which leaves but for the time, (n_leaves, n_samples)."""
+        column = np.ascontiguousarray(values.T)[self._feature]
+        missing = np.isnan(column)
+        if self._at_most:
+            goes_left = column.astype(np.float64) <= self._threshold
         else:
-            goes_left = column < np.float32(tree.threshold[node])
-        if tree.zero_is_missing is not None and tree.zero_is_missing[node]:
-            missing = missing | (column == 0)
-        return np.where(missing, tree.nan_left[node], goes_left)
+            goes_left = column < self._threshold
+        for split, codes in self._categories:
+            goes_left[split] = np.isin(column[split], codes)
+        if self._zero_is_missing.any():
+            missing |= self._zero_is_missing & (column == 0)
+        goes_left = np.where(missing, self._nan_left, goes_left)
+        outcome = np.ones((2 * len(goes_left) + 1, len(values)), np.bool_)
+        outcome[:-1:2], outcome[1::2] = goes_left, ~goes_left
+        reached = np.ones((self.n_leaves, len(values)), np.bool_)
+        for step in self.paths:
+            reached &= outcome[step]
+        return reached
+
+
+def _leaves_of(
+    tree: Tree, forest: Forest, splits: dict[_Split, int]
+) -> Iterator[tuple[int, tuple[int, ...], int, int]]:
+    """Leaf, path, first step and step after the last, of all leaves that some time reaches."""
+    waiting: list[tuple[int, tuple[int, ...], int, int]] = [(0, (), 0, forest.n_steps)]
+    while waiting:
+        node, path, first, last = waiting.pop()
+        feature, left, right = tree.feature[node], tree.left[node], tree.right[node]
+        if feature < 0:
+            yield node, path, first, last
+        elif feature == forest.time_column:
+            # Steps up to the one that ends at the threshold go left, the others right.
+            middle = int(np.searchsorted(forest.breaks, tree.threshold[node])) + 1
+            if first < middle:
+                waiting.append((left, path, first, min(middle, last)))
+            if middle < last:
+                waiting.append((right, path, max(middle, first), last))
+        else:
+            codes = tree.categories.get(node)
+            zero = tree.zero_is_missing is not None and tree.zero_is_missing[node]
+            split = _Split(
+                feature,
+                0.0 if codes is not None else float(tree.threshold[node]),
+                codes,
+                bool(tree.nan_left[node]),
+                bool(zero),
+            )
+            number = splits.setdefault(split, len(splits))
+            waiting.append((left, (*path, 2 * number), first, last))
+            waiting.append((right, (*path, 2 * number + 1), first, last))
 
 
 def monotone_incidence(incidence: FloatArray) -> FloatArray:

@@ -21,6 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import BoolArray, Float32Array, FloatArray
+from survival_objectives._engines.constraints import (
+    INTERACTION,
+    MONOTONE,
+    column_directions,
+    column_groups,
+)
 from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.settings import EngineSettings
 from survival_objectives._people import Features
@@ -60,8 +66,8 @@ class TreeSettings:
     seed, n_jobs
         Reproducibility and threads.
     engine_params : mapping
-        The user's own settings in the engine's terms, which take precedence. ``Engine.settings``
-        says which there are.
+        The user's own settings in the engine's terms, under the names of ``Engine.settings``, which
+        take precedence.
     """
 
     schema: Features
@@ -76,26 +82,6 @@ class TreeSettings:
     seed: int
     n_jobs: int | None
     engine_params: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls, parameters: Mapping[str, Any], schema: Features, n_causes: int, seed: int
-    ) -> TreeSettings:
-        """Settings from the parameters of an estimator."""
-        return cls(
-            schema=schema,
-            n_causes=n_causes,
-            learning_rate=float(parameters["learning_rate"]),
-            max_depth=int(parameters["max_depth"]),
-            min_leaf_people=float(parameters["min_leaf_people"]),
-            min_split_gain=float(parameters["min_split_gain"]),
-            max_features=float(parameters["max_features"]),
-            n_horizons=int(parameters["n_horizons"]),
-            monotone=bool(parameters["monotone"]),
-            seed=seed,
-            n_jobs=parameters["n_jobs"],
-            engine_params=parameters["engine_params"] or {},
-        )
 
     def threads(self, n_rows: int) -> int:
         """Threads for so many rows: ``n_jobs``, or by the size of the work."""
@@ -118,6 +104,12 @@ class TreeSettings:
         """``max_features`` as a number, but at least a few: one alone may be uninformative."""
         n_features = self.schema.n_features
         return max(int(self.max_features * n_features), min(n_features, _MIN_FEATURES))
+
+    def constraints(self) -> tuple[list[int] | None, list[list[int]] | None]:
+        """Directions of the stacked columns and groups of those that interact; None for none."""
+        own = self.engine_params
+        directions = column_directions(own.get(MONOTONE), self.schema, int(self.monotone))
+        return directions, column_groups(own.get(INTERACTION), self.schema)
 
     def drawn_columns(self, round: int) -> BoolArray | None:
         """Which columns the trees of a round may split on, the time always; None for all.
@@ -232,6 +224,10 @@ class Engine:
         Whether `Trainer.boost` takes targets that sum to 1 but are no distributions.
     coarse_bins : mapping
         Settings for about 64 bins per column, which is enough for rows of hazards.
+    lacks : tuple of str
+        Parameters of the estimators that it has no setting for.
+    hazard_defaults : mapping
+        Defaults of `survival_objectives.HazardBoost` that are other than those of other engines.
     """
 
     name: str
@@ -247,6 +243,8 @@ class Engine:
     most_rows: float = np.inf
     takes_any_target: bool = False
     coarse_bins: Mapping[str, Any] = field(default_factory=dict)
+    lacks: tuple[str, ...] = ()
+    hazard_defaults: Mapping[str, float] = field(default_factory=dict)
 
 
 class Adapter(NamedTuple):

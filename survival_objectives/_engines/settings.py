@@ -1,4 +1,4 @@
-"""Which settings of an engine `SurvivalBoost` passes on, under which names and with which values.
+"""Which settings of an engine an estimator passes on, under which names and with which values.
 
 Engines take almost any setting in silence, and some of them change what a model means: another
 loss, trees that are not step functions, rounds that rescale earlier ones. So each adapter lists the
@@ -30,8 +30,6 @@ OWNED = {
     "metric": "held-out people are judged by the IPCW log-loss; see `history_`",
     "start": "training starts from the margins of the best constant",
     "categories": "categories are the columns of `X` with a categorical dtype",
-    "monotone": "use `monotone` for curves that are monotone in time; constraints on features "
-    "would hold for the model of censoring as well",
     "trees": "curves are read off trees whose leaves are constants, added up round by round",
 }
 
@@ -101,6 +99,40 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class NoneOr:
+    """None, which stands for a default that depends on the engine or the data, or a value."""
+
+    check: Check
+
+    def __call__(self, value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            return self.check(value)
+        except (TypeError, ValueError) as error:
+            msg = f"{error}, or None"
+            raise type(error)(msg) from None
+
+
+def checked_parameters(parameters: Mapping[str, Any], table: Mapping[str, Check]) -> dict[str, Any]:
+    """Values of the parameters in a table, as plain numbers.
+
+    >>> checked_parameters({"max_depth": 0}, {"max_depth": Whole(1, 16)})
+    Traceback (most recent call last):
+    ...
+    ValueError: `max_depth` must be an integer from 1 to 16; got 0.
+    """
+    values = {}
+    for name, check in table.items():
+        try:
+            values[name] = check(parameters[name])
+        except (TypeError, ValueError) as error:
+            msg = f"`{name}` {error}; got {parameters[name]!r}."
+            raise type(error)(msg) from None
+    return values
+
+
+@dataclass(frozen=True)
 class EngineSettings:
     """The settings of one engine.
 
@@ -161,7 +193,7 @@ class EngineSettings:
         if name in self.known:
             return (
                 f"`engine_params` has {name!r}, which is not among the settings that agree with "
-                f"how SurvivalBoost trains: {', '.join(sorted(self.allowed))}. The objective in "
+                f"how the estimators train: {', '.join(sorted(self.allowed))}. The objective in "
                 f"`survival_objectives.adapters.{self.engine}` trains with any setting."
             )
         names = [*self.allowed, *self.owned, *self.aliases]

@@ -11,11 +11,10 @@ from survival_objectives._hazards.formulas import LOCAL, selected_weights
 from survival_objectives._hazards.member import Candidate, TrainingLog
 from survival_objectives._hazards.mixture import LINEAR, ON_LINEAR, TREES, Member, Mixture
 from survival_objectives._hazards.people import HazardPeople
-from survival_objectives._hazards.problem import HazardProblem, HazardSettings
+from survival_objectives._hazards.problem import HazardProblem
+from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._hazards.state import HazardState
 from survival_objectives._people.population import Reduction
-
-__all__ = ["HazardSettings", "HazardTraining"]
 
 # With a single held-out part, the better of two kinds of trees after this many rounds is kept.
 _RACE_ROUNDS = 30

@@ -100,6 +100,15 @@ class LinearDesign:
         """Number of columns."""
         return len(self.feature)
 
+    def directions(self, of_features: Sequence[int]) -> IntArray:
+        """Direction of each column; the indicator of a missing value has none."""
+        return np.array(
+            [
+                of_features[feature] if kind == NUMBER else 0
+                for feature, kind in zip(self.feature, self.kind, strict=True)
+            ]
+        )
+
     def matrix(self, values: Float32Array) -> FloatArray:
         """Standardised columns, of shape (n_samples, n_columns), clipped to [-4, 4].
 
@@ -158,6 +167,7 @@ def ridge_hazards(
     penalty: float,
     start: FloatArray | None = None,
     reduction: Reduction = LOCAL,
+    directions: IntArray | None = None,
 ) -> FloatArray:
     """Coefficients b that maximise (77), of shape (K, n_columns).
 
@@ -173,6 +183,9 @@ def ridge_hazards(
         Starting point of Newton's method. Default: zero.
     reduction : Reduction
         Sums over all processes.
+    directions : array of shape (n_columns,), optional
+        +1 or -1 for columns whose coefficients must not have the other sign: they are then left
+        out.
     """
     n_columns = design.shape[1]
     found = np.zeros((n_causes, n_columns)) if start is None else start.copy()
@@ -180,7 +193,7 @@ def ridge_hazards(
     for cause in range(n_causes):
         if n_columns and events[cause].any():
             fit = _CauseFit(design, rows, cause + 1, events[cause], reduction)
-            found[cause] = fit.maximised(found[cause], penalty)
+            found[cause] = fit.maximised(found[cause], penalty, directions)
     return found
 
 
@@ -191,12 +204,13 @@ def chosen_ridge(
     n_causes: int,
     n_intervals: int,
     reduction: Reduction = LOCAL,
+    directions: IntArray | None = None,
 ) -> tuple[list[FloatArray], float]:
     """Coefficients without each fold, and the penalty with the best held-out likelihood.
 
     Parameters
     ----------
-    design, n_causes, n_intervals, reduction
+    design, n_causes, n_intervals, reduction, directions
         As in `ridge_hazards`.
     kept, held : sequences of RiskRows
         Training rows and held-out rows of each fold.
@@ -208,7 +222,9 @@ def chosen_ridge(
         found: list[FloatArray] = []
         for number, penalty in enumerate(_PENALTIES):
             start = found[-1] if found else None
-            found.append(ridge_hazards(design, kept_rows, *shape, penalty, start, reduction))
+            found.append(
+                ridge_hazards(design, kept_rows, *shape, penalty, start, reduction, directions)
+            )
             offset = found[-1] @ design.T
             level = interval_start(kept_rows, *shape, offset, reduction)
             margin = row_margins(level, offset, held_rows)
@@ -235,17 +251,35 @@ class _CauseFit:
         self._reduction = reduction
         happened = rows.target == cause
         seen = np.bincount(rows.person[happened], rows.weight[happened], minlength=len(design))
-        self._columns: slice | IntArray = slice(None)
+        self._columns = np.arange(design.shape[1])
         if design.shape[1] > _MOST_COLUMNS:
             per_person, _ = self._expected(np.zeros(design.shape[1]))
             score = np.abs(reduction.sum(design.T @ (seen - per_person)))
-            self._columns = np.sort(np.argsort(-score, kind="stable")[:_MOST_COLUMNS])
-            self._design = design[:, self._columns]
+            self._keep(np.sort(np.argsort(-score, kind="stable")[:_MOST_COLUMNS]))
         self._score_of_events = reduction.sum(self._design.T @ seen)
 
-    def maximised(self, start: FloatArray, penalty: float) -> FloatArray:
+    def _keep(self, columns: IntArray) -> None:
+        self._columns, self._design = self._columns[columns], self._design[:, columns]
+
+    def maximised(
+        self, start: FloatArray, penalty: float, directions: IntArray | None = None
+    ) -> FloatArray:
         """Coefficients of all columns."""
-        coefficients = start[self._columns]
+        coefficients = self._newton(start[self._columns], penalty)
+        while directions is not None:
+            kept = np.flatnonzero(directions[self._columns] * coefficients >= 0)
+            if len(kept) == len(coefficients):
+                break
+            self._keep(kept)
+            self._score_of_events = self._score_of_events[kept]
+            coefficients = self._newton(coefficients[kept], penalty)
+        all_coefficients = np.zeros_like(start)
+        all_coefficients[self._columns] = coefficients
+        return all_coefficients
+
+    def _newton(self, coefficients: FloatArray, penalty: float) -> FloatArray:
+        if not len(coefficients):
+            return coefficients
         ridge = (penalty + 1e-6) * np.eye(len(coefficients))
         for _ in range(_NEWTON_STEPS):
             deliver_interrupt()
@@ -263,9 +297,7 @@ class _CauseFit:
             coefficients = coefficients + step
             if np.abs(step).max() < _SMALLEST_STEP:
                 break
-        all_coefficients = np.zeros_like(start)
-        all_coefficients[self._columns] = coefficients
-        return all_coefficients
+        return coefficients
 
     def _sums(self, *parts: FloatArray) -> list[FloatArray]:
         """Sums of several arrays over all processes, in one message."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
-from survival_objectives._hazards.linear import MISSING, LinearDesign
+from survival_objectives._hazards.linear import NUMBER, LinearDesign
 from survival_objectives._hazards.mixture import (
     FILE_NAMES,
     HazardModel,
@@ -29,6 +29,9 @@ from survival_objectives._models.fitted import (
 )
 from survival_objectives._people import Features
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
+
+if TYPE_CHECKING:
+    from survival_objectives._models.onnx.curves import CurveGraph
 
 # Number of values in memory while contributions are computed: 2^22 doubles are 32 MB.
 _CONTRIBUTIONS_SIZE = 2**22
@@ -49,6 +52,8 @@ class HazardMixture(FittedModel):
     importance : float64 array of shape (n_features,)
         Mean absolute contributions, see `with_importances`.
     """
+
+    subject = "hazards"
 
     curves: KnotCurves
     mixture: Mixture
@@ -76,11 +81,15 @@ class HazardMixture(FittedModel):
         """The marginal curve: hazards need no model of censoring."""
         return KaplanMeierCensoring.of_curve(self.frame.censoring_curve)
 
+    @property
+    def public(self) -> dict[str, Any]:
+        return {"member_weights_": self.member_weights}
+
     def evaluators(self) -> dict[str, Evaluator]:
         return {
-            FILE_NAMES[kind]: member.model.trees.evaluator
-            for kind, member in self.mixture.members.items()
-            if member.model.trees is not None
+            FILE_NAMES[kind]: model.trees.evaluator
+            for kind, (_, model) in self.mixture.members.items()
+            if model.trees is not None
         }
 
     # -------------------------------------------------------------------------------- predictions
@@ -170,6 +179,23 @@ class HazardMixture(FittedModel):
         """Mean absolute contribution of each feature, over training people."""
         return self.importance
 
+    def onnx_curves(self, graph: CurveGraph, features: str, times: str) -> str:
+        from survival_objectives._hazards.onnx import mixture_incidence
+
+        at_knots = mixture_incidence(graph, self.mixture, features)
+        return graph.with_event_free(graph.at_times(at_knots, times), times)
+
+    def decisive_values(self) -> dict[int, list[float]]:
+        design, seen = self.mixture.design, dict[int, list[float]]()
+        if design is not None:
+            for column, kind, mean, scale in zip(
+                design.feature, design.kind, design.mean, design.scale, strict=True
+            ):
+                if kind == NUMBER:
+                    near = mean + scale * np.array([-5.0, -1, 0, 1, 5])
+                    seen.setdefault(column, []).extend(near)
+        return seen
+
     # -------------------------------------------------------------------------------- persistence
     def to_plain(self) -> dict[str, Any]:
         mixture, design = self.mixture, self.mixture.design
@@ -178,7 +204,6 @@ class HazardMixture(FittedModel):
             "importance": self.importance.tolist(),
             "design": None if design is None else _design_content(design),
             "weights": {FILE_NAMES[kind]: member.weight for kind, member in members.items()},
-            "n_models": mixture.n_models,
             "models": {
                 FILE_NAMES[kind]: {
                     "levels": model.levels.tolist(),
@@ -190,15 +215,6 @@ class HazardMixture(FittedModel):
             },
         }
 
-    @staticmethod
-    def file_names(content: Mapping[str, Any]) -> list[str]:
-        """Possible names of the engine's models in a description."""
-        weights = content["weights"]
-        if not weights or not set(weights) <= set(FILE_NAMES.values()):
-            msg = f"weights are of the members {list(weights)}"
-            raise ValueError(msg)
-        return list(weights)
-
     @classmethod
     def from_plain(
         cls,
@@ -209,29 +225,24 @@ class HazardMixture(FittedModel):
         evaluators: Mapping[str, Evaluator],
     ) -> HazardMixture:
         """The model that `to_plain` and `evaluators` described."""
-        n_features = frame.schema.n_features
-        design = _design(content["design"], n_features)
-        n_models, n_causes = content["n_models"], frame.n_causes
 
         def hazard_model(name: str) -> HazardModel:
-            stored = content["models"][name]
-            shape = n_models, n_causes, len(curves.knots) - 1
-            levels = _array(stored["levels"], "levels", shape)
-            coefficients = None
-            if stored["coefficients"] is not None and design is not None:
-                shape = n_models, n_causes, design.n_columns
-                coefficients = _array(stored["coefficients"], "coefficients", shape)
-            own = evaluators.get(name)
-            trees = None if own is None else HazardTrees(own, n_causes, n_models)
-            return HazardModel(levels, coefficients, trees)
+            stored, own = content["models"][name], evaluators.get(name)
+            coefficients = stored["coefficients"]
+            levels = np.array(stored["levels"], np.float64)
+            return HazardModel(
+                levels,
+                None if coefficients is None else np.array(coefficients, np.float64),
+                None if own is None else HazardTrees(own, frame.n_causes, len(levels)),
+            )
 
         members = {
             kind: Member(float(content["weights"][name]), hazard_model(name))
             for kind, name in FILE_NAMES.items()
             if name in content["weights"]
         }
-        importance = _array(content["importance"], "importance", (n_features,))
-        return cls(frame, record, curves, Mixture(members, design), importance)
+        mixture = Mixture(members, _design(content["design"]))
+        return cls(frame, record, curves, mixture, np.array(content["importance"], np.float64))
 
 
 def _design_content(design: LinearDesign) -> dict[str, Any]:
@@ -243,32 +254,8 @@ def _design_content(design: LinearDesign) -> dict[str, Any]:
     }
 
 
-def _design(content: Mapping[str, Any] | None, n_features: int) -> LinearDesign | None:
+def _design(content: Mapping[str, Any] | None) -> LinearDesign | None:
     if content is None:
         return None
-    feature, kind = (_whole_numbers(content[name], name) for name in ("feature", "kind"))
-    in_range = all(0 <= column < n_features for column in feature)
-    if len(kind) != len(feature) or not in_range or min(kind, default=0) < MISSING:
-        msg = f"the linear part has columns of features {feature} of {n_features}"
-        raise ValueError(msg)
-    shape = (len(feature),)
-    scale = _array(content["scale"], "scale", shape)
-    if (scale <= 0).any():
-        msg = "a scale of the linear part is not positive"
-        raise ValueError(msg)
-    return LinearDesign(feature, kind, _array(content["mean"], "mean", shape), scale)
-
-
-def _whole_numbers(values: Any, name: str) -> tuple[int, ...]:
-    if not isinstance(values, list) or any(type(value) is not int for value in values):
-        msg = f"{name} is {values!r}, not a list of integers"
-        raise TypeError(msg)
-    return tuple(values)
-
-
-def _array(values: Any, name: str, shape: tuple[int, ...]) -> FloatArray:
-    array = np.array(values, dtype=np.float64)
-    if array.shape != shape or not np.isfinite(array).all():
-        msg = f"{name} has the shape {array.shape} or values that are not finite, not {shape}"
-        raise ValueError(msg)
-    return array
+    mean, scale = (np.array(content[name], np.float64) for name in ("mean", "scale"))
+    return LinearDesign(tuple(content["feature"]), tuple(content["kind"]), mean, scale)

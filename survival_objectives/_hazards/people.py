@@ -27,14 +27,15 @@ import pandas as pd
 
 from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._hazards.formulas import LOCAL
+from survival_objectives._hazards.settings import ALL_ROWS
 from survival_objectives._people import Features
 from survival_objectives._people.population import Reduction
 
-#: Rows for all intervals, regardless of the number of people.
-ALL_ROWS = "all"
 #: Up to this many people, rows are not subsampled further.
 MANY_PEOPLE = 50_000
 _ROWS_PER_PERSON, _LEAST_ROWS_PER_PERSON = 8, 2
+# Up to how many people, in how many folds and repeats.
+_PLANS = ((2_000, 5, 3), (20_000, 5, 2), (100_000, 5, 1), (np.inf, 4, 1))
 # Maximum number of boosting rounds up to this many people, and above.
 _MOST_ROUNDS, _MOST_ROUNDS_ABOVE = 300, 1000
 _ROUNDS_PER_EVALUATION = 5
@@ -224,56 +225,29 @@ class RowBudget:
         return np.sort(generator.choice(n_samples, n_chosen, replace=False))
 
 
-@dataclass(frozen=True)
-class FoldPlan:
-    """How many models of a kind are trained, each without another part of the people.
+def fold_plan(
+    n_people: float, n_folds: int | None, n_repeats: int | None, most_folds: float
+) -> tuple[int, int]:
+    """Numbers of folds and of repeats: as given, or else by the number of people.
 
-    Attributes
+    Parameters
     ----------
-    n_folds : int
-        Parts of the people, each of which is held out in turn.
-    n_repeats : int
-        Draws of such parts.
+    n_people : float
+        Number of people in all processes.
+    n_folds, n_repeats : int or None
+        As requested.
+    most_folds : float
+        Units that can be told apart: groups, or people with the most frequent cause.
+
+    Examples
+    --------
+    >>> fold_plan(1_000, None, None, 300), fold_plan(200_000, None, None, 9_000)
+    ((5, 3), (4, 1))
+    >>> fold_plan(1_000, None, None, 3), fold_plan(1_000, 2, 1, 300)
+    ((3, 3), (2, 1))
     """
-
-    n_folds: int
-    n_repeats: int = 1
-
-    @classmethod
-    def of(
-        cls, n_people: float, n_folds: int | None, n_repeats: int | None, most_folds: int
-    ) -> FoldPlan:
-        """The plan for a number of people, where numbers are not given.
-
-        Parameters
-        ----------
-        n_people : float
-            Number of people in all processes.
-        n_folds, n_repeats : int or None
-            As requested; None follows the number of people.
-        most_folds : int
-            Units that can be told apart: groups, or people with the most frequent cause.
-
-        Examples
-        --------
-        >>> FoldPlan.of(1_000, None, None, 300), FoldPlan.of(200_000, None, None, 300)
-        (FoldPlan(n_folds=5, n_repeats=3), FoldPlan(n_folds=4, n_repeats=1))
-        >>> FoldPlan.of(1_000, None, None, 3), FoldPlan.of(1_000, 2, 1, 300)
-        (FoldPlan(n_folds=3, n_repeats=3), FoldPlan(n_folds=2, n_repeats=1))
-        """
-        usual = next(plan for most, plan in _PLANS if n_people <= most)
-        return cls(
-            n_folds or max(2, min(usual.n_folds, most_folds)), n_repeats or usual.n_repeats
-        )
-
-
-# Plans up to a number of people.
-_PLANS = (
-    (2_000, FoldPlan(5, 3)),
-    (20_000, FoldPlan(5, 2)),
-    (100_000, FoldPlan(5, 1)),
-    (np.inf, FoldPlan(4, 1)),
-)
+    usual = next(plan for most, *plan in _PLANS if n_people <= most)
+    return n_folds or int(max(2, min(usual[0], most_folds))), n_repeats or usual[1]
 
 
 def most_rounds(n_people: float) -> int:

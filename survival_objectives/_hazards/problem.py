@@ -29,7 +29,6 @@ from survival_objectives._hazards.linear import (
 from survival_objectives._hazards.mixture import TREES, against_event_free, stacked_rows
 from survival_objectives._hazards.people import (
     MANY_PEOPLE,
-    FoldPlan,
     HazardPeople,
     RowBudget,
     folds_of_groups,
@@ -37,6 +36,7 @@ from survival_objectives._hazards.people import (
     rounds_per_evaluation,
     stratified_folds,
 )
+from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._people.population import Reduction
 from survival_objectives.losses import pointwise_log_loss
 
@@ -47,39 +47,6 @@ Batch = tuple[Float32Array, Float32Array]
 _JUDGES = 60_000
 # Maximum number of rows on which levels are calibrated where the judges are other people.
 _CALIBRATION_ROWS = 2**18
-
-
-@dataclass(frozen=True)
-class HazardSettings:
-    """Settings of a training.
-
-    Attributes
-    ----------
-    n_rounds : int or None
-        Maximum number of boosting rounds; None depends on the number of people.
-    folds : FoldPlan
-    rows_per_person : int, "all" or None
-        Maximum number of rows per person, besides that of the last interval; None depends on the
-        number of people.
-    linear : bool
-        Whether there is a linear part.
-    patience : int, optional
-        Stop after this many rounds without a better one. Default: stop when the last held-out
-        evaluations show almost no gain.
-    rounds_per_call : int, default=1
-        Minimum number of rounds between two held-out evaluations, for engines with a high cost per
-        call.
-    most_rows : float, optional
-        Most rows of many people, unless ``rows_per_person`` is given.
-    """
-
-    n_rounds: int | None
-    folds: FoldPlan
-    rows_per_person: int | str | None
-    linear: bool
-    patience: int | None = None
-    rounds_per_call: int = 1
-    most_rows: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -164,22 +131,21 @@ class HazardProblem:
         chosen = self._budget.chosen(people.n_samples, stream)
         if chosen is not None:
             people = people.take(chosen)
-        plan = settings.folds
         if judges is not None:
             self.n_folds = 1
             self.fold = np.repeat([-1, 0], [people.n_samples, judges.n_samples])[None]
             people = people.followed_by(judges)
         else:
-            self.n_folds = plan.n_folds
+            self.n_folds, n_repeats = settings.n_folds or 2, settings.n_repeats or 1
             draws = [
                 folds_of_groups(
                     lambda event: stratified_folds(
-                        event, plan.n_folds, stream, reduction, people.n_causes
+                        event, self.n_folds, stream, reduction, people.n_causes
                     ),
                     people.event,
                     people.group,
                 )
-                for _ in range(plan.n_repeats)
+                for _ in range(n_repeats)
             ]
             self.fold = np.stack(draws)
         self.people, self.n_models = people, self.n_folds * len(self.fold)
@@ -312,6 +278,8 @@ class HazardProblem:
         def part(model: int, *, is_held: bool) -> RiskRows:
             return rows.take((self.is_kept(model)[chosen] != is_held)[rows.person])
 
+        directions = self.settings.directions
+        signs = None if directions is None else self.columns.directions(directions)
         first = range(self.n_folds)
         found, penalty = chosen_ridge(
             design,
@@ -319,11 +287,14 @@ class HazardProblem:
             [part(model, is_held=True) for model in first],
             *self._shape,
             reduction,
+            signs,
         )
         start = np.mean(found, axis=0)
         for model in range(self.n_folds, self.n_models):
             kept = part(model, is_held=False)
-            found.append(ridge_hazards(design, kept, *self._shape, penalty, start, reduction))
+            found.append(
+                ridge_hazards(design, kept, *self._shape, penalty, start, reduction, signs)
+            )
         self.set_coefficients(found)
         return True
 

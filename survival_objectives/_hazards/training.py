@@ -3,150 +3,180 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._engines.protocol import Engine
-from survival_objectives._hazards.ensemble import HazardSettings, HazardTraining
+from survival_objectives._hazards.checks import check_hazard_paths
+from survival_objectives._hazards.ensemble import HazardTraining
 from survival_objectives._hazards.model import HazardMixture
-from survival_objectives._hazards.people import FoldPlan, HazardPeople, InMemory, most_rounds
+from survival_objectives._hazards.people import HazardPeople, InMemory, fold_plan, most_rounds
+from survival_objectives._hazards.settings import DEFAULTS, HazardSettings
 from survival_objectives._hazards.state import HazardState
-from survival_objectives._models.boosters import tree_settings
-from survival_objectives._models.checks import check_hazard_paths
 from survival_objectives._models.curves import KnotCurves
-from survival_objectives._models.fitted import ModelFrame, TrainingRecord
+from survival_objectives._models.fitted import ModelFrame, RoundRecord, TrainingRecord
 from survival_objectives._models.knots import marginal_hazard, time_knots
-from survival_objectives._people import SurvivalTarget, copies, row_keys
+from survival_objectives._models.plan import planned_frame
+from survival_objectives._models.run import Run
+from survival_objectives._people import (
+    SurvivalTarget,
+    check_features,
+    check_times,
+    copies,
+    row_keys,
+)
 from survival_objectives._people.cohort import Batches, Cohort, MemoryBatches, Outcomes
-from survival_objectives._people.population import LocalReduction, Population, Reduction
-from survival_objectives._process.checkpoints import Checkpoints, RoundRecord
+from survival_objectives._people.population import LocalReduction, Population
+from survival_objectives._process.checkpoints import Checkpoints
 from survival_objectives._process.progress import Progress, progress_hook
-from survival_objectives._training.parameters import HAZARDS, by_method
+from survival_objectives._process.threads import blas_threads
 
-#: Share of the follow-up by which the hazards of the last interval are extended: other people may
-#: be followed, and have events, a little later than the training data.
-BEYOND_FOLLOW_UP = 0.1
+# Share of the follow-up by which the hazards of the last interval are extended: other people may
+# be followed, and have events, a little later than the training data.
+_BEYOND_FOLLOW_UP = 0.1
 # Time intervals with about equally many events.
 _N_INTERVALS = 31
 # Training people on whom feature importances are computed.
 _IMPORTANCE_PEOPLE = 256
 
 
-@dataclass(frozen=True)
-class HazardsTraining:
-    """One training of a mixture of hazards.
+def fit_hazards(
+    settings: HazardSettings,
+    run: Run,
+    batches: Batches,
+    population: Population,
+    judges: Cohort | None = None,
+) -> HazardMixture:
+    """Train a mixture of hazards.
 
     Parameters
     ----------
-    frame : ModelFrame
-        Columns, labels, time axis and the parameters of the estimator.
-    reason : str
-        Why hazards are trained, as a sentence.
-    engine, generator, reduction, previous, checkpoints
-        As in `survival_objectives._training.fit.Training`.
+    settings : HazardSettings
+    run : Run
+    batches : Batches
+        People with relative weights.
+    population : Population
+        Outcomes of all people, in the user's time.
+    judges : Cohort, optional
+        Held-out people on whom rounds and weights are chosen, in place of folds.
     """
-
-    frame: ModelFrame
-    reason: str
-    engine: Engine
-    generator: np.random.Generator
-    reduction: Reduction = field(default_factory=LocalReduction)
-    previous: HazardMixture | None = None
-    checkpoints: Checkpoints = field(default_factory=Checkpoints)
-
-    def fit(
-        self, batches: Batches, population: Population, judges: Cohort | None = None
-    ) -> HazardMixture:
-        """Train.
-
-        Parameters
-        ----------
-        batches : Batches
-            People with relative weights.
-        population : Population
-            Outcomes of all people, in the user's time.
-        judges : Cohort, optional
-            Held-out people on whom rounds and weights are chosen, in place of folds.
-        """
-        frame, previous = self.frame, self.previous
-        given = by_method(frame.parameters, HAZARDS, frame.engine)
-        truncated = replace(population, target=_truncated(population.target, frame))
-        folds = _fold_plan(truncated, batches.outcomes().group, given["n_folds"], given["n_repeats"])
-        if judges is None:
-            _check_folds(truncated, folds.n_folds)
-            _check_groups(batches.outcomes().group, folds.n_folds)
-        if previous is not None:
-            _check_same_people(previous, population)
-        curves = _curves(frame, truncated) if previous is None else previous.curves
-        seed = int(self.generator.integers(2**30))
-        trees = tree_settings(
-            self.engine, frame.schema, frame.n_causes, HAZARDS, frame.parameters, seed
+    previous, checkpoints = run.previous, run.checkpoints
+    assert previous is None or isinstance(previous, HazardMixture)
+    frame = planned_frame(
+        population,
+        run.engine.name,
+        batches.schema,
+        horizon_max=settings.horizon_max,
+        n_jobs=settings.n_jobs,
+        previous=run.previous_frame,
+        beyond=_BEYOND_FOLLOW_UP,
+    )
+    truncated = replace(population, target=_truncated(population.target, frame))
+    n_folds, n_repeats = _folds(truncated, batches.outcomes().group, settings)
+    if judges is None:
+        _check_folds(truncated, n_folds)
+        _check_groups(batches.outcomes().group, n_folds)
+    if previous is not None:
+        _check_same_people(previous, population)
+    curves = _curves(frame, truncated) if previous is None else previous.curves
+    trees = settings.trees(
+        schema=frame.schema,
+        n_causes=frame.n_causes,
+        seed=int(run.generator.integers(2**30)),
+        n_jobs=settings.n_jobs,
+    )
+    settings = replace(
+        settings,
+        n_folds=n_folds,
+        n_repeats=n_repeats,
+        n_rounds=settings.n_rounds or most_rounds(population.n_samples),
+        directions=trees.constraints()[0],
+    )
+    # Two kinds of trees are boosted, each until the held-out likelihood stops rising.
+    n_rounds = (1 + settings.linear) * (settings.n_rounds or 0)
+    with Progress(n_rounds, "held-out loss") as progress:
+        training = HazardTraining(
+            _on_axis(frame, batches, batches.outcomes(), curves.knots),
+            settings,
+            run.generator,
+            partial(run.engine.trainer, trees),
+            reduction=run.reduction,
+            judges=None
+            if judges is None
+            else _on_axis(frame, MemoryBatches([judges]), judges.outcomes, curves.knots),
+            previous=None if previous is None else previous.mixture,
+            state=checkpoints.state,
+            on_checkpoint=_checkpoint_writer(checkpoints),
+            checkpoint_every=checkpoints.every or 1,
+            progress=progress.advance if settings.verbose else progress_hook(n_rounds),
         )
-        # Two kinds of trees are boosted, each until the held-out likelihood stops rising.
-        most = frame.parameters["n_estimators"] or most_rounds(population.n_samples)
-        n_rounds = (1 + bool(given["linear"])) * most
-        with Progress(n_rounds, "held-out loss") as progress:
-            training = HazardTraining(
-                _on_axis(frame, batches, batches.outcomes(), curves.knots),
-                HazardSettings(
-                    most,
-                    folds,
-                    given["rows_per_person"],
-                    bool(given["linear"]),
-                    given["early_stopping_rounds"],
-                    self.engine.rounds_per_call,
-                    self.engine.most_rows,
-                ),
-                self.generator,
-                partial(self.engine.trainer, trees),
-                reduction=self.reduction,
-                judges=None
-                if judges is None
-                else _on_axis(frame, MemoryBatches([judges]), judges.outcomes, curves.knots),
-                previous=None if previous is None else previous.mixture,
-                state=self.checkpoints.state_of(HazardState),
-                on_checkpoint=self._checkpoint_writer(),
-                checkpoint_every=self.checkpoints.every or 1,
-                progress=progress.advance if given["verbose"] else progress_hook(n_rounds),
-            )
-            mixture = training.mixture()
-        kind, _ = mixture.heaviest_trees() or (None, None)
-        history = [RoundRecord(one.round, one.loss) for one in training.history if one.kind == kind]
-        model = HazardMixture(
-            frame,
-            TrainingRecord(HAZARDS, self.reason, history=history),
-            curves,
-            mixture,
-            np.zeros(frame.schema.n_features),
+        mixture = training.mixture()
+    kind, _ = mixture.heaviest_trees() or (None, None)
+    history = [RoundRecord(one.round, one.loss) for one in training.history if one.kind == kind]
+    record = TrainingRecord("hazards", history=history)
+    model = HazardMixture(frame, record, curves, mixture, np.zeros(frame.schema.n_features))
+    values = _some_values(batches)
+    if not run.reduction.is_shared:
+        check_hazard_paths(mixture, values, trees.engine_params)
+    n_people = max(_IMPORTANCE_PEOPLE // 4, 3 * _IMPORTANCE_PEOPLE // mixture.n_models)
+    return model.with_importances(_spread(values, n_people))
+
+
+@dataclass(frozen=True)
+class HazardCurves:
+    """Curves of a mixture of hazards for people as they are passed."""
+
+    model: HazardMixture
+
+    @property
+    def event_ids_(self) -> IntArray:
+        """Labels of the states."""
+        return self.model.frame.event_ids
+
+    def predict_cumulative_incidence(self, X: Any, times: Any) -> FloatArray:
+        """Event-free probability and incidences, (n_samples, K + 1, n_times)."""
+        features = check_features(X, like=self.model.schema)
+        return self.model.incidence(features, check_times(times))
+
+
+def default_hazards(
+    used: Engine, X: Any, y: Any, sample_weight: Any, generator: np.random.Generator
+) -> HazardCurves:
+    """Curves of hazards that are trained on people in memory with default settings."""
+    settings = HazardSettings.of({**DEFAULTS, "engine": used.name}, used)
+    people = Cohort.checked(X, y, sample_weight).with_relative_weights(LocalReduction())
+    outcomes = people.outcomes
+    with blas_threads(None):
+        model = fit_hazards(
+            settings,
+            Run(used, generator),
+            MemoryBatches([people]),
+            LocalReduction().population(outcomes.target, outcomes.weight),
         )
-        values = self._some_values(batches)
-        if not self.reduction.is_shared:
-            check_hazard_paths(mixture, values, trees.engine_params)
-        n_people = max(_IMPORTANCE_PEOPLE // 4, 3 * _IMPORTANCE_PEOPLE // mixture.n_models)
-        model = model.with_importances(_spread(values, n_people))
-        weights = ", ".join(f"{kind} {weight:.2f}" for kind, weight in model.member_weights.items())
-        return model.with_record(reason=f"{self.reason} Weights by held-out likelihood: {weights}.")
+    return HazardCurves(model)
 
-    def _checkpoint_writer(self) -> Callable[[HazardState], None] | None:
-        """Callback for checkpoints; on a cluster all processes compute states, and one writes."""
-        if self.checkpoints.every is None:
-            return None
 
-        def nothing(_: HazardState) -> None:
-            pass
+def _checkpoint_writer(checkpoints: Checkpoints) -> Callable[[HazardState], None] | None:
+    """Callback for checkpoints; on a cluster all processes compute states, and one writes."""
+    if checkpoints.every is None:
+        return None
 
-        return self.checkpoints.write or nothing
+    def nothing(_: HazardState) -> None:
+        pass
 
-    @staticmethod
-    def _some_values(batches: Batches) -> Float32Array:
-        """Features of a few people, spread over the first non-empty batch."""
-        for _, features in batches:
-            if features.n_samples:
-                return _spread(features.values, _IMPORTANCE_PEOPLE)
-        return np.empty((0, batches.schema.n_features), np.float32)
+    return checkpoints.write or nothing
+
+
+def _some_values(batches: Batches) -> Float32Array:
+    """Features of a few people, spread over the first non-empty batch."""
+    for _, features in batches:
+        if features.n_samples:
+            return _spread(features.values, _IMPORTANCE_PEOPLE)
+    return np.empty((0, batches.schema.n_features), np.float32)
 
 
 def _spread(values: Float32Array, n_people: int) -> Float32Array:
@@ -166,23 +196,17 @@ def _truncated(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
     )
 
 
-def _fold_plan(
-    population: Population, group: IntArray | None, n_folds: int | None, n_repeats: int | None
-) -> FoldPlan:
-    """Numbers of folds and of repeats, by the number of people where they are not given."""
+def _folds(
+    population: Population, group: IntArray | None, settings: HazardSettings
+) -> tuple[int, int]:
+    """Numbers of folds and of repeats."""
     n_groups = np.inf if group is None else len(np.unique(group))
-    most = int(min(_most_people_of_a_cause(population), n_groups))
-    return FoldPlan.of(population.n_samples, n_folds, n_repeats, most)
-
-
-def _most_people_of_a_cause(population: Population) -> int:
-    event, count = population.target.event, population.count
-    people = np.bincount(event, weights=count, minlength=population.target.n_causes + 1)
-    return int(people[1:].max())
+    most = min(population.n_events[1:].max(), n_groups)
+    return fold_plan(population.n_samples, settings.n_folds, settings.n_repeats, most)
 
 
 def _check_folds(population: Population, n_folds: int) -> None:
-    most = _most_people_of_a_cause(population)
+    most = int(population.n_events[1:].max())
     if most < n_folds:
         msg = (
             f"No cause occurs in more than {most} people (n_samples = {population.n_samples}), "
@@ -204,8 +228,7 @@ def _check_groups(group: IntArray | None, n_folds: int) -> None:
 
 def _check_same_people(previous: HazardMixture, population: Population) -> None:
     """Raise an error if outcomes show that a warm start has other people than the first fit."""
-    known, target = previous.record.n_events, population.target
-    counts = np.bincount(target.event, weights=population.count, minlength=target.n_causes + 1)
+    known, counts = previous.record.n_events, population.n_events
     if known is not None and not np.array_equal(known, counts):
         msg = (
             f"The model to continue was fitted to {int(known.sum())} people, {known[0]} of them "

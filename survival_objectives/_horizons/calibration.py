@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from survival_objectives._horizons.model import HorizonModel
 from survival_objectives._models.curves import KnotCurves
-from survival_objectives._models.fitted import StackedModel
 from survival_objectives._models.knots import marginal_hazard, time_knots
 from survival_objectives._people.cohort import Batches
 from survival_objectives._people.population import Population, Reduction
@@ -15,10 +15,11 @@ _CALIBRATION_PEOPLE = 20_000
 
 
 def calibrated_curves(
-    model: StackedModel,
+    model: HorizonModel,
     batches: Batches,
     population: Population,
     *,
+    n_intervals: int,
     trained_until: float,
     reduction: Reduction,
     seed: int,
@@ -28,7 +29,6 @@ def calibrated_curves(
     Outcomes are aligned to the time axis.
     """
     axis, t_max = model.frame.axis, model.frame.t_max
-    n_intervals = round(1 / model.frame.parameters["time_smoothing"])
     knots = time_knots(axis, population.event_times(t_max), t_max, n_intervals)
     marginal = marginal_hazard(axis, knots, population.target, population.weight)
     shape = KnotCurves.uncalibrated(axis, knots, marginal, trained_until)

@@ -14,12 +14,11 @@ its training people would repeat its own errors. So models come from other peopl
 cross-fitted (`cross_fitted`): each person is completed by a model that was fitted without them.
 
 Any object with the method of `CompletionModel` can be used, such as a fitted
-`survival_objectives.SurvivalBoost`, or a model of a single cause behind `SurvivalCompletion`.
+`survival_objectives.HazardBoost`, or a model of a single cause behind `SurvivalCompletion`.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -29,6 +28,8 @@ import numpy.typing as npt
 from sklearn.model_selection import StratifiedKFold
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._engines.protocol import engine
+from survival_objectives._hazards.training import default_hazards
 from survival_objectives._people import SurvivalTarget, take_rows
 from survival_objectives._people.time_axis import TimeAxis
 from survival_objectives.stacking import TrainingRows, conditional_incidence, lost_rows
@@ -385,7 +386,7 @@ def completing_incidence(model: Any, X: Any, *, in_training: bool) -> Incidence:
 
 
 def cross_fitted_hazards(
-    engine: str,
+    engine_name: str,
     X: Any,
     target: SurvivalTarget,
     sample_weight: FloatArray | None,
@@ -393,12 +394,9 @@ def cross_fitted_hazards(
     seed: int = 0,
 ) -> CrossFittedCompletion:
     """Hazard models of one engine, cross-fitted on two halves of the people (``"hazards"``)."""
-    # Estimators stand above the adapters that use this, so theirs is imported when it is needed.
-    estimator = importlib.import_module("survival_objectives.estimators").SurvivalBoost
 
     def fit(X: Any, y: Any, sample_weight: FloatArray | None, number: int) -> Any:
         stream = np.random.default_rng([seed, number])
-        model = estimator(engine=engine, censoring="hazards", random_state=stream)
-        return model.fit(X, y, sample_weight=sample_weight)
+        return default_hazards(engine(engine_name), X, y, sample_weight, stream)
 
     return cross_fitted(fit, X, target, sample_weight, seed=seed)

@@ -10,7 +10,6 @@ chunk is boosted on the people of one turn, whose rows are made for it and relea
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,10 +22,12 @@ from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._engines.protocol import StackedBatches, Trainer
 from survival_objectives._horizons.rows import Draw, StackedPeople, people_of_turn
 from survival_objectives._horizons.schemes import CensoringScheme, Chunk, EventMargins
-from survival_objectives._people import Features
+from survival_objectives._horizons.state import LoopState
+from survival_objectives._models.fitted import RoundRecord
+from survival_objectives._people import Features, warn
 from survival_objectives._people.cohort import Batches, Cohort
 from survival_objectives._people.population import LocalReduction, Reduction
-from survival_objectives._process.checkpoints import Checkpoints, LoopState, RoundRecord
+from survival_objectives._process.checkpoints import Checkpoints
 from survival_objectives.losses import pointwise_log_loss
 from survival_objectives.stacking import TimeStacker, event_rows
 
@@ -142,7 +143,7 @@ class BoostingLoop:
             if first_round:  # The model of a warm start may stay the best.
                 self._record(held_out, held_margin, first_round)
         first_chunk = 0
-        state = self.checkpoints.state_of(LoopState)
+        state = self.checkpoints.state
         if state is not None:
             first_chunk = self._restore(state)
             if held_out is not None and held_margin is not None:
@@ -183,7 +184,7 @@ class BoostingLoop:
                 f"{1 - n_chunks / self._n_turns:.0%} are not used. Raise `people_per_turn` "
                 "or `n_estimators`, or lower `refresh_every`."
             )
-            warnings.warn(msg, UserWarning, stacklevel=6)
+            warn(msg)
 
     def _stacked(self, batches: Batches) -> StackedPeople:
         seed = None if self.turns is None else self.turns.seed

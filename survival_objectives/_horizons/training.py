@@ -6,15 +6,15 @@ differ in what it is given: `Batches`, a `Reduction`, an `Engine` and `Checkpoin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives._engines.protocol import Engine, Trainer, TreeSettings
+from survival_objectives._engines.protocol import Trainer, TreeSettings
 from survival_objectives._horizons.calibration import calibrated_curves
+from survival_objectives._horizons.checks import check_prediction_paths
 from survival_objectives._horizons.completion import (
-    CompletionModel,
     Incidence,
     check_completion_model,
     completing_incidence,
@@ -27,11 +27,10 @@ from survival_objectives._horizons.loop import (
     Turns,
     held_out_rows,
 )
+from survival_objectives._horizons.model import HorizonModel
 from survival_objectives._horizons.plan import (
-    BULK_QUANTILE,
     RandomStreams,
     best_constant,
-    coarse_censoring_curve,
     weighted_until,
 )
 from survival_objectives._horizons.schemes import (
@@ -44,68 +43,29 @@ from survival_objectives._horizons.schemes import (
     KaplanMeierScheme,
     WeightSettings,
 )
-from survival_objectives._models.boosters import censoring_settings, tree_settings
-from survival_objectives._models.checks import check_prediction_paths
+from survival_objectives._horizons.settings import COMPLETED, DOUBLY_ROBUST, HorizonSettings
+from survival_objectives._models.boosters import censoring_settings
 from survival_objectives._models.curves import StepCurves
-from survival_objectives._models.fitted import ModelFrame, StackedModel, TrainingRecord
+from survival_objectives._models.fitted import ModelFrame, TrainingRecord
+from survival_objectives._models.plan import BULK_QUANTILE, coarse_censoring_curve, planned_frame
+from survival_objectives._models.run import Run
 from survival_objectives._people.cohort import Batches, Cohort
-from survival_objectives._people.population import LocalReduction, Population, Reduction
-from survival_objectives._process.checkpoints import Checkpoints
+from survival_objectives._people.population import Population
 from survival_objectives._process.progress import Progress, progress_hook
-from survival_objectives._training.parameters import COMPLETED, DOUBLY_ROBUST, by_method
 from survival_objectives.censoring import (
-    CensoringModel,
     KaplanMeierCensoring,
     censoring_log_odds,
 )
 from survival_objectives.marginal import StepFunction, aalen_johansen
-from survival_objectives.stacking import HorizonSampler, TimeStacker
+from survival_objectives.stacking import TimeStacker
 
 #: Draws of horizons that are boosted on in turn.
 N_DRAWS = 3
 # Horizons per held-out person.
 _HELD_OUT_HORIZONS = 8
-# Rounds, times the learning rate, after which imputed states come from the model: by then all
-# but exp(-5) of the distance to the optimum is covered.
-_MARGINAL_ROUNDS = 5.0
 # Times per person at which doubly robust targets evaluate both models, and quantiles of the
 # durations along which they are spread.
 _N_NODES, _SHARES = 12, np.linspace(0, 1, 65)
-
-
-@dataclass(frozen=True)
-class StackedSettings:
-    """Parameters of a training, as `survival_objectives.SurvivalBoost` describes them."""
-
-    n_estimators: int
-    learning_rate: float
-    n_horizons: int
-    horizon_sampler: str | HorizonSampler
-    refresh_every: int | None
-    censoring: str | CensoringModel
-    completion: str | CompletionModel | None
-    monotone: bool
-    time_smoothing: float
-    early_stopping_rounds: int | None
-    min_censoring_survival: float
-    horizon_max: float | None
-    verbose: bool
-
-    @classmethod
-    def of(cls, frame: ModelFrame, method: str) -> StackedSettings:
-        """Settings from the parameters of an estimator."""
-        given = by_method(frame.parameters, method, frame.engine)
-        return cls(**{name: given[name] for name in cls.__dataclass_fields__})
-
-    @property
-    def censoring_model(self) -> CensoringModel | None:
-        """A censoring model of the user's own."""
-        return None if isinstance(self.censoring, str) else self.censoring
-
-    @property
-    def n_marginal_rounds(self) -> int:
-        """Rounds in which imputed states come from the marginal curves."""
-        return int(np.ceil(min(_MARGINAL_ROUNDS / self.learning_rate, self.n_estimators / 2)))
 
 
 @dataclass(frozen=True)
@@ -121,64 +81,68 @@ class _Prepared:
     trees: TreeSettings
 
 
-@dataclass(frozen=True)
-class StackedTraining:
-    """One training on stacked rows.
+def fit_horizons(
+    settings: HorizonSettings,
+    run: Run,
+    batches: Batches,
+    population: Population,
+    held_out: Cohort | None = None,
+) -> HorizonModel:
+    """Train on stacked rows of people at horizons.
 
     Parameters
     ----------
-    frame : ModelFrame
-        Columns, labels, time axis and the parameters of the estimator.
-    method, reason : str
-        How censored people count, and why.
-    engine, generator, reduction, previous, n_turns, checkpoints
-        As in `survival_objectives._training.fit.Training`.
+    settings : HorizonSettings
+    run : Run
+    batches : Batches
+        People with relative weights.
+    population : Population
+        Outcomes of all people, in the user's time.
+    held_out : Cohort, optional
+        People whose loss is recorded, and decides when to stop early.
     """
+    frame = planned_frame(
+        population,
+        run.engine.name,
+        batches.schema,
+        horizon_max=settings.horizon_max,
+        n_jobs=settings.n_jobs,
+        previous=run.previous_frame,
+    )
+    return _Training(settings, run, frame).fit(batches, population, held_out)
 
+
+@dataclass(frozen=True)
+class _Training:
+    """One training, with the frame of its model."""
+
+    settings: HorizonSettings
+    run: Run
     frame: ModelFrame
-    method: str
-    reason: str
-    engine: Engine
-    generator: np.random.Generator
-    reduction: Reduction = field(default_factory=LocalReduction)
-    previous: StackedModel | None = None
-    n_turns: int | None = None
-    checkpoints: Checkpoints = field(default_factory=Checkpoints)
 
     def fit(
-        self, batches: Batches, population: Population, held_out: Cohort | None = None
-    ) -> StackedModel:
-        """Train.
-
-        Parameters
-        ----------
-        batches : Batches
-            People with relative weights.
-        population : Population
-            Outcomes of all people, in the user's time.
-        held_out : Cohort, optional
-            People whose loss is recorded, and decides when to stop early.
-        """
+        self, batches: Batches, population: Population, held_out: Cohort | None
+    ) -> HorizonModel:
         prepared = self._prepared(population)
         axis = self.frame.axis
         batches = batches.with_outcomes(batches.outcomes().aligned(axis))
         previous, censoring = self.previous, self._censoring_booster(prepared)
         scheme = self._scheme(prepared, batches, censoring)
         model = None if previous is None else previous.booster
-        events = self.engine.trainer(prepared.trees, model)
+        events = self.run.engine.trainer(prepared.trees, model)
         if previous is None:
             start = best_constant(
                 batches,
                 prepared.stacker,
                 scheme,
-                self.reduction,
+                self.run.reduction,
                 n_samples=prepared.population.n_samples,
                 reference=events.reference,
             )
         else:
             start = previous.start
         loop = self._loop(batches, prepared, events, start, scheme, censoring)
-        stream = self.reduction.stream(prepared.streams.held_out)
+        stream = self.run.reduction.stream(prepared.streams.held_out)
         held_rows = None
         if held_out is not None:
             held_rows = self._held_out_rows(held_out.aligned(axis), prepared, scheme, stream)
@@ -189,22 +153,22 @@ class StackedTraining:
         return self._result(loop, batches, prepared)
 
     @property
-    def settings(self) -> StackedSettings:
-        """The parameters, with defaults of the method."""
-        return StackedSettings.of(self.frame, self.method)
+    def previous(self) -> HorizonModel | None:
+        """The model that is continued."""
+        assert self.run.previous is None or isinstance(self.run.previous, HorizonModel)
+        return self.run.previous
 
     def _prepared(self, raw: Population) -> _Prepared:
         """The plan of this training; ``raw`` has durations in the user's time."""
         settings, previous, frame = self.settings, self.previous, self.frame
         population = raw.aligned(frame.axis)
         target, weight = population.target, population.weight
-        streams = RandomStreams.of(self.generator, None if previous is None else previous.n_rounds)
+        n_before = None if previous is None else previous.n_rounds
+        streams = RandomStreams.of(self.run.generator, n_before)
         kaplan_meier = KaplanMeierCensoring().fit(target, sample_weight=weight)
         trained_until = frame.t_max
-        if settings.horizon_max is None and self.method not in ("imputed", COMPLETED):
-            trained_until = weighted_until(
-                frame, population, kaplan_meier, settings.min_censoring_survival
-            )
+        if settings.horizon_max is None and self.settings.method not in ("imputed", COMPLETED):
+            trained_until = weighted_until(frame, population, kaplan_meier, settings.floor)
         if previous is None:
             on_axis = coarse_censoring_curve(target, weight, frame.t_max)
             censoring_start = censoring_log_odds(on_axis, population.n_samples)
@@ -214,13 +178,16 @@ class StackedTraining:
             settings.n_horizons,
             settings.horizon_sampler,
             horizon_max=trained_until,
-            random_state=self.reduction.stream(streams.train),
+            random_state=self.run.reduction.stream(streams.train),
             event_times=population.event_times(trained_until),
             time_unit=frame.axis.unit,
             bulk_end=population.quantile(BULK_QUANTILE),
         )
-        trees = tree_settings(
-            self.engine, frame.schema, frame.n_causes, self.method, frame.parameters, streams.seed
+        trees = settings.trees(
+            schema=frame.schema,
+            n_causes=frame.n_causes,
+            seed=streams.seed,
+            n_jobs=settings.n_jobs,
         )
         return _Prepared(
             population, streams, kaplan_meier, trained_until, stacker, censoring_start, trees
@@ -232,11 +199,11 @@ class StackedTraining:
         assert given is not None
         if isinstance(model, str):
             model = cross_fitted_hazards(
-                self.engine.name,
+                self.run.engine.name,
                 given.X,
                 replace(outcomes.target, duration=given.duration),
                 outcomes.weight,
-                seed=int(self.generator.integers(2**31)),
+                seed=int(self.run.generator.integers(2**31)),
             )
         else:
             check_completion_model(model, self.frame.event_ids)
@@ -245,11 +212,11 @@ class StackedTraining:
     def _censoring_booster(self, prepared: _Prepared) -> Trainer | None:
         """The model of censoring, where one is trained."""
         is_given = self.settings.censoring_model is not None
-        trains_one = self.method in ("boosted", DOUBLY_ROBUST) and not is_given
+        trains_one = self.settings.method in ("boosted", DOUBLY_ROBUST) and not is_given
         if not trains_one or not prepared.population.has_censored:
             return None
         former = None if self.previous is None else self.previous.censoring_trees
-        return self.engine.trainer(
+        return self.run.engine.trainer(
             censoring_settings(prepared.trees), None if former is None else former.model
         )
 
@@ -260,28 +227,28 @@ class StackedTraining:
         weights = WeightSettings(
             prepared.kaplan_meier,
             self.frame.axis,
-            floor=settings.min_censoring_survival,
-            event_floor=settings.min_censoring_survival,
+            floor=settings.floor,
+            event_floor=settings.floor,
             weight_divisor=settings.n_horizons,
-            reduction=self.reduction,
+            reduction=self.run.reduction,
         )
         if settings.censoring_model is not None:
             return GivenScheme(weights, settings.censoring_model, given)
-        if self.method == COMPLETED and population.has_censored:
+        if self.settings.method == COMPLETED and population.has_censored:
             assert given is not None
             return CompletedScheme(
                 weights,
                 aalen_johansen(population.target, population.weight),
                 self._completing(batches),
             )
-        if self.method == "imputed" and population.has_censored:
+        if self.settings.method == "imputed" and population.has_censored:
             return ImputedScheme(
                 weights,
                 aalen_johansen(population.target, population.weight),
                 n_marginal_rounds=settings.n_marginal_rounds,
                 seed=int(prepared.stacker.generator.integers(2**62)),
             )
-        if booster is not None and self.method == DOUBLY_ROBUST:
+        if booster is not None and self.settings.method == DOUBLY_ROBUST:
             return DoublyRobustScheme(
                 weights,
                 booster,
@@ -311,8 +278,8 @@ class StackedTraining:
         censoring: Trainer | None,
     ) -> BoostingLoop:
         settings, turns = self.settings, None
-        if self.n_turns is not None:
-            turns = Turns(int(prepared.stacker.generator.integers(2**62)), self.n_turns)
+        if self.run.n_turns is not None:
+            turns = Turns(int(prepared.stacker.generator.integers(2**62)), self.run.n_turns)
         return BoostingLoop(
             batches,
             prepared.stacker,
@@ -320,15 +287,15 @@ class StackedTraining:
             start,
             scheme,
             LoopSettings(
-                n_rounds=settings.n_estimators - events.n_rounds,
-                refresh_every=settings.refresh_every or self.engine.refresh_every,
+                n_rounds=settings.n_rounds - events.n_rounds,
+                refresh_every=settings.refresh_every,
                 n_draws=N_DRAWS,
                 early_stopping_rounds=settings.early_stopping_rounds,
             ),
             censoring,
-            self.reduction,
+            self.run.reduction,
             turns,
-            self.checkpoints,
+            self.run.checkpoints,
         )
 
     def _held_out_rows(
@@ -347,7 +314,7 @@ class StackedTraining:
             time_unit=self.frame.axis.unit,
         )
         rows = held_out_rows(cohort, stacker, scheme)
-        n_people, total = self.reduction.sum([cohort.n_samples, rows.weight.sum()])
+        n_people, total = self.run.reduction.sum([cohort.n_samples, rows.weight.sum()])
         if total == 0:
             msg = (
                 f"None of the {n_people:.0f} held-out people counts: all were censored before "
@@ -357,21 +324,21 @@ class StackedTraining:
             raise ValueError(msg)
         return rows
 
-    def _result(self, loop: BoostingLoop, batches: Batches, prepared: _Prepared) -> StackedModel:
+    def _result(self, loop: BoostingLoop, batches: Batches, prepared: _Prepared) -> HorizonModel:
         """The trained models, after a check that predictions reproduce the margins of training."""
         settings, scheme, trees = self.settings, loop.scheme, prepared.trees
         censoring, censoring_trees = loop.censoring, None
         if censoring is not None and censoring.n_rounds:
             censoring_trees = censoring.finished(censoring.n_rounds)
-        model = StackedModel(
+        model = HorizonModel(
             self.frame,
             TrainingRecord(
-                self.method,
-                self.reason,
+                settings.method,
                 history=loop.history,
                 refreshed_rounds=scheme.refreshed_rounds,
                 n_floored=scheme.n_floored,
                 n_weighted_rows=scheme.n_weighted_rows,
+                floor=settings.floor,
             ),
             StepCurves(self.frame.axis),
             loop.events.finished(
@@ -380,16 +347,19 @@ class StackedTraining:
             censoring_trees,
             loop.start,
             prepared.censoring_start,
+            settings.monotone,
+            settings.censoring_model,
         )
         check_prediction_paths(loop.events, model, batches.resident.values, trees.engine_params)
-        if not (settings.monotone and settings.time_smoothing > 0):
+        if settings.n_intervals is None:
             return model
         curves = calibrated_curves(
             model,
             batches,
             prepared.population,
+            n_intervals=settings.n_intervals,
             trained_until=prepared.trained_until,
-            reduction=self.reduction,
+            reduction=self.run.reduction,
             seed=prepared.streams.seed,
         )
         return replace(model, curves=curves)

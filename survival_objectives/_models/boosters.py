@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from survival_objectives._engines.protocol import Engine, TreeSettings
-from survival_objectives._people import Features
-from survival_objectives._training.parameters import HAZARDS, by_method
-
-
-def tree_settings(
-    used: Engine,
-    schema: Features,
-    n_causes: int,
-    method: str,
-    parameters: Mapping[str, Any],
-    seed: int,
-) -> TreeSettings:
-    """Settings of the trees of a method, from the parameters of an estimator."""
-    given = by_method(parameters, method, used.name)
-    settings = TreeSettings.of(given, schema, n_causes, seed)
-    if method != HAZARDS:
-        return settings
-    own = used.settings.resolved(settings.engine_params)
-    # Hazards are positive: their curves are monotone without any constraint.
-    return replace(
-        settings, n_horizons=1, monotone=False, engine_params={**used.coarse_bins, **own}
-    )
+from survival_objectives._engines.constraints import INTERACTION, MONOTONE
+from survival_objectives._engines.protocol import TreeSettings
 
 
 def censoring_settings(trees: TreeSettings) -> TreeSettings:
     """Trees of the censoring model: shallower, as its errors multiply those of the events.
 
     It is monotone whatever the events are: a probability of staying uncensored falls in time.
+    Constraints on features are about the events, and do not hold for it.
     """
-    return replace(trees, n_causes=1, max_depth=max(1, trees.max_depth - 1), monotone=True)
+    own = {
+        name: value
+        for name, value in trees.engine_params.items()
+        if name not in (MONOTONE, INTERACTION)
+    }
+    return replace(
+        trees, n_causes=1, max_depth=max(1, trees.max_depth - 1), monotone=True, engine_params=own
+    )

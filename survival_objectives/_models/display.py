@@ -25,11 +25,11 @@ class DisplayMixin:
             facts["events"] = ", ".join(f"{int(count)} {name}" for name, count in seen)
         else:
             facts["events"] = ", ".join(names[1:])
-        facts["censoring"] = str(model.censoring_method_)
         weights = getattr(model, "member_weights_", None)
-        if weights is not None:
-            shown = ", ".join(f"{kind} {weight:.2f}" for kind, weight in weights.items())
-            facts["censoring"] += f" ({shown})"
+        if weights is None:
+            facts["censoring"] = str(model.censoring_method_)
+        else:
+            facts["hazards"] = ", ".join(f"{kind} {one:.2f}" for kind, one in weights.items())
         facts["horizon"] = f"{model.times_[-1]:g}"
         return facts
 

@@ -1,8 +1,8 @@
 """Fitted models: curves, quantiles, restricted means and contributions of features.
 
-`FittedModel` is the base class of both kinds of models. Both predict incidences at times; all
-predictions derived from these are implemented here. A fitted model never reads the parameters of an
-estimator, which may change later. It contains no outcomes of people.
+`FittedModel` is the base class of the models of both subjects. Both predict incidences at times;
+all predictions derived from these are implemented here. A fitted model never reads the parameters
+of an estimator, which may change later. It contains no outcomes of people.
 """
 
 from __future__ import annotations
@@ -11,26 +11,25 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._engines.evaluator import Evaluator
-from survival_objectives._engines.forest import Forest, crossed_rows, monotone_incidence
+from survival_objectives._engines.forest import Forest
 from survival_objectives._models.curves import CurveShape
 from survival_objectives._people import Features
 from survival_objectives._people.labels import EVENT_FREE
 from survival_objectives._people.time_axis import TimeAxis
-from survival_objectives.censoring import BoostedCensoring, CensoringModel, KaplanMeierCensoring
-from survival_objectives.losses import probabilities
+from survival_objectives.censoring import CensoringModel
 from survival_objectives.marginal import StepFunction
-from survival_objectives.stacking import stacked_matrix
+
+if TYPE_CHECKING:
+    from survival_objectives._models.onnx.curves import CurveGraph
 
 #: Up to this many rows, the engine's prediction of every step is faster than `Forest`.
 ENGINE_ROWS = 2**15
-# Number of curve values in memory during prediction: 2^24 doubles are 128 MB.
-_PREDICTION_SIZE = 2**24
 _N_TIMES = 101
 
 
@@ -60,10 +59,13 @@ class ModelFrame:
         Rounded to two digits; None in a model that was saved without it.
     censoring_curve : StepFunction
         Kaplan-Meier curve of censoring on a coarse grid.
-    parameters : dict
-        Constructor parameters at the time of fitting.
+    n_jobs : int, or None
+        Threads of predictions; None to choose by the size of the data.
     event_names : tuple of str, or None
         Names of the states, if training had names.
+    parameters : dict, or None
+        What was passed to the constructor of the estimator, for its copy after loading; None in a
+        model that an engine's own training call made. Models never read it.
     """
 
     engine: str
@@ -74,8 +76,9 @@ class ModelFrame:
     last_time: float
     median_duration: float | None
     censoring_curve: StepFunction
-    parameters: dict[str, Any]
+    n_jobs: int | None = None
     event_names: tuple[str, ...] | None = None
+    parameters: dict[str, Any] | None = None
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -96,15 +99,21 @@ class ModelFrame:
 
 
 @dataclass(frozen=True)
+class RoundRecord:
+    """Held-out loss after a round."""
+
+    round: int
+    loss: float
+
+
+@dataclass(frozen=True)
 class TrainingRecord:
     """Record of a training.
 
     Attributes
     ----------
     method : str
-        The censoring method.
-    reason : str
-        Why this method was used, as a sentence.
+        How censored people counted: "hazards", or one of `survival_objectives.SurvivalBoost`.
     n_events : int64 array of shape (K + 1,), or None
         Number of people who were censored, and who had each cause.
     history : list of RoundRecord
@@ -113,15 +122,20 @@ class TrainingRecord:
         Rounds after which weights or targets were refreshed.
     n_floored, n_weighted_rows : int
         Number of rows whose weight is limited by the floor of G, and of rows with weights.
+    floor : float
+        The floor of G, in training and in scores.
+    same_curves : bool
+        Whether all people get the same curve, although their features vary.
     """
 
     method: str
-    reason: str
     n_events: IntArray | None = None
-    history: list[Any] = field(default_factory=list)
+    history: list[RoundRecord] = field(default_factory=list)
     refreshed_rounds: list[int] = field(default_factory=list)
     n_floored: int = 0
     n_weighted_rows: int = 0
+    floor: float = 0.05
+    same_curves: bool = False
 
 
 def parts_of(n_samples: int, n_people: int) -> Iterator[slice]:
@@ -146,6 +160,9 @@ class FittedModel(ABC):
     curves : CurveShape
         Conversion of the model's predictions to curves in time.
     """
+
+    #: What it is a model of: "hazards" or "horizons".
+    subject: ClassVar[str]
 
     frame: ModelFrame
     record: TrainingRecord
@@ -180,6 +197,11 @@ class FittedModel(ABC):
     def shap_values(self, features: Features, time: float) -> FloatArray:
         """Contributions to margins at a time, (n_samples, n_margins, n_features + 2)."""
 
+    @property
+    @abstractmethod
+    def public(self) -> dict[str, Any]:
+        """Fitted attributes of an estimator that only this kind of model has."""
+
     @abstractmethod
     def importances(self) -> FloatArray:
         """Importance of each feature, not negative, in any unit, (n_features,)."""
@@ -191,6 +213,33 @@ class FittedModel(ABC):
     @abstractmethod
     def to_plain(self) -> dict[str, Any]:
         """Data that JSON can hold, without frame, record and trees."""
+
+    @classmethod
+    @abstractmethod
+    def from_plain(
+        cls,
+        frame: ModelFrame,
+        record: TrainingRecord,
+        curves: Any,
+        content: Mapping[str, Any],
+        evaluators: Mapping[str, Evaluator],
+    ) -> Self:
+        """The model that `to_plain` and `evaluators` described."""
+
+    @abstractmethod
+    def onnx_curves(self, graph: CurveGraph, features: str, times: str) -> str:
+        """Probabilities of all states at times, (n_samples, K + 1, n_times), in a graph.
+
+        Parameters
+        ----------
+        graph : CurveGraph
+        features, times : str
+            Names of float64 values in the graph.
+        """
+
+    def decisive_values(self) -> dict[int, list[float]]:
+        """Values of columns near which predictions change, besides the thresholds of the trees."""
+        return {}
 
     @abstractmethod
     def _steps(self) -> Forest:
@@ -283,171 +332,6 @@ class FittedModel(ABC):
         for people in self.parts(features.n_samples, len(times)):
             area[people] = self.incidence(_rows(features, people), times)[:, state] @ weight
         return area
-
-
-@dataclass(frozen=True, eq=False)
-class StackedModel(FittedModel):
-    """Trees on features and horizon: margins are log-odds of the state at the horizon.
-
-    Attributes
-    ----------
-    trees : Evaluator
-        Trees of the events.
-    censoring_trees : Evaluator, or None
-        Trees of the boosted model of censoring.
-    start : float64 array of shape (n_margins,)
-        Margins at which boosting started.
-    censoring_start : StepFunction
-        Log-odds of being censored at which the censoring model started, by time.
-    """
-
-    trees: Evaluator
-    censoring_trees: Evaluator | None
-    start: FloatArray
-    censoring_start: StepFunction
-
-    @property
-    def booster(self) -> Any:
-        return self.trees.model
-
-    @property
-    def n_rounds(self) -> int:
-        return self.trees.n_rounds
-
-    @property
-    def is_monotone(self) -> bool:
-        return bool(self.frame.parameters["monotone"])
-
-    @property
-    def censoring(self) -> CensoringModel:
-        """The model that the user passed, else the boosted model, else the marginal curve."""
-        given = self.frame.parameters["censoring"]
-        if not isinstance(given, str):
-            own: CensoringModel = given
-            return own
-        if self.censoring_trees is None:
-            return KaplanMeierCensoring.of_curve(self.frame.censoring_curve)
-        return BoostedCensoring(
-            _Margin(self.censoring_trees), self.censoring_start, self.schema, self.frame.axis
-        )
-
-    @property
-    def reference(self) -> bool:
-        """Whether margins are log-odds against the event-free state, without its own margin."""
-        return self.trees.n_margins == self.frame.n_causes
-
-    def evaluators(self) -> dict[str, Evaluator]:
-        if self.censoring_trees is None:
-            return {"events": self.trees}
-        return {"events": self.trees, "censoring": self.censoring_trees}
-
-    # -------------------------------------------------------------------------------- predictions
-    def _steps(self) -> Forest:
-        return self.trees.forest()
-
-    @property
-    def n_walked(self) -> int:
-        return ENGINE_ROWS // self.trees.forest().n_steps + 1
-
-    def parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
-        forest = self.trees.forest()
-        size = _PREDICTION_SIZE if forest.is_readable else ENGINE_ROWS
-        return parts_of(
-            n_samples, size // (max(forest.n_steps, n_times) * (self.frame.n_causes + 1))
-        )
-
-    def _fill(self, curves: FloatArray, values: Float32Array, times: FloatArray) -> None:
-        if self.is_monotone:
-            super()._fill(curves, values, times)
-            return
-        at = self.trees.forest().interval(self.frame.axis.prediction_time(times))
-        curves[:] = self.step_probabilities(values)[:, at].transpose(2, 0, 1)
-
-    def _incidence(self, values: Float32Array, times: FloatArray) -> FloatArray:
-        return self.curves.incidence(
-            self.step_probabilities(values)[1:], self.trees.forest(), times
-        )
-
-    def step_probabilities(
-        self, values: Float32Array, engine_rows: int | None = None
-    ) -> FloatArray:
-        """Probabilities of all states on every step, (K + 1, n_steps, n_samples).
-
-        The engine evaluates up to ``engine_rows`` rows, or all rows if the trees cannot be read.
-        """
-        forest, n_people = self.trees.forest(), len(values)
-        limit = ENGINE_ROWS if engine_rows is None else engine_rows
-        if forest.is_readable and n_people * forest.n_steps > limit:
-            margins = forest.step_margins(values)
-        else:
-            margin = self.trees.sum_of_trees(crossed_rows(values, forest.representatives()))
-            margins = margin.reshape(n_people, forest.n_steps, -1).transpose(2, 1, 0)
-        margins = margins + self.start[:, None, None]
-        flat = margins.reshape(len(margins), -1).T
-        proba = probabilities(flat, reference=self.reference).T
-        proba = np.ascontiguousarray(proba).reshape(-1, forest.n_steps, n_people)
-        if self.is_monotone:
-            proba[1:] = monotone_incidence(proba[1:])
-            # Rounding may push the sum of all causes just above 1.
-            proba[0] = np.maximum(1 - proba[1:].sum(axis=0), 0)
-        return proba
-
-    # -------------------------------------------------------------------------------- explanation
-    def shap_values(self, features: Features, time: float) -> FloatArray:
-        """TreeSHAP of the margins at a horizon, by the engine's own code."""
-        times = np.full(features.n_samples, time, np.float32)
-        rows = stacked_matrix(features, np.arange(features.n_samples), times)
-        values = self.trees.shap_values(rows)
-        values[:, :, -1] += self.start
-        return values
-
-    def importances(self) -> FloatArray:
-        """Total gain of the splits on each feature."""
-        return self.trees.importances()[:-1]
-
-    # -------------------------------------------------------------------------------- persistence
-    def to_plain(self) -> dict[str, Any]:
-        return {
-            "start": self.start.tolist(),
-            "censoring_start": self.censoring_start.to_plain(),
-            "n_estimators": self.n_rounds,
-        }
-
-    @classmethod
-    def from_plain(
-        cls,
-        frame: ModelFrame,
-        record: TrainingRecord,
-        curves: CurveShape,
-        content: Mapping[str, Any],
-        evaluators: Mapping[str, Evaluator],
-    ) -> StackedModel:
-        """The model that `to_plain` and `evaluators` described."""
-        trees = evaluators["events"]
-        if trees.n_rounds != content["n_estimators"]:
-            msg = (
-                f"n_estimators is {content['n_estimators']}, but there are {trees.n_rounds} rounds"
-            )
-            raise ValueError(msg)
-        return cls(
-            frame,
-            record,
-            curves,
-            trees,
-            evaluators.get("censoring"),
-            np.array(content["start"], dtype=np.float64),
-            StepFunction.from_plain(content["censoring_start"]),
-        )
-
-
-class _Margin:
-    """Trees of the censoring model as a MarginModel."""
-
-    def __init__(self, trees: Evaluator) -> None:
-        self.trees = trees
-
-    def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
-        return self.trees.sum_of_trees(matrix)[:, 0] + start
 
 
 def _rows(features: Features, rows: slice) -> Features:

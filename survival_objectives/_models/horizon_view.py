@@ -99,10 +99,10 @@ class HorizonRegressor(RegressorMixin, _HorizonView):  # type: ignore[misc]
     Examples
     --------
     >>> from sklearn.model_selection import cross_val_predict
-    >>> from survival_objectives import SurvivalBoost
+    >>> from survival_objectives import HazardBoost
     >>> from survival_objectives.datasets import make_competing_risks
     >>> data = make_competing_risks(200, n_causes=1, random_state=0)
-    >>> model = SurvivalBoost(n_estimators=5, random_state=0)
+    >>> model = HazardBoost(n_estimators=5, random_state=0)
     >>> cross_val_predict(HorizonRegressor(model, 1.0), data.X, data.y, cv=2).shape
     (200,)
     """

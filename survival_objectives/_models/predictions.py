@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -10,11 +10,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives._hazards.model import HazardMixture
 from survival_objectives._models.display import DisplayMixin
 from survival_objectives._models.fitted import FittedModel
 from survival_objectives._models.horizon_view import view_at
 from survival_objectives._models.onnx.export import write_onnx
+from survival_objectives._models.storage import save
 from survival_objectives._people import (
     Features,
     check_choice,
@@ -41,8 +41,14 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     booster_: Any
     n_estimators_: int
     censoring_: CensoringModel
-    censoring_method_: str
     _model: FittedModel
+
+    @classmethod
+    def of(cls, model: FittedModel, **parameters: Any) -> Self:
+        """What a fitted model predicts, as an object of this class with these parameters."""
+        found = cls(**parameters)
+        found.fitted_model = model
+        return found
 
     @property
     def fitted_model(self) -> FittedModel:
@@ -56,16 +62,13 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         self._model = model
         self.engine_, self.event_ids_, self.times_ = frame.engine, frame.event_ids, frame.times
         self.booster_, self.n_estimators_ = model.booster, model.n_rounds
-        self.censoring_ = model.censoring
-        self.censoring_method_, self.censoring_reason_ = record.method, record.reason
-        self.history_, self.refreshed_rounds_ = record.history, record.refreshed_rounds
-        self.n_floored_ = record.n_floored
+        self.censoring_, self.history_ = model.censoring, record.history
         self.n_features_in_ = frame.schema.n_features
         names = frame.schema.names
         some = {
             "feature_names_in_": None if names is None else np.array(names, dtype=object),
             "n_events_": record.n_events,
-            "member_weights_": model.member_weights if isinstance(model, HazardMixture) else None,
+            **model.public,
         }
         for name, value in some.items():
             self.__dict__.pop(name, None)
@@ -240,27 +243,6 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(msg)
         return self._model.restricted_mean(features, horizon, state)
 
-    def predict_hazard(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Discrete-time hazards between knots, and the knots, of a model of hazards.
-
-        Returns
-        -------
-        hazard : float64 array of shape (n_samples, K, M)
-            Probability of each cause in an interval, given event-free at its beginning.
-        knots : float64 array of shape (M + 1,)
-            Interval m is (knot m, knot m + 1]. If time has whole units and events happen in unit 0,
-            the first knot is one unit before.
-        """
-        features = self._checked(X)
-        if not isinstance(self._model, HazardMixture):
-            msg = (
-                f"`predict_hazard` needs a model of hazards; this one has censoring_method_="
-                f'{self.censoring_method_!r}. Train with `censoring="hazards"`, or take '
-                "differences of `predict_cumulative_incidence`."
-            )
-            raise ValueError(msg)
-        return self._model.hazard(features)
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Negative integrated Brier score, averaged over causes and the event-free state.
 
@@ -292,6 +274,14 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             Fitted if this model is fitted; its ``fit`` trains a copy.
         """
         return view_at(self, horizon, cause, kind)
+
+    # -------------------------------------------------------------------------------- persistence
+    def save(self, path: Any) -> None:
+        """Write the model to a folder: the engine's own files and JSON, no outcomes, no pickle.
+
+        Saved parameters are those at the time of fitting.
+        """
+        save(self.fitted_model, path)
 
     # -------------------------------------------------------------------------------- explanation
     def plot(
@@ -336,8 +326,8 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     def feature_importances_(self) -> FloatArray:
         """Importance of each feature, without the time; sums to 1.
 
-        The share of the gain of all splits; with hazards, of the mean absolute contributions
-        (`shap_values`) for a sample of training people.
+        Of a `SurvivalBoost`, the share of the gain of all splits; of a `HazardBoost`, of the mean
+        absolute contributions (`shap_values`) for a sample of training people.
         """
         check_is_fitted(self)
         gains = self._model.importances()
@@ -348,17 +338,18 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     def shap_values(self, X: Any, time_horizon: float) -> FloatArray:
         r"""SHAP values: contributions of the features to log-odds at a horizon.
 
-        They are computed by the engine's own TreeSHAP. With hazards, they explain the log-odds of
-        each cause in an interval against staying event-free, averaged over the intervals up to the
-        horizon, with the marginal share of the cause's events in each interval as weights;
-        contributions of the linear part, coefficient times standardised value, are added.
+        They are computed by the engine's own TreeSHAP. Those of a `HazardBoost` explain the
+        log-odds of each cause in an interval against staying event-free, averaged over the
+        intervals up to the horizon, with the marginal share of the cause's events in each interval
+        as weights; contributions of the linear part, coefficient times standardised value, are
+        added.
 
         Returns
         -------
         float64 array of shape (n_samples, n_margins, n_features + 2)
             Contributions of the features, of the time and, last, the base value. They sum to the
-            margins: log-odds of each cause against being event-free (with CatBoost, several causes
-            and another method than hazards: of each state, up to a constant).
+            margins: log-odds of each cause against being event-free (of a `SurvivalBoost` on
+            CatBoost with several causes: of each state, up to a constant).
         """
         features = self._checked(X)
         return self._model.shap_values(features, _one_time(time_horizon, "time_horizon"))
@@ -418,7 +409,7 @@ def brier_score_until(
         average="all",
         sample_weight=sample_weight,
         event_ids=model.event_ids_,
-        min_censoring_survival=frame.parameters["min_censoring_survival"],
+        min_censoring_survival=model.fitted_model.record.floor,
     )
     return float(score)
 

@@ -5,6 +5,11 @@ Errors name the offending value and the way out.
 """
 
 from survival_objectives._people.copies import copies, row_keys
+from survival_objectives._people.entry import (
+    is_entry_name,
+    late_entry_columns,
+    warn_about_columns,
+)
 from survival_objectives._people.features import (
     Features,
     KeptValues,
@@ -22,6 +27,7 @@ from survival_objectives._people.outcomes import (
     warn_about_labels,
     warn_about_outcomes,
 )
+from survival_objectives._people.repeats import SeveralRows, is_id_name, several_rows
 from survival_objectives._people.values import (
     check_choice,
     check_fraction,
@@ -31,11 +37,13 @@ from survival_objectives._people.values import (
     check_sample_weight,
     check_times,
     relative_weights,
+    warn,
 )
 
 __all__ = [
     "Features",
     "KeptValues",
+    "SeveralRows",
     "SurvivalTarget",
     "check_choice",
     "check_column_resolutions",
@@ -51,10 +59,16 @@ __all__ = [
     "check_time_resolution",
     "check_times",
     "copies",
+    "is_entry_name",
+    "is_id_name",
+    "late_entry_columns",
     "relative_weights",
     "row_keys",
+    "several_rows",
     "split_target",
     "take_rows",
+    "warn",
+    "warn_about_columns",
     "warn_about_labels",
     "warn_about_outcomes",
 ]

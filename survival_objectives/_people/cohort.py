@@ -30,8 +30,9 @@ from survival_objectives._people import (
     check_time_resolution,
     relative_weights,
     take_rows,
+    warn_about_columns,
 )
-from survival_objectives._people.labels import survival_outcomes
+from survival_objectives._people.labels import EventLabels, survival_outcomes
 from survival_objectives._people.population import Reduction
 from survival_objectives._people.resolution import Resolution
 from survival_objectives._people.time_axis import TimeAxis, time_feature
@@ -252,9 +253,18 @@ class Cohort:
 
 
 def separated_outcomes(
-    X: Any, y: Any, duration: Any, event: Any, censored: str | Sequence[str] | None
+    X: Any,
+    y: Any,
+    duration: Any,
+    event: Any,
+    censored: str | Sequence[str] | None,
+    grouped: bool,
 ) -> tuple[Any, Any]:
-    """Features and outcomes, from ``X`` and ``y`` or from the columns of one frame."""
+    """Features and outcomes, from ``X`` and ``y`` or from the columns of one frame.
+
+    Of a frame, whose columns nobody has chosen, those that look like late entry are warned about
+    and, unless rows are ``grouped``, ids that repeat.
+    """
     if y is not None:
         if duration is not None or event is not None:
             msg = "Pass outcomes as `y`, or as `duration` and `event` of the frame, not both."
@@ -265,16 +275,20 @@ def separated_outcomes(
         raise ValueError(msg)
     y = survival_outcomes(X, duration=duration, event=event, censored=censored)
     features = [name for name in X.columns if name not in (duration, event)]
+    warn_about_columns(X, features, duration, grouped=grouped)
     return X[features], y
 
 
-def checked_eval_set(eval_set: Any, people: Cohort, *, keep_given: bool = False) -> Cohort:
+def checked_eval_set(
+    eval_set: Any, people: Cohort, *, labels: EventLabels | None = None, keep_given: bool = False
+) -> Cohort:
     """Held-out people with the columns and labels of the training people."""
     if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
         msg = f"`eval_set` must be a pair (X, y); got {type(eval_set).__name__}."
         raise ValueError(msg)
     X, y = eval_set
     try:
+        y = y if labels is None else labels.coded(y)
         held_out = Cohort.checked(
             X,
             y,

@@ -13,6 +13,7 @@ import pandas as pd
 from survival_objectives._people import Features, KeptValues, check_survival_target
 from survival_objectives._people.cohort import Cohort, Outcomes, batch_slices, joined_outcomes
 from survival_objectives._people.digest import cohort_digest
+from survival_objectives._people.labels import EventLabels
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,11 @@ class BatchSource:
     schema: Features
     sizes: list[int]
     digests: list[str]
+    labels: EventLabels | None = None
 
     def __iter__(self) -> Iterator[Features]:
         found = 0
-        for people in _people(self.batches, self.schema):
+        for people in _people(self.batches, self.schema, self.labels):
             digest = cohort_digest(people)
             if found == len(self.sizes) or digest != self.digests[found]:
                 raise ValueError(self._other_people(found, digest))
@@ -96,11 +98,14 @@ class DiskBatches:
                 yield Cohort(some, outcomes.target, outcomes.weight)
 
 
-def _people(batches: Iterable[Any], like: Features | None) -> Iterator[Cohort]:
+def _people(
+    batches: Iterable[Any], like: Features | None, labels: EventLabels | None
+) -> Iterator[Cohort]:
     """Checked people with a positive weight, batch by batch."""
     for number, batch in enumerate(batches):
         try:
             X, y, *rest = batch
+            y = y if labels is None else labels.coded(y)
             people = Cohort.checked_part(
                 X,
                 y,
@@ -115,13 +120,18 @@ def _people(batches: Iterable[Any], like: Features | None) -> Iterator[Cohort]:
             yield people
 
 
-def read_batches(batches: Iterable[Any]) -> tuple[BatchSource, Outcomes]:
-    """One pass over everything: checks, outcomes, weights, and the levels of categories."""
+def read_batches(
+    batches: Iterable[Any], labels: EventLabels | None = None
+) -> tuple[BatchSource, Outcomes]:
+    """One pass over everything: checks, outcomes, weights, and the levels of categories.
+
+    ``labels`` say what events mean that are text.
+    """
     schema: Features | None = None
     parts: list[Outcomes] = []
     digests: list[str] = []
     kept_values = KeptValues()
-    for people in _people(batches, None):
+    for people in _people(batches, None, labels):
         assert people.duration_resolution is not None
         features = people.features
         kept_values.add(features.resolutions, people.duration_resolution)
@@ -135,11 +145,11 @@ def read_batches(batches: Iterable[Any]) -> tuple[BatchSource, Outcomes]:
         msg = "`batches` has no people."
         raise ValueError(msg)
     kept_values.check(schema)
-    labels = np.concatenate([part.target.event_ids[part.target.event] for part in parts])
+    events = np.concatenate([part.target.event_ids[part.target.event] for part in parts])
     durations = np.concatenate([part.target.duration for part in parts])
-    event_ids = check_survival_target((labels, durations)).event_ids
+    event_ids = check_survival_target((events, durations)).event_ids
     sizes = [part.n_samples for part in parts]
-    return BatchSource(batches, schema, sizes, digests), joined_outcomes(parts, event_ids)
+    return BatchSource(batches, schema, sizes, digests, labels), joined_outcomes(parts, event_ids)
 
 
 def _with_levels(schema: Features, features: Features, number: int) -> Features:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from survival_objectives._people.resolution import Resolution
+from survival_objectives._people.values import warn
 
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
@@ -347,7 +347,7 @@ def _category_codes(series: pd.Series[Any], name: str, known: pd.Index) -> npt.N
                 f"{is_unseen.sum()} of {len(codes)} rows, which training never saw; they are "
                 "treated as missing."
             )
-            warnings.warn(msg, UserWarning, stacklevel=2)
+            warn(msg)
         codes = position
     coded = codes.astype(np.float32)
     coded[codes < 0] = np.nan
@@ -422,7 +422,7 @@ def _check_same_columns(names: tuple[str, ...] | None, n_features: int, like: Fe
     if n_features != like.n_features and not have_names:
         named = "" if like.names is None else f": {list(like.names)!r}"
         msg = (
-            f"X has {n_features} features, but SurvivalBoost is expecting "
+            f"X has {n_features} features, but it is expecting "
             f"{like.n_features} features as input, the columns of training{named}."
         )
         raise ValueError(msg)

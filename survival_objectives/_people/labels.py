@@ -6,7 +6,8 @@ kept in ``attrs["event_names"]`` of the outcomes and in ``event_names_`` of a fi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,40 @@ import pandas as pd
 
 from survival_objectives._people import split_target
 
-__all__ = ["EVENT_FREE", "named_outcomes", "survival_outcomes"]
+__all__ = [
+    "CENSORED",
+    "EVENT_FREE",
+    "EventLabels",
+    "check_censored_is_for_text",
+    "named_outcomes",
+    "survival_outcomes",
+    "text_events",
+]
 
 EVENT_FREE = "event-free"
 _ATTRIBUTE = "event_names"
-# Labels that always mean censored.
-_CENSORED = frozenset({"censored", "censor", "censoring", "right censored", "right-censored"})
+#: Labels that mean censored, in lower case.
+CENSORED = frozenset(
+    {
+        "censored",
+        "censor",
+        "censoring",
+        "cens",
+        "right censored",
+        "right-censored",
+        "alive",
+        "living",
+        "no event",
+        "event-free",
+        "event free",
+        "lost to follow-up",
+        "lost to follow up",
+        "ltfu",
+        "no",
+        "n",
+        "false",
+    }
+)
 
 
 def survival_outcomes(
@@ -36,8 +65,8 @@ def survival_outcomes(
     event : column name
         Outcome at that time: 0 for censored and 1..K for causes, booleans, or text.
     censored : str or sequence of str, optional
-        Labels of a text column that mean censored. Default: the label "censored". An empty
-        sequence means that all people had an event.
+        Labels of a text column that mean censored. Default: those that say so, such as "censored"
+        or "alive". An empty sequence means that all people had an event.
 
     Returns
     -------
@@ -65,11 +94,74 @@ def survival_outcomes(
         {"event": _series(frame[event]), "duration": _series(frame[duration])},
         index=frame.index if isinstance(frame, pd.DataFrame) else None,
     )
-    coded, names = named_outcomes(pair, censored=censored)
+    coded, labels = named_outcomes(pair, censored=censored)
     result: pd.DataFrame = coded
-    if names is not None:
-        result.attrs[_ATTRIBUTE] = names
+    if labels is not None:
+        result.attrs[_ATTRIBUTE] = labels.names
     return result
+
+
+@dataclass(frozen=True)
+class EventLabels:
+    """Meaning of the labels of text events.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the states, :data:`EVENT_FREE` first and then the causes.
+    censored : frozenset of str, optional
+        Labels that mean censored. Default: those that say so.
+    """
+
+    names: tuple[str, ...]
+    censored: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, found: Iterable[str], censored: str | Sequence[str] | None) -> EventLabels:
+        """The meaning of all labels of the training people, or an error if it is ambiguous."""
+        found = sorted(set(found))
+        meant = _censored_labels(found, censored)
+        return cls((EVENT_FREE, *(label for label in found if label not in meant)), meant)
+
+    @classmethod
+    def of_parts(
+        cls, parts: Iterable[Any], censored: str | Sequence[str] | None
+    ) -> EventLabels | None:
+        """The meaning of the labels of all parts of the outcomes; None where they are numbers."""
+        found: set[str] = set()
+        for part in parts:
+            labels = text_events(part)
+            if labels is not None:
+                found |= set(labels)
+            elif not found and np.size(getattr(part, "index", part)):
+                break  # Events are numbers.
+        if not found:
+            check_censored_is_for_text(censored)
+        return cls.of(found, censored) if found else None
+
+    def coded(self, y: Any) -> Any:
+        """Outcomes with codes in place of text; others are returned as they are."""
+        labels = text_events(y)
+        if labels is None:
+            return y
+        codes = {label: code for code, label in enumerate(self.names) if code}
+        for label in labels.unique():
+            if label not in codes and not self._means_censored(label):
+                msg = (
+                    f"`event` has the label {label!r}, which was not seen in training. Known "
+                    f"causes: {list(self.names[1:])}."
+                )
+                raise ValueError(msg)
+        _, duration, entry = split_target(y)
+        coded = labels.map(lambda label: codes.get(label, 0)).astype(np.int64)
+        result = pd.DataFrame({"event": coded.to_numpy(), "duration": np.asarray(duration)})
+        if entry is not None:
+            result["entry"] = np.asarray(entry)
+        result.index = labels.index
+        return result
+
+    def _means_censored(self, label: str) -> bool:
+        return _says_censored(label) if self.censored is None else label in self.censored
 
 
 def named_outcomes(
@@ -77,8 +169,8 @@ def named_outcomes(
     *,
     names: tuple[str, ...] | None = None,
     censored: str | Sequence[str] | None = None,
-) -> tuple[Any, tuple[str, ...] | None]:
-    """``y`` with text events as codes, and the names of the states where they are known.
+) -> tuple[Any, EventLabels | None]:
+    """``y`` with text events as codes, and what they mean where that is known.
 
     Parameters
     ----------
@@ -91,60 +183,61 @@ def named_outcomes(
     """
     known = getattr(y, "attrs", {}).get(_ATTRIBUTE)
     if y is None or known is not None:
-        return y, known
-    try:
-        event, duration, entry = split_target(y)
-    except ValueError:
-        return y, None  # Outcomes are checked, and the error raised, after the features.
-    labels = _labels(event)
+        return y, known and EventLabels(known)
+    labels = text_events(y)
     if labels is None:
-        if censored is not None:
-            msg = (
-                "`censored` names labels of text events, but the events are numbers: 0 is censored."
-            )
-            raise ValueError(msg)
+        check_censored_is_for_text(censored)
         return y, None
-    if labels.isna().any():
+    if names is None:
+        meaning = EventLabels.of(labels, censored)
+    else:
+        given = [censored] if isinstance(censored, str) else censored
+        meaning = EventLabels(tuple(names), None if given is None else frozenset(given))
+    return meaning.coded(y), meaning
+
+
+def check_censored_is_for_text(censored: Any) -> None:
+    """Raise an error if labels are named where events are numbers."""
+    if censored is not None:
+        msg = "`censored` names labels of text events, but the events are numbers: 0 is censored."
+        raise ValueError(msg)
+
+
+def text_events(y: Any) -> pd.Series[str] | None:
+    """Events as text, or None where they are numbers or booleans; an error if some are missing."""
+    try:
+        event, _, _ = split_target(y)
+    except ValueError:
+        return None  # Outcomes are checked, and the error raised, after the features.
+    labels = _labels(event)
+    if labels is not None and labels.isna().any():
         row = int(np.flatnonzero(labels.isna())[0])
         msg = f"`event` is missing at row {row}. Use {'censored'!r} where no event was observed."
         raise ValueError(msg)
-    found = sorted(labels.unique())
-    meaning_censored = _censored_labels(found, censored)
-    causes = [label for label in found if label not in meaning_censored]
-    states = (EVENT_FREE, *causes) if names is None else tuple(names)
-    unknown = [label for label in causes if label not in states[1:]]
-    if unknown:
-        msg = (
-            f"`event` has the label {unknown[0]!r}, which was not seen in training. Known causes: "
-            f"{list(states[1:])}."
-        )
-        raise ValueError(msg)
-    codes = {label: states.index(label) for label in causes}
-    coded = labels.map(lambda label: codes.get(label, 0)).astype(np.int64)
-    result = pd.DataFrame({"event": coded.to_numpy(), "duration": np.asarray(duration)})
-    if entry is not None:
-        result["entry"] = np.asarray(entry)
-    result.index = labels.index
-    return result, states
+    return labels
 
 
-def _censored_labels(found: list[str], censored: str | Sequence[str] | None) -> set[str]:
+def _censored_labels(found: Sequence[str], censored: str | Sequence[str] | None) -> frozenset[str]:
     if censored is None:
-        meant = {label for label in found if label.strip().lower() in _CENSORED}
+        meant = frozenset(filter(_says_censored, found))
         if not meant:
             msg = (
                 f"`event` has the labels {found[:8]}, none of which means censored. Name the "
-                "labels of people without an observed event, as in `censored='alive'`; use "
+                "labels of people without an observed event, as in `censored='moved away'`; use "
                 "`censored=[]` if there are none."
             )
             raise ValueError(msg)
         return meant
-    meant = {censored} if isinstance(censored, str) else {str(label) for label in censored}
+    meant = frozenset({censored} if isinstance(censored, str) else map(str, censored))
     lacking = sorted(meant - set(found))
     if len(lacking) == len(meant) > 0:
         msg = f"`censored` is {lacking[0]!r}, but `event` has only the labels {found[:8]}."
         raise ValueError(msg)
     return meant
+
+
+def _says_censored(label: str) -> bool:
+    return label.strip().lower() in CENSORED
 
 
 def _series(column: Any) -> pd.Series[Any]:

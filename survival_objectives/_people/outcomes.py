@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives._people.values import as_float, refuse_rows
+from survival_objectives._people.values import as_float, refuse_rows, warn
 
 _EVENT_NAMES = ("event",)
 _DURATION_NAMES = ("duration", "time")
@@ -352,18 +351,18 @@ def _is_numbered(index: pd.Index) -> bool:
     return pd.api.types.is_integer_dtype(index.dtype)
 
 
-def warn_about_outcomes(target: SurvivalTarget, *, stacklevel: int = 3) -> None:
+def warn_about_outcomes(target: SurvivalTarget) -> None:
     """Warn with the interpretation if training outcomes look miscoded."""
     event, duration = target.event, target.duration
     has_censored = bool((event == 0).any())
-    warn_about_labels(target.event_ids, has_censored=has_censored, stacklevel=stacklevel + 1)
+    warn_about_labels(target.event_ids, has_censored=has_censored)
     if target.n_causes > 1 and np.isin(duration, (0, 1)).all():
         msg = (
             f"`duration` is 0 or 1 for all {target.n_samples} people, while `event` has "
             f"{target.n_causes} labels besides 0. If these are durations, swap the two: the order "
             "is (event, duration)."
         )
-        warnings.warn(msg, UserWarning, stacklevel=stacklevel)
+        warn(msg)
     if not 3 <= target.n_causes <= _MANY_CAUSES:
         return
     happened = event > 0
@@ -377,10 +376,10 @@ def warn_about_outcomes(target: SurvivalTarget, *, stacklevel: int = 3) -> None:
             f"correlation {correlation:.2f}), as a time or a count would. They were understood as "
             "competing causes; the order is (event, duration)."
         )
-        warnings.warn(msg, UserWarning, stacklevel=stacklevel)
+        warn(msg)
 
 
-def warn_about_labels(event_ids: IntArray, *, has_censored: bool, stacklevel: int = 3) -> None:
+def warn_about_labels(event_ids: IntArray, *, has_censored: bool) -> None:
     """The part of `warn_about_outcomes` that needs only the set of labels."""
     causes = event_ids[1:].tolist()
     if not has_censored:
@@ -393,11 +392,11 @@ def warn_about_labels(event_ids: IntArray, *, has_censored: bool, stacklevel: in
             )
         shown = ", ".join(map(str, causes[:6])) + (", ..." if len(causes) > 6 else "")
         msg = f"No one is censored: no `event` is 0, and {shown} means {understood}. {hint}"
-        warnings.warn(msg, UserWarning, stacklevel=stacklevel)
+        warn(msg)
     if len(causes) > _MANY_CAUSES:
         msg = (
             f"`event` has {len(causes)} labels besides 0, such as {causes[:5]}, which were "
             "understood as competing causes. If they are a count or a time, swap the two: the "
             "order is (event, duration)."
         )
-        warnings.warn(msg, UserWarning, stacklevel=stacklevel)
+        warn(msg)

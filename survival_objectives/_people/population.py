@@ -57,9 +57,12 @@ class Population:
         return bool((self.target.event == 0).any())
 
     @property
-    def censored_share(self) -> float:
-        """Weight of the people who were censored, as a share of all."""
-        return float(np.average(self.target.event == 0, weights=self.weight))
+    def n_events(self) -> IntArray:
+        """Number of people who were censored, and who had each cause."""
+        counts = np.bincount(
+            self.target.event, weights=self.count, minlength=self.target.n_causes + 1
+        )
+        return np.rint(counts).astype(np.int64)
 
     def quantile(self, share: float) -> float:
         """Quantile of the durations, as `numpy.quantile` defines it.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import numbers
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +13,16 @@ import numpy.typing as npt
 import pandas as pd
 
 from survival_objectives._arrays import BoolArray, FloatArray, IntArray
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def warn(message: str) -> None:
+    """Warn, at the line outside of this package from which it was called."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, UserWarning, stacklevel=level + 1)
 
 
 def as_float(values: Any, name: str) -> FloatArray:

@@ -239,7 +239,7 @@ class ProblemRows:
         features = check_features(X)
         target = check_survival_target(y)
         check_time_resolution(target.duration)
-        warn_about_outcomes(target, stacklevel=5)
+        warn_about_outcomes(target)
         if features.n_samples != target.n_samples:
             msg = f"`X` has {features.n_samples} rows but `y` has {target.n_samples}."
             raise ValueError(msg)

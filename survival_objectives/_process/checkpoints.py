@@ -7,85 +7,35 @@ must get the same random stream for the resumed model to be that of an uninterru
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
-import numpy as np
-
-from survival_objectives._hazards.state import HazardState
+from survival_objectives._process.folders import read_folder, write_folder
 
 _METADATA = "checkpoint.json"
-_FILE_NAME = re.compile(r"[a-z0-9-]+")
-_State = TypeVar("_State")
+_FORMAT = 1
 
 
-@dataclass(frozen=True)
-class RoundRecord:
-    """Held-out loss after a round."""
-
-    round: int
-    loss: float
-
-
-@dataclass(frozen=True)
-class LoopState:
-    """State of a training between two chunks: with the same people and seed, it continues here.
-
-    Attributes
-    ----------
-    n_chunks : int
-        Chunks that are done.
-    events, censoring : bytes
-        Trees of the models; empty where there are none.
-    history, refreshed_rounds
-        As in `survival_objectives._horizons.loop.BoostingLoop`.
-    """
-
-    n_chunks: int
-    events: bytes
-    censoring: bytes
-    history: tuple[RoundRecord, ...]
-    refreshed_rounds: tuple[int, ...]
+class State(Protocol):
+    """State of a training: with the same people and seed, it continues there."""
 
     @property
     def n_steps(self) -> int:
-        """Number of finished chunks, which never decreases."""
-        return self.n_chunks
+        """Steps so far, which never decrease."""
 
     def to_plain(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """What JSON can hold, and trees by name."""
-        described = {
-            "n_chunks": self.n_chunks,
-            "history": [[record.round, record.loss] for record in self.history],
-            "refreshed_rounds": list(self.refreshed_rounds),
-        }
-        return described, {"events": self.events, "censoring": self.censoring}
 
     @classmethod
-    def from_plain(cls, content: Mapping[str, Any], trees: Mapping[str, bytes]) -> LoopState:
+    def from_plain(cls, content: Mapping[str, Any], trees: Mapping[str, bytes]) -> Self:
         """The state that `to_plain` described."""
-        return cls(
-            content["n_chunks"],
-            trees["events"],
-            trees["censoring"],
-            tuple(RoundRecord(number, loss) for number, loss in content["history"]),
-            tuple(content["refreshed_rounds"]),
-        )
 
 
-#: The state of a training by any method.
-TrainingState = LoopState | HazardState
-_STATES: dict[str, type[LoopState] | type[HazardState]] = {
-    "stacked": LoopState,
-    "hazards": HazardState,
-}
+_State = TypeVar("_State", bound=State)
 
 
 @dataclass(frozen=True)
@@ -94,7 +44,7 @@ class Checkpoints:
 
     Attributes
     ----------
-    state : LoopState or HazardState, optional
+    state : State, optional
         Where to continue.
     every : int, optional
         Rounds between two checkpoints. Default: none are made.
@@ -102,19 +52,9 @@ class Checkpoints:
         Takes each state. On a cluster one worker writes, and all make checkpoints.
     """
 
-    state: TrainingState | None = None
+    state: Any = None
     every: int | None = None
-    write: Callable[[TrainingState], None] | None = None
-
-    def state_of(self, kind: type[_State]) -> _State | None:
-        """Where a training with states of this kind continues."""
-        if self.state is None or isinstance(self.state, kind):
-            return self.state
-        msg = (
-            "The checkpoint was written by a training with another method for censored people. "
-            "Set `censoring` back, or fit with `resume=False`."
-        )
-        raise ValueError(msg)
+    write: Callable[[Any], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -177,74 +117,42 @@ class Checkpoint:
         )
 
 
-def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that JSON can hold.
-
-    >>> plain_parameters({"max_depth": 4, "horizon_sampler": len})
-    {'max_depth': 4}
-    """
-    return {name: value for name, value in parameters.items() if _is_plain(value)}
-
-
-def _is_plain(value: Any) -> bool:
-    try:
-        json.dumps(value, allow_nan=False, default=_plain_number)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _plain_number(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    msg = f"{value!r} is not plain"
-    raise TypeError(msg)
-
-
-def write_checkpoint(folder: str, checkpoint: Checkpoint, state: TrainingState) -> None:
+def write_checkpoint(folder: str, checkpoint: Checkpoint, state: State) -> None:
     """Write the state, whole or not at all, and remove older ones."""
     parent = Path(folder)
     parent.mkdir(parents=True, exist_ok=True)
     older = _checkpoints(parent)
     described, trees = state.to_plain()
     content = {
+        "format": _FORMAT,
         **asdict(checkpoint),
         **described,
-        "method": next(name for name, kind in _STATES.items() if isinstance(state, kind)),
-        "files": {name: hashlib.sha256(tree).hexdigest() for name, tree in trees.items()},
+        "state": type(state).__name__,
     }
-    draft = Path(tempfile.mkdtemp(dir=parent, prefix=".draft-"))
-    for name, tree in trees.items():
-        (draft / f"{name}.ubj").write_bytes(tree)
-    (draft / _METADATA).write_text(json.dumps(content, indent=1))
     destination = parent / f"chunk-{state.n_steps:06d}"
     if destination.exists():  # Of an earlier training in this folder.
         shutil.rmtree(destination)
-    draft.rename(destination)
+    files = {f"{name}.ubj": partial(_write, tree) for name, tree in trees.items()}
+    write_folder(destination, _METADATA, content, files)
     for path in older:
         if path != destination:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def read_checkpoint(folder: str) -> tuple[Checkpoint, TrainingState] | None:
-    """The latest checkpoint in a folder, or None."""
+def read_checkpoint(folder: str, kind: type[_State]) -> tuple[Checkpoint, _State] | None:
+    """The latest checkpoint in a folder, with a state of this kind, or None."""
     found = _checkpoints(Path(folder))
     if not found:
         return None
     path = found[-1]
     try:
-        content = json.loads((path / _METADATA).read_text())
-        trees = {}
-        for name, digest in content["files"].items():
-            if not _FILE_NAME.fullmatch(name):
-                msg = f"{name!r} is no name of a file"
-                raise ValueError(msg)
-            trees[name] = (path / f"{name}.ubj").read_bytes()
-            if hashlib.sha256(trees[name]).hexdigest() != digest:
-                msg = f"{name}.ubj is not the file that was written"
-                raise ValueError(msg)
+        content = read_folder(path, _METADATA, "checkpoint", _FORMAT)
+        if content["state"] != kind.__name__:
+            msg = f"it has a {content['state']}, which is of another estimator"
+            raise ValueError(msg)
+        trees = {Path(name).stem: (path / name).read_bytes() for name in content["files"]}
         checkpoint = Checkpoint(**{one.name: content[one.name] for one in fields(Checkpoint)})
-        return checkpoint, _STATES[content["method"]].from_plain(content, trees)
+        return checkpoint, kind.from_plain(content, trees)
     except KeyError as error:
         msg = (
             f"The checkpoint {str(path)!r} lacks {error}: it is damaged, or of an earlier version. "
@@ -252,8 +160,12 @@ def read_checkpoint(folder: str) -> tuple[Checkpoint, TrainingState] | None:
         )
         raise ValueError(msg) from error
     except (OSError, ValueError, TypeError) as error:
-        msg = f"The checkpoint {str(path)!r} is damaged: {error}. Fit with `resume=False`."
+        msg = f"The checkpoint {str(path)!r} cannot be used: {error}. Fit with `resume=False`."
         raise ValueError(msg) from error
+
+
+def _write(tree: bytes, file: str) -> None:
+    Path(file).write_bytes(tree)
 
 
 def _checkpoints(folder: Path) -> list[Path]:

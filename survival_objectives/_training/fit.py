@@ -1,144 +1,95 @@
-"""One training of an estimator, for any censoring method, from memory, disk or a cluster."""
+"""The one way into a training, from memory, disk or the workers of a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
-from survival_objectives._engines.protocol import Engine
-from survival_objectives._hazards.model import HazardMixture
-from survival_objectives._hazards.training import BEYOND_FOLLOW_UP, HazardsTraining
-from survival_objectives._horizons.plan import planned_frame
-from survival_objectives._horizons.training import StackedTraining
-from survival_objectives._models.fitted import FittedModel, ModelFrame, StackedModel, snapshot
-from survival_objectives._models.rounding import check_same_time_unit
+from survival_objectives._arrays import FloatArray
+from survival_objectives._hazards.settings import HazardSettings
+from survival_objectives._hazards.training import fit_hazards
+from survival_objectives._horizons.settings import HorizonSettings
+from survival_objectives._horizons.training import fit_horizons
+from survival_objectives._models.fitted import FittedModel
+from survival_objectives._models.run import Run
 from survival_objectives._people.cohort import Batches, Cohort
-from survival_objectives._people.population import LocalReduction, Population, Reduction
-from survival_objectives._process.checkpoints import Checkpoints
+from survival_objectives._people.population import Population, Reduction
 from survival_objectives._process.interrupts import interrupts_held
 from survival_objectives._process.threads import blas_threads
-from survival_objectives._training.parameters import HAZARDS, chosen_method
 
+#: Settings of a training, by its subject.
+Settings = HazardSettings | HorizonSettings
 #: Returns a training part and a held-out part of the people.
-Split = Callable[[], tuple[Batches, Cohort]]
+Split = Callable[[float], tuple[Batches, Cohort]]
 
 
-@dataclass(frozen=True)
-class Training:
-    """One training of an estimator.
+def trained(
+    settings: Settings,
+    run: Run,
+    batches: Batches,
+    held_out: Cohort | None = None,
+    *,
+    split: Split | None = None,
+    population: Population | None = None,
+) -> FittedModel:
+    """The model of one training, with a record of its people.
 
     Parameters
     ----------
-    parameters : mapping
-        Parameters of the estimator.
-    engine : Engine
-        Makes the boosters.
-    generator : Generator
-        Random numbers; the same in all processes that train together.
-    reduction : Reduction
-        Sums over these processes.
-    previous : FittedModel, optional
-        The model that a warm start continues.
-    n_turns : int, optional
-        Number of turns in which several batches of people are boosted on. Default: all people are
-        one batch in memory.
-    checkpoints : Checkpoints
+    settings : HazardSettings or HorizonSettings
+    run : Run
+    batches : Batches
+        People with relative weights.
+    held_out : Cohort, optional
+        People on whom rounds are evaluated, and early stopping is decided.
+    split : callable, optional
+        Holds a share of the people of ``batches`` out for early stopping, where there are no folds
+        and ``held_out`` is not given.
+    population : Population, optional
+        Outcomes of all people, where they are already known.
     """
-
-    parameters: Mapping[str, Any]
-    engine: Engine
-    generator: np.random.Generator
-    reduction: Reduction = field(default_factory=LocalReduction)
-    previous: FittedModel | None = None
-    n_turns: int | None = None
-    checkpoints: Checkpoints = field(default_factory=Checkpoints)
-
-    def fit(
-        self,
-        batches: Batches,
-        held_out: Cohort | None = None,
-        *,
-        split: Split | None = None,
-        population: Population | None = None,
-    ) -> FittedModel:
-        """Train.
-
-        Parameters
-        ----------
-        batches : Batches
-            People with relative weights.
-        held_out : Cohort, optional
-            People on whom rounds are evaluated, and early stopping is decided.
-        split : callable, optional
-            Holds some of the people of ``batches`` out for early stopping, where the method has no
-            folds and ``held_out`` is not given.
-        population : Population, optional
-            Outcomes of all people, where they are already known.
-        """
-        with interrupts_held(), blas_threads(self.parameters["n_jobs"]):
-            return self._fit(batches, held_out, split, population)
-
-    def _fit(
-        self,
-        batches: Batches,
-        held_out: Cohort | None,
-        split: Split | None,
-        population: Population | None,
-    ) -> FittedModel:
+    with interrupts_held(), blas_threads(settings.n_jobs):
         if population is None:
-            population = self._population(batches)
-        previous = self.previous
-        method, reason = chosen_method(
-            self.parameters,
-            population.censored_share,
-            previous=None if previous is None else previous.record.method,
-            takes_turns=self.n_turns is not None and self.n_turns > 1,
-        )
-        if method == HAZARDS:
-            assert previous is None or isinstance(previous, HazardMixture)
-            return HazardsTraining(
-                self._frame(population, batches, beyond=BEYOND_FOLLOW_UP),
-                reason,
-                self.engine,
-                self.generator,
-                self.reduction,
-                previous,
-                self.checkpoints,
-            ).fit(batches, population, held_out)
-        if isinstance(previous, HazardMixture):
-            msg = (
-                f"The model to continue has hazards, but now the method is {method!r}. {reason} "
-                "Go back to the parameters of the first fit, or set `warm_start=False`."
-            )
-            raise ValueError(msg)
-        assert previous is None or isinstance(previous, StackedModel)
-        if held_out is None and split is not None:
-            batches, held_out = split()
-            population = self._population(batches)
-        return StackedTraining(
-            self._frame(population, batches),
-            method,
-            reason,
-            self.engine,
-            self.generator,
-            self.reduction,
-            previous,
-            self.n_turns,
-            self.checkpoints,
-        ).fit(batches, population, held_out)
+            population = _population(batches, run.reduction)
+        n_events = population.n_events
+        model: FittedModel
+        if isinstance(settings, HazardSettings):
+            model = fit_hazards(settings, run, batches, population, held_out)
+        else:
+            stops_early = settings.early_stopping_rounds is not None
+            if held_out is None and stops_early and split is not None:
+                batches, held_out = split(settings.validation_fraction)
+                population = _population(batches, run.reduction)
+            model = fit_horizons(settings, run, batches, population, held_out)
+        same_curves = _has_same_curves(model, batches, run.reduction)
+        return model.with_record(n_events=n_events, same_curves=same_curves)
 
-    def _population(self, batches: Batches) -> Population:
-        outcomes = batches.outcomes()
-        return self.reduction.population(outcomes.target, outcomes.weight)
 
-    def _frame(self, population: Population, batches: Batches, beyond: float = 0.0) -> ModelFrame:
-        if self.previous is None:
-            return planned_frame(
-                population, self.engine.name, batches.schema, self.parameters, beyond=beyond
-            )
-        frame = self.previous.frame
-        check_same_time_unit(population, frame.median_duration)
-        return replace(frame, parameters=snapshot(self.parameters))
+def _population(batches: Batches, reduction: Reduction) -> Population:
+    outcomes = batches.outcomes()
+    return reduction.population(outcomes.target, outcomes.weight)
+
+
+def _has_same_curves(model: FittedModel, batches: Batches, reduction: Reduction) -> bool:
+    """Whether all people get the same curve, although their features vary."""
+    has_splits = bool(model.importances().any())
+    if has_splits and not reduction.is_shared:
+        return False
+    first, varies = None, False
+    for _, features in batches:
+        if features.n_samples and not varies:
+            first = features.values[:1] if first is None else first
+            varies = bool(np.any(_known(features.values) != _known(first)))
+    own = np.zeros(2 * batches.schema.n_features) if first is None else _known(first)[0]
+    # All processes together: sums of equal float32 numbers are exact in float64.
+    n_processes, total = reduction.sum(first is not None), reduction.sum(own)
+    differs = first is not None and bool(np.any(n_processes * own != total))
+    return not has_splits and bool(reduction.sum(varies or differs) > 0)
+
+
+def _known(values: npt.NDArray[np.float32]) -> FloatArray:
+    """Values and where they are missing, in which equal rows are equal."""
+    missing = np.isnan(values)
+    return np.concatenate([np.where(missing, 0.0, values), missing], axis=1)

@@ -152,7 +152,7 @@ def assess(
     X: Any,
     y: Any,
     *,
-    name: str = "SurvivalBoost",
+    name: str = "HazardBoost",
     groups: Any = None,
     n_splits: int = 5,
     test_size: float | None = None,
@@ -174,15 +174,15 @@ def assess(
         An estimator with ``fit(X, y)`` and ``predict_cumulative_incidence(X, times)``, or a
         pipeline or search whose last step has them. It is cloned for every fold and not changed.
     X : array or DataFrame of shape (n_samples, n_features)
-        Features as for `SurvivalBoost`.
+        Features as for `HazardBoost`.
     y : outcomes
         ``event`` and ``duration``, in any form that this package accepts.
-    name : str, default="SurvivalBoost"
+    name : str, default="HazardBoost"
         Name of the model in the results.
     groups : array of shape (n_samples,), optional
         Group of each row, such as the person where there are several rows per person. Rows of one
         group are in one fold, and count as one observation in standard errors. Models whose
-        ``fit`` takes ``groups`` get theirs. Default: copies of a row, as in `SurvivalBoost.fit`.
+        ``fit`` takes ``groups`` get theirs. Default: copies of a row, as in `HazardBoost.fit`.
     n_splits : int, default=5
         Number of folds, stratified by event.
     test_size : float in (0, 1), optional
@@ -320,7 +320,7 @@ def _add(models: dict[str, Any], name: str, model: Any) -> None:
     if not predicts_curves(model):
         msg = (
             f"{name!r} is {model!r}, which has no `predict_cumulative_incidence(X, times)` to "
-            "assess. Pass an estimator such as `SurvivalBoost()`."
+            "assess. Pass an estimator such as `HazardBoost()`."
         )
         raise TypeError(msg)
     models[name] = model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import re
 import sys
@@ -13,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray
+from survival_objectives._process.files import replacing
 from survival_objectives.cli._console import Console
-from survival_objectives.cli._errors import CommandError, UsageError, listed
+from survival_objectives.cli._errors import CommandError, UsageError, listed, visible
 from survival_objectives.cli._fit import named_columns
 from survival_objectives.cli._folder import (
     Schema,
@@ -22,7 +24,6 @@ from survival_objectives.cli._folder import (
     load_folder,
     load_model,
     load_schema,
-    replacing,
 )
 from survival_objectives.cli._outcomes import Events
 from survival_objectives.cli._outputs import check_format, write_table
@@ -32,7 +33,7 @@ from survival_objectives.cli._people import (
     schema_table,
 )
 from survival_objectives.cli._plan import n_cores
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 # Number of people predicted at a time.
 _BATCH = 50_000
@@ -64,7 +65,10 @@ def run_predict(options: argparse.Namespace, console: Console) -> int:
     answer = pd.concat([table.frame[ids], predicted], axis=1)
     how = {"decimal": options.out_decimal, "digits": options.digits}
     if target is None:
-        write_table(answer, sys.stdout, console, **how)
+        content = io.StringIO()
+        write_table(answer, content, console, **how)
+        shown = content.getvalue()
+        sys.stdout.write(visible(shown) if sys.stdout.isatty() else shown)
         return 0
     with replacing(target) as file:
         write_table(answer, file, console, **how)
@@ -73,7 +77,7 @@ def run_predict(options: argparse.Namespace, console: Console) -> int:
 
 
 def _predicted(
-    model: SurvivalBoost,
+    model: HazardBoost,
     schema: Schema,
     X: pd.DataFrame,
     options: argparse.Namespace,
@@ -99,7 +103,7 @@ def _predicted(
 
 
 def _batch(
-    model: SurvivalBoost, schema: Schema, X: pd.DataFrame, options: argparse.Namespace
+    model: HazardBoost, schema: Schema, X: pd.DataFrame, options: argparse.Namespace
 ) -> pd.DataFrame:
     columns: dict[str, Any] = {}
     if options.times:
@@ -116,7 +120,7 @@ def _batch(
     return pd.DataFrame({name: np.asarray(values) for name, values in columns.items()})
 
 
-def _warn_of_late_times(model: SurvivalBoost, times: list[str], console: Console) -> None:
+def _warn_of_late_times(model: HazardBoost, times: list[str], console: Console) -> None:
     late = [time for time in times if float(time) > model.times_[-1]]
     if late:
         console.warn(
@@ -136,7 +140,7 @@ def _quantiles(options: argparse.Namespace) -> dict[str, float]:
 
 
 def _blank_times_never_reached(
-    predicted: pd.DataFrame, quantiles: dict[str, float], model: SurvivalBoost, console: Console
+    predicted: pd.DataFrame, quantiles: dict[str, float], model: HazardBoost, console: Console
 ) -> None:
     """Empty the cells whose quantile is not reached, with a warning."""
     for name, quantile in quantiles.items():
@@ -151,7 +155,7 @@ def _blank_times_never_reached(
 
 
 def _contributions(
-    model: SurvivalBoost, schema: Schema, X: pd.DataFrame, time: str
+    model: HazardBoost, schema: Schema, X: pd.DataFrame, time: str
 ) -> dict[str, FloatArray]:
     """SHAP values of the log-odds of each cause against being event-free, by column."""
     values = log_odds_contributions(model, X, float(time))
@@ -242,19 +246,17 @@ def run_info(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _info(path: str, model: SurvivalBoost, schema: Schema | None) -> dict[str, Any]:
+def _info(path: str, model: HazardBoost, schema: Schema | None) -> dict[str, Any]:
     content: dict[str, Any] = {
         "model": path,
         "engine": model.engine_,
         "rounds": int(model.n_estimators_),
-        "censoring": model.censoring_method_,
+        "censoring": model.fitted_model.record.method,
         "latest_time": float(model.times_[-1]),
         "settings": {
             name: value for name, value in model.get_params().items() if value is not None
         },
     }
-    if getattr(model, "censoring_reason_", None):
-        content["censoring_reason"] = model.censoring_reason_
     if getattr(model, "member_weights_", None):
         content["parts"] = {name: float(part) for name, part in model.member_weights_.items()}
     if schema is None:

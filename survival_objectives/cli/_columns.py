@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import BoolArray, FloatArray
+from survival_objectives._people import is_id_name
 from survival_objectives.cli._dates import days, looks_like_dates
 from survival_objectives.cli._errors import CommandError, UsageError, listed, suggestion
 from survival_objectives.cli._tables import Table
@@ -28,7 +29,6 @@ _DIFFERENT = 0.5
 _FEW_LEVELS = 20
 _PEOPLE_PER_LEVEL = 5
 _BOOLEAN = {"true": 1.0, "false": 0.0}
-_ID_NAME = re.compile(r"(.*[\W_])?(?i:id|uuid|guid|identifier|mrn)|.*[a-z](Id|ID)")
 # Names of codes that are written as numbers, whose size means nothing.
 _CODE_NAME = re.compile(
     r"(?i)(.*[\W_])?(zip|zip[\W_]?code|post[\W_]?code|postal([\W_]?code)?|plz|fips|icd|icd[\W_]?\d+"
@@ -144,7 +144,7 @@ def _ask_about_codes(table: Table, columns: Sequence[Column]) -> None:
 
 
 def features(table: Table, columns: Sequence[Column]) -> tuple[pd.DataFrame, dict[str, list[str]]]:
-    """The columns as features of `SurvivalBoost`, and unknown levels, which become missing."""
+    """The columns as features of `HazardBoost`, and unknown levels, which become missing."""
     absent = [column.name for column in columns if column.name not in table.frame.columns]
     if absent:
         others = [name for name in table.names if name not in {column.name for column in columns}]
@@ -207,7 +207,7 @@ def _understand(table: Table, name: str) -> tuple[Column | None, str]:
         return _understand_text(table, name)
     if is_whole and len(known) == table.n_rows > 2 and (np.diff(known) == 1).all():
         return None, "row numbers"
-    if is_whole and _is_id(name) and len(pd.unique(known)) > _DIFFERENT * len(known):
+    if is_whole and is_id_name(name) and len(pd.unique(known)) > _DIFFERENT * len(known):
         return None, "an id; --numeric keeps it"
     if (known == known[0]).all() and not missing.any():
         return None, f"always {known[0]:g}"
@@ -245,15 +245,6 @@ def _has_codes(table: Table, name: str) -> bool:
     cells = table.frame[name]
     padded = cells[cells.str.startswith("0", na=False)]
     return bool(padded.str.fullmatch(r"0\d+").any())
-
-
-def _is_id(name: str) -> bool:
-    """Whether the name is that of an identifier.
-
-    >>> [_is_id(name) for name in ("id", "Patient ID", "patient_id", "patientId", "covid", "paid")]
-    [True, True, True, True, False, False]
-    """
-    return _ID_NAME.fullmatch(name) is not None
 
 
 def _levels(known: pd.Series[Any]) -> tuple[str, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from survival_objectives.cli._errors import one_line
+from survival_objectives.cli._errors import one_line, visible
 
 PROGRAM = "survival-objectives"
 SECONDS_BETWEEN_LINES = 30.0
@@ -31,7 +31,7 @@ class Console:
 
     def result(self, text: object = "") -> None:
         """Write to standard output."""
-        _aside(lambda: print(text))
+        _aside(lambda: print(visible(text)))
 
     def progress(self, text: object) -> None:
         """Write progress to standard error."""
@@ -68,7 +68,22 @@ class Console:
         self.warn(message)
 
     def _say(self, text: object) -> None:
-        _aside(lambda: print(text, file=sys.stderr, flush=True))
+        _aside(lambda: print(visible(text), file=sys.stderr, flush=True))
+
+    def ask(self, question: str, answers: Mapping[str, str]) -> str | None:
+        """The key of one of the answers, typed at a terminal; None if there is no terminal."""
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return None
+        self._say(question)
+        for key, meaning in answers.items():
+            self._say(f"  {key}  {meaning}")
+        while True:
+            self._say(f"Type {', '.join(answers)}:")
+            line = sys.stdin.readline()
+            if not line:
+                return None
+            if line.strip().lower() in answers:
+                return line.strip().lower()
 
 
 class Bar(Protocol):

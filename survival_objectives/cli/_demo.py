@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from survival_objectives._process.files import replacing
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._engines import installed_engines, missing_for_report
 from survival_objectives.cli._errors import CommandError
-from survival_objectives.cli._folder import REPORT, check_file, replacing
+from survival_objectives.cli._folder import REPORT, check_file
 from survival_objectives.datasets import load_covid_hospital
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 _TITLE = "Demo: hospital stays with COVID-19"
 _DAYS = np.arange(1.0, 29.0)
@@ -31,7 +32,7 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
     data = load_covid_hospital()
     rounds = {} if options.rounds is None else {"n_estimators": options.rounds}
     models = {
-        f"SurvivalBoost ({engine})": SurvivalBoost(engine, random_state=options.seed, **rounds)
+        f"HazardBoost ({engine})": HazardBoost(engine, random_state=options.seed, **rounds)
         for engine in engines
     }
     (main, model), *others = models.items()
@@ -133,7 +134,7 @@ def _is_demo_report(path: Path) -> bool:
 
 
 def _write_report(
-    target: Path, model: SurvivalBoost, data: Any, assessment: Any, console: Console
+    target: Path, model: HazardBoost, data: Any, assessment: Any, console: Console
 ) -> None:
     from survival_objectives.report import write_report
 

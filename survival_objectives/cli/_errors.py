@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
+
+# What moves the cursor, colours or reorders text on a terminal.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class CommandError(Exception):
@@ -51,6 +55,15 @@ class Problems:
         """Raise the collected errors, if there are any."""
         if self._found:
             raise CommandError("; also: ".join(self._found))
+
+
+def visible(text: object) -> str:
+    r"""The text with control characters written out as in JSON, except line breaks and tabs.
+
+    >>> print(visible("red\x1b[31m \u202eeman"))
+    red\u001b[31m \u202eeman
+    """
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", str(text))
 
 
 def one_line(message: object) -> str:

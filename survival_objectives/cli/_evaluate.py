@@ -16,7 +16,12 @@ from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._folder import Schema, load_folder
 from survival_objectives.cli._outcomes import Events
-from survival_objectives.cli._people import schema_features, schema_outcomes, schema_table
+from survival_objectives.cli._people import (
+    schema_features,
+    schema_outcomes,
+    schema_person,
+    schema_table,
+)
 from survival_objectives.cli._scores import held_out_scores, score_times
 from survival_objectives.metrics import FollowUpWarning, calibration_curve
 
@@ -36,7 +41,8 @@ def run_evaluate(options: argparse.Namespace, console: Console) -> int:
     curves |= baseline_curves(schema.baselines, X, times)
     console.progress(f"scoring {table.n_rows} people")
     own = curves.pop("model")
-    scores = held_out_scores(y, own, times, schema.events, curves)
+    person = schema_person(options, table, schema)
+    scores = held_out_scores(y, own, times, schema.events, curves, person)
     calibration = _calibration(y, own, times, options.times, schema.events)
     n_events = int((y["event"] > 0).sum())
     if options.json:
@@ -172,7 +178,8 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
     }
     console.progress(f"scoring {table.n_rows} people")
     own = curves.pop("first")
-    scores = _compared(held_out_scores(y, own, times, schema.events, curves))
+    person = schema_person(options, table, schema)
+    scores = _compared(held_out_scores(y, own, times, schema.events, curves, person))
     if options.json:
         content = {
             "first": options.model,

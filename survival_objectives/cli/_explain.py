@@ -10,15 +10,16 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray
+from survival_objectives._process.files import replacing
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError
-from survival_objectives.cli._folder import Schema, check_file, is_report, load_folder, replacing
+from survival_objectives.cli._folder import Schema, check_file, load_folder
 from survival_objectives.cli._people import (
     log_odds_contributions,
     schema_features,
     schema_table,
 )
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 _N_STEPS = 120
 _N_SHOWN = 12
@@ -38,12 +39,8 @@ fill: currentColor; } .bar { height: .8rem; } small { opacity: .8; }
 
 def run_explain(options: argparse.Namespace, console: Console) -> int:
     """Write a page about one person of a file."""
-    target = check_file(
-        options.out, "--out", force=options.force, inputs=[options.data, options.model]
-    )
-    if target.exists() and not is_report(target):
-        msg = f"{options.out!r} exists and is not a page of this program; choose another --out"
-        raise CommandError(msg)
+    inputs = [options.data, options.model]
+    target = check_file(options.out, "--out", force=options.force, inputs=inputs, is_page=True)
     model, schema = load_folder(options.model)
     table = schema_table(options, schema)
     if options.row is None and table.n_rows > 1:
@@ -68,14 +65,14 @@ def run_explain(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _round_times(model: SurvivalBoost) -> list[float]:
+def _round_times(model: HazardBoost) -> list[float]:
     """Three times within the training period, rounded to two digits."""
     last = float(model.times_[-1])
     return [float(f"{share * last:.2g}") for share in (0.25, 0.5, 0.75)]
 
 
 def _page(
-    model: SurvivalBoost, schema: Schema, X: pd.DataFrame, times: list[float], title: str
+    model: HazardBoost, schema: Schema, X: pd.DataFrame, times: list[float], title: str
 ) -> str:
     grid = np.linspace(0, max(float(model.times_[-1]), *times), _N_STEPS + 1)
     curves = model.predict_cumulative_incidence(X, grid)[0]
@@ -165,7 +162,7 @@ def _colour(state: int) -> str:
     return _COLOURS[0] if state == 0 else _COLOURS[1 + (state - 1) % (len(_COLOURS) - 1)]
 
 
-def _median(model: SurvivalBoost, X: pd.DataFrame, unit: str) -> str:
+def _median(model: HazardBoost, X: pd.DataFrame, unit: str) -> str:
     median = float(model.predict_quantile(X)[0])
     if np.isinf(median):
         return (

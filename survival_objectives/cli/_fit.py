@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from survival_objectives._arrays import IntArray
+from survival_objectives._process.files import replacing
 from survival_objectives.assessment import check_assessable
 from survival_objectives.cli._baselines import trained_baselines
 from survival_objectives.cli._columns import Column, Selection, features, understand_columns
-from survival_objectives.cli._console import PROGRAM, Console, in_words
+from survival_objectives.cli._console import Console, in_words
 from survival_objectives.cli._dates import UNIT_DAYS, Span
 from survival_objectives.cli._disk import GIB, LargeFile, PeopleBatches, large_file
 from survival_objectives.cli._engines import chosen_engine, missing_for_report, versions
@@ -24,13 +27,13 @@ from survival_objectives.cli._folder import (
     Schema,
     check_file,
     check_folder,
+    check_page,
     drafted,
-    is_report,
-    replacing,
 )
 from survival_objectives.cli._leaks import leaks
 from survival_objectives.cli._outcomes import Events, outcomes, understand_events
 from survival_objectives.cli._plan import Plan, n_cores, planned
+from survival_objectives.cli._rows import ask_about_rows, person_of_rows, repeated_rows
 from survival_objectives.cli._scores import assessment_content, score_table
 from survival_objectives.cli._tables import MISSING, Table, read_table
 from survival_objectives.cli._training import (
@@ -41,7 +44,7 @@ from survival_objectives.cli._training import (
     trained_from_disk,
     untrained,
 )
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 if TYPE_CHECKING:
     from survival_objectives.report._write import Report
@@ -53,26 +56,30 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
     engine = _engine(options, large)
     target = check_folder(options.out, "--out", force=options.force)
     report = _report_path(options, console)
-    data = _understood(options) if large is None else _sampled(options, large, console)
+    data = _understood(options, console) if large is None else _sampled(options, large, console)
     plan = planned(options, len(data.X), data.X.shape[1])
     _check_people(data, plan, options)
     _print_understanding(data, console)
     found = [str(leak) for leak in leaks(data.X, data.y)]
-    for leak in found:
-        console.warn(leak)
+    if data.person is None and (repeated := repeated_rows(data.X, data.y)):
+        found.append(repeated)
+    for caution in found:
+        console.warn(caution)
 
     name, model = untrained(engine, options)
     expected = _say_plan(plan, model, data, options, console)
     tuned: dict[str, Any] = {}
     cost = None
     if data.batches is None:
-        fitted, tuned, cost = trained(model, data.X, data.y, console, expected)
+        fitted, tuned, cost = trained(model, data.X, data.y, data.person, console, expected)
         if options.budget is not None:
             plan = plan.within(options.budget, cost, n_cores(options.threads))
     else:
         fitted = trained_from_disk(clone(model), data.batches, console)
     try:
-        assessment = assessed(model, name, data.X, data.y, plan, cost, options, console)
+        assessment = assessed(
+            model, name, data.X, data.y, data.person, plan, cost, options, console
+        )
     except KeyboardInterrupt as interrupt:
         if type(interrupt) is not KeyboardInterrupt:
             raise
@@ -90,6 +97,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         dropped=data.selection.dropped,
         people=data.people,
         missing=tuple(options.missing),
+        id=options.id,
         versions=versions(engine),
         assessment={} if assessment is None else assessment_content(assessment, data.events, title),
         baselines=trained_baselines(data.X, data.y, float(fitted.times_[-1])),
@@ -187,6 +195,7 @@ class _Data:
     duration: str | None = None
     batches: PeopleBatches | None = None
     population: pd.DataFrame | None = None
+    person: IntArray | None = None  # Number of the person of each row, where rows share people.
 
     @property
     def outcomes(self) -> pd.DataFrame:
@@ -196,7 +205,7 @@ class _Data:
     @property
     def n_people(self) -> int:
         """Number of people in the file."""
-        return len(self.outcomes)
+        return len(self.outcomes) if self.person is None else int(self.person.max()) + 1
 
     @property
     def people(self) -> dict[str, int]:
@@ -216,7 +225,7 @@ def named_columns(table: Table, given: Sequence[str], option: str) -> list[str]:
     return names
 
 
-def _understood(options: argparse.Namespace) -> _Data:
+def _understood(options: argparse.Namespace, console: Console) -> _Data:
     duration, outcome = _duration(options)
     table = read_table(
         options.data,
@@ -230,11 +239,37 @@ def _understood(options: argparse.Namespace) -> _Data:
     with problems:
         events = _events(table, options)
         y = outcomes(table, duration=duration, event=options.event, events=events)
+        _ask(table, y, duration, outcome, options, console)
     with problems:
         selection = _selection(table, outcome, options)
         X, _ = features(table, selection.used)
     problems.raise_all()
-    return _Data(table, events, selection, X, y, _unit(duration, options), options.duration)
+    unit, person = _unit(duration, options), person_of_rows(table, options.id)
+    return _Data(table, events, selection, X, y, unit, options.duration, person=person)
+
+
+def _ask(
+    table: Table,
+    y: pd.DataFrame,
+    duration: str | Span,
+    outcome: dict[str, str],
+    options: argparse.Namespace,
+    console: Console,
+) -> None:
+    """Ask about columns for which no option says what they are."""
+    options.drop = named_columns(table, options.drop, "--drop")
+    options.feature = named_columns(table, options.feature, "--feature")
+    decided = (options.categorical, options.numeric, options.date)
+    ask_about_rows(
+        table,
+        y,
+        duration,
+        options,
+        {*outcome, *options.drop, *options.feature, *(name for names in decided for name in names)},
+        console,
+    )
+    if options.id is not None:
+        outcome[options.id] = "--id"
 
 
 def _sampled(options: argparse.Namespace, large: LargeFile, console: Console) -> _Data:
@@ -310,6 +345,7 @@ def _duration(options: argparse.Namespace) -> tuple[str | Span, dict[str, str]]:
         )
         raise UsageError(msg)
     columns = {"--duration": options.duration, **dates, "--event": options.event}
+    columns["--id"] = options.id
     outcome: dict[str, str] = {}
     for option, name in columns.items():
         if name in outcome:
@@ -328,7 +364,7 @@ def _duration(options: argparse.Namespace) -> tuple[str | Span, dict[str, str]]:
 
 def _check_people(data: _Data, plan: Plan, options: argparse.Namespace) -> None:
     """Refuse data that cannot be assessed, before any training."""
-    n_rows = len(data.y)
+    n_rows = data.n_people if data.batches is None else len(data.y)
     if plan.n_splits is not None and n_rows < 2 * plan.n_splits:
         way_out = f"use --cv {n_rows // 2}" if n_rows >= 4 else "give more people"
         msg = (
@@ -355,7 +391,8 @@ def _check_people(data: _Data, plan: Plan, options: argparse.Namespace) -> None:
 
 def _print_understanding(data: _Data, console: Console) -> None:
     table, y = data.table, data.outcomes
-    console.result(f"{table.source}: {data.n_people} people")
+    extent = f" in {len(y)} rows" * (data.person is not None)
+    console.result(f"{table.source}: {data.n_people} people{extent}")
     for note in table.notes:
         console.result(f"  {note}")
     times = y["duration"]
@@ -406,24 +443,27 @@ def _report_path(options: argparse.Namespace, console: Console) -> Path | None:
             console.warn(f"no report is written: {lacking}")
             return None
         report = Path(options.out) / REPORT
-    elif lacking is not None:
+        check_page(report, "--report")
+        return report
+    if lacking is not None:
         msg = f"--report is {options.report!r}, but {lacking}"
         raise CommandError(msg)
-    else:
-        report = check_file(options.report, "--report", force=options.force, inputs=[options.data])
-    if report.exists() and not is_report(report):
-        msg = (
-            f"{str(report)!r} exists and is not a report of {PROGRAM}, so it is not replaced; "
-            "choose another --report"
-        )
-        raise CommandError(msg)
-    return report
+    return check_file(
+        options.report, "--report", force=options.force, inputs=[options.data], is_page=True
+    )
 
 
-def _findings(model: SurvivalBoost, data: _Data, assessment: Any) -> Report:
+def _findings(model: HazardBoost, data: _Data, assessment: Any) -> Report:
     """What the report says, and its summary."""
     from survival_objectives.report._write import Report, checked_study
 
+    if data.person is not None:
+        # Rows of one person are no independent observations: each person counts once.
+        _, first = np.unique(data.person[assessment.index], return_index=True)
+        rows = np.sort(first)
+        curves = {name: curve[rows] for name, curve in assessment.curves.items()}
+        index, fold = assessment.index[rows], assessment.fold[rows]
+        assessment = replace(assessment, curves=curves, index=index, fold=fold)
     study = checked_study(
         model,
         data.X,
@@ -443,7 +483,8 @@ def _write_report(
     cautions: Sequence[str],
     options: argparse.Namespace,
 ) -> None:
-    described = f"{data.n_people} people from {Path(data.table.source).name}."
+    rows = f" in {len(data.y)} rows" * (data.person is not None)
+    described = f"{data.n_people} people{rows} from {Path(data.table.source).name}."
     if data.batches is not None:
         described += f" Charts and scores use {len(data.y)} of them, drawn at random."
     findings.write(

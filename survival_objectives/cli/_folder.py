@@ -1,6 +1,6 @@
 """Model folders of the command line: a saved model, and the schema to read new files for it.
 
-`SurvivalBoost.load` can read the folder too: it ignores other files.
+`survival_objectives.load` can read the folder too: it ignores other files.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from survival_objectives._models.storage import METADATA
+from survival_objectives._process.files import is_stream
 from survival_objectives._version import __version__
 from survival_objectives.cli._columns import Column
 from survival_objectives.cli._errors import CommandError, listed, suggestion
 from survival_objectives.cli._outcomes import Events
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost, SurvivalBoost, load
 
 REPORT = "report.html"
 
 # Tag at the start of all pages that this package writes.
 _MARK = b'<meta name="generator" content="survival-objectives">'
 _SCHEMA = "schema.json"
-_MODEL = "survival_boost.json"
 #: Increased when older versions cannot read what this one writes.
 _FORMAT = 1
 
@@ -40,6 +41,7 @@ class Schema:
     columns: tuple[Column, ...]  # Columns that the model uses, in its order.
     dropped: dict[str, str] = field(default_factory=dict)  # Unused columns, with the reason.
     people: dict[str, int] = field(default_factory=dict)  # Numbers by state, "censored" first.
+    id: str | None = None  # Column that names the person, where people have several rows.
     missing: tuple[str, ...] = ()  # Cells that mean missing, besides the usual ones.
     versions: dict[str, str] = field(default_factory=dict)  # Packages used in training.
     assessment: dict[str, Any] = field(default_factory=dict)  # Summary of the held-out scores.
@@ -75,11 +77,11 @@ class Schema:
         return cls(events=Events(events["codes"], names), columns=columns, **content)
 
 
-def load_model(path: str) -> SurvivalBoost:
+def load_model(path: str) -> HazardBoost | SurvivalBoost:
     """The model in a folder."""
     folder = Path(path)
     if not folder.exists():
-        nearby = [other.name for other in folder.parent.glob("*") if (other / _MODEL).exists()]
+        nearby = [other.name for other in folder.parent.glob("*") if (other / METADATA).exists()]
         hint = (
             suggestion(folder.name, nearby, "models there")
             if nearby
@@ -90,17 +92,17 @@ def load_model(path: str) -> SurvivalBoost:
     if not folder.is_dir():
         msg = f"{path!r} is a file; give the folder that `fit` wrote"
         raise CommandError(msg)
-    return SurvivalBoost.load(folder)
+    return load(folder)
 
 
-def load_folder(path: str) -> tuple[SurvivalBoost, Schema]:
+def load_folder(path: str) -> tuple[HazardBoost | SurvivalBoost, Schema]:
     """The model and the schema in a folder."""
     model = load_model(path)
     schema = load_schema(path)
     if schema is None:
         msg = (
-            f"{path!r} has no {_SCHEMA}: it was saved from Python. Use SurvivalBoost.load there, "
-            "or train with: survival-objectives fit"
+            f"{path!r} has no {_SCHEMA}: it was saved from Python. Use survival_objectives.load "
+            "there, or train with: survival-objectives fit"
         )
         raise CommandError(msg)
     if [column.name for column in schema.columns] != list(model.feature_names_in_):
@@ -122,25 +124,44 @@ def load_schema(path: str) -> Schema | None:
 
 
 # -------------------------------------------------------------------------------------- writing
-def check_file(path: str, option: str, *, force: bool, inputs: Sequence[str] = ()) -> Path:
+def check_file(
+    path: str, option: str, *, force: bool, inputs: Sequence[str] = (), is_page: bool = False
+) -> Path:
     """The path of a file to write; refused if it exists and must not be replaced.
 
     ``inputs`` are files and folders that the same command reads: they and their contents are never
-    replaced.
+    replaced. A page replaces pages of this package only. Streams, such as a pipe, are written to.
     """
     target = Path(path)
+    if is_stream(target):
+        return target
     _check_parent(target, option)
     if target.is_dir():
         msg = f"{option} is {path!r}, which is a folder; name a file, such as one in it"
         raise CommandError(msg)
     if target.exists():
+        if not target.is_file():
+            msg = f"{option} is {path!r}, which is a device; name a file"
+            raise CommandError(msg)
         for source in map(Path, inputs):
             held = [*source.iterdir()] if source.is_dir() else [source]
             if any(file.exists() and target.samefile(file) for file in held):
                 msg = f"{option} is {path!r}, which this command reads; choose another {option}"
                 raise CommandError(msg)
         _check_force(path, option, force=force)
+        if is_page:
+            check_page(target, option)
     return target
+
+
+def check_page(target: Path, option: str) -> None:
+    """Refuse to replace a file that this package did not write."""
+    if target.exists() and not is_report(target):
+        msg = (
+            f"{str(target)!r} exists and is not a page of this program, so it is not replaced; "
+            f"choose another {option}"
+        )
+        raise CommandError(msg)
 
 
 def check_folder(path: str, option: str, *, force: bool) -> Path:
@@ -149,7 +170,7 @@ def check_folder(path: str, option: str, *, force: bool) -> Path:
     _check_parent(target, option)
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return target
-    if not (target / _MODEL).exists():
+    if not (target / METADATA).exists():
         msg = f"{path!r} already exists and is not a model folder; choose another {option}"
         raise CommandError(msg)
     _check_force(path, option, force=force)
@@ -194,7 +215,7 @@ def _own_files(folder: Path) -> set[str]:
 
 
 @contextmanager
-def drafted(target: Path, model: SurvivalBoost, schema: Schema) -> Iterator[Path]:
+def drafted(target: Path, model: HazardBoost, schema: Schema) -> Iterator[Path]:
     """A draft of a model folder to add files to, moved to ``target`` atomically at the end.
 
     Files of ``target`` that an earlier ``fit`` wrote are replaced or removed; all others stay.
@@ -241,13 +262,3 @@ def _move_all(moves: Sequence[tuple[Path, Path]]) -> None:
             if destination.exists() and not source.exists():
                 destination.rename(source)
         raise
-
-
-@contextmanager
-def replacing(target: Path) -> Iterator[Path]:
-    """A temporary file to write, which replaces ``target`` at the end."""
-    parent = target.absolute().parent
-    with tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}-") as folder:
-        draft = Path(folder) / target.name
-        yield draft
-        draft.replace(target)

@@ -195,6 +195,9 @@ def _parser() -> argparse.ArgumentParser:
     for command in (evaluate, compare):
         command.add_argument("--duration", help="the duration column, where it has another name")
         command.add_argument("--event", help="the event column, where it has another name")
+        command.add_argument(
+            "--id", metavar="COLUMN", help="column that names the person (default: as in training)"
+        )
     return parser
 
 
@@ -238,7 +241,13 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
         metavar="LABEL=NAME,...",
         help="names of the causes, such as 1=death,2=relapse",
     )
+    add(
+        "--id",
+        metavar="COLUMN",
+        help="column that names the person, of whom there are several rows",
+    )
     for option, summary in (
+        ("--feature", "columns to take as features, although they look like ids or late entry"),
         ("--categorical", "columns to take as categories"),
         ("--numeric", "columns to take as numbers"),
         ("--date", "columns of dates to take as days since 1970-01-01"),

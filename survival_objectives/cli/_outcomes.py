@@ -40,7 +40,8 @@ _CENSORED = frozenset(
 _BOOLEAN = ("true", "false")
 # Labels that look as if follow-up had ended without the event.
 _PERHAPS_CENSORED = re.compile(
-    r"cens|\balive|\bliv(ing|es)\b|surviv|\bno[ _-]?event|[ _-]free\b|\bnone\b|not? (dead|died)"
+    r"cens|\balive|\bactive\b|\bretain|\bstay(s|ed)?\b|\bliv(ing|es)\b|surviv|\bno[ _-]?event"
+    r"|[ _-]free\b|\bnone\b|not? (dead|died)"
     r"|\blost\b|\bltfu|loss to|follow[ _-]?up|withdr[ae]w|consent|drop(ped)?[ _-]?out|migrat"
     r"|\bmoved|relocat|transferred|left (the )?(study|country|area|plan)|still (alive|in|under)"
     r"|(end|close|closing|completion) of|complet\w* (the )?(study|follow)|study (end|clos|complet)"
@@ -214,11 +215,13 @@ def _check_meaning(labels: Mapping[str, int], column: str, names: Mapping[str, s
 def _is_unknown(label: str, numbers: Sequence[int]) -> bool:
     """Whether a label usually means unknown: 9, 99 or 999 after a gap in the codes, or a word.
 
-    >>> _is_unknown("9", [0, 1, 2, 9]), _is_unknown("9", [0, 8, 9]), _is_unknown("Unknown", [])
+    The gap may be before an 8, which usually means "not applicable" there.
+
+    >>> _is_unknown("9", [0, 1, 8, 9]), _is_unknown("9", [0, 7, 8, 9]), _is_unknown("Unknown", [])
     (True, False, True)
     """
     if re.fullmatch("9+", label):
-        return int(label) - 1 not in numbers
+        return int(label) - 2 not in numbers
     return _core(label) in _UNKNOWN
 
 

@@ -6,15 +6,16 @@ import argparse
 
 import pandas as pd
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.cli._columns import features
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._dates import Span
 from survival_objectives.cli._errors import counted, listed
 from survival_objectives.cli._folder import Schema
 from survival_objectives.cli._outcomes import outcomes
+from survival_objectives.cli._rows import person_of_rows
 from survival_objectives.cli._tables import Table, read_table
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 
 def schema_table(options: argparse.Namespace, schema: Schema) -> Table:
@@ -56,7 +57,17 @@ def schema_outcomes(options: argparse.Namespace, table: Table, schema: Schema) -
     return outcomes(table, duration=duration, event=event, events=schema.events)
 
 
-def log_odds_contributions(model: SurvivalBoost, X: pd.DataFrame, time: float) -> FloatArray:
+def schema_person(options: argparse.Namespace, table: Table, schema: Schema) -> IntArray | None:
+    """Number of the person of each row; None where each row is a person."""
+    column = options.id
+    if column is None and schema.id in table.names:
+        column = schema.id
+    elif column is not None:
+        table.require(column, "--id")
+    return person_of_rows(table, column)
+
+
+def log_odds_contributions(model: HazardBoost, X: pd.DataFrame, time: float) -> FloatArray:
     """SHAP values of each cause's log-odds against being event-free at a time.
 
     Returns

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._outcomes import Events
 from survival_objectives.metrics import (
@@ -76,17 +76,20 @@ def held_out_scores(
     times: FloatArray,
     events: Events,
     others: Mapping[str, FloatArray] | None = None,
+    groups: IntArray | None = None,
 ) -> pd.DataFrame:
     """Scores of curves, one row per score, with standard errors and 95 % intervals.
 
     Columns are ``metric``, ``event``, ``value``, ``standard_error``, ``lower``, ``upper`` and
     ``better``; for each of the ``others`` also its score, the difference from it, and the standard
     error of that difference. People are weighted by the censoring of ``y`` itself, and its
-    estimation counts in the errors. Concordance is at the middle of the times.
+    estimation counts in the errors; rows of one of the ``groups`` count as one person there.
+    Concordance is at the middle of the times.
     """
     scores = _scores(events, len(times) // 2)
     rows = []
     for metric, event, function, columns, options in scores:
+        options["groups"] = groups
         data = (function, y, y, curves[:, :, columns])
         found = score_estimate(*data, times[columns], **options)
         row: dict[str, Any] = {"metric": metric, "event": event, **_numbers(found, _FIELDS)}

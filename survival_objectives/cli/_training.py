@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from survival_objectives._arrays import IntArray
 from survival_objectives._process.progress import progress_to
 from survival_objectives.cli._console import Bar, Console, in_words
 from survival_objectives.cli._plan import GROWTH, Cost, Plan, n_cores
 from survival_objectives.cli._tuning import TunedSurvivalBoost
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost
 
 # From this many people on, a training on a few estimates the time of a training on all.
 _FEWEST_TO_PROBE = 5_000
@@ -27,12 +28,12 @@ _LAST_SHARE = 0.95
 
 def untrained(engine: str, options: argparse.Namespace) -> tuple[str, Any]:
     """Name of the model, and the unfitted model."""
-    model = SurvivalBoost(engine, random_state=options.seed, n_jobs=options.threads)
+    model = HazardBoost(engine, random_state=options.seed, n_jobs=options.threads)
     if options.rounds is not None:
         model.set_params(n_estimators=options.rounds)
     if options.tune is None:
-        return f"SurvivalBoost ({engine})", model
-    return f"SurvivalBoost ({engine}, tuned)", TunedSurvivalBoost(
+        return f"HazardBoost ({engine})", model
+    return f"HazardBoost ({engine}, tuned)", TunedSurvivalBoost(
         model,
         options.tune,
         tune_rounds=options.rounds is None,
@@ -80,9 +81,10 @@ def trained(
     model: Any,
     X: pd.DataFrame,
     y: pd.DataFrame,
+    groups: IntArray | None,
     console: Console,
     expected: float | None = None,
-) -> tuple[SurvivalBoost, dict[str, Any], Cost]:
+) -> tuple[HazardBoost, dict[str, Any], Cost]:
     """The model trained on all people, the settings chosen by a search, and the cost.
 
     ``expected`` are the expected seconds, if known.
@@ -91,7 +93,7 @@ def trained(
     console.progress(label)
     clock, cpu = time.monotonic(), time.process_time()
     with console.bar(label) as bar, progress_to(_share_shown(bar, expected)):
-        model.fit(X, y)
+        model.fit(X, y, groups=groups)
     cost = Cost(time.monotonic() - clock, time.process_time() - cpu)
     if not isinstance(model, TunedSurvivalBoost):
         return model, {}, cost
@@ -112,7 +114,7 @@ def trained(
     return model.best_, tuned, cost
 
 
-def trained_from_disk(model: SurvivalBoost, batches: Any, console: Console) -> SurvivalBoost:
+def trained_from_disk(model: HazardBoost, batches: Any, console: Console) -> HazardBoost:
     """The model trained on all people, from disk."""
     from survival_objectives.adapters.external_memory import fit_external
 
@@ -127,6 +129,7 @@ def assessed(
     name: str,
     X: pd.DataFrame,
     y: pd.DataFrame,
+    groups: IntArray | None,
     plan: Plan,
     cost: Cost | None,
     options: argparse.Namespace,
@@ -167,6 +170,7 @@ def assessed(
             X,
             y,
             name=name,
+            groups=groups,
             **plan.options,
             random_state=options.seed,
             horizons=options.horizons and [float(time) for time in options.horizons],

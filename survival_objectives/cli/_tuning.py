@@ -9,10 +9,15 @@ import numpy as np
 import pandas as pd
 from scipy.stats import loguniform
 from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import GridSearchCV, ParameterSampler, StratifiedKFold
+from sklearn.model_selection import (
+    GridSearchCV,
+    ParameterSampler,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+)
 
-from survival_objectives._arrays import FloatArray
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives.estimators import HazardBoost
 
 _N_SPLITS = 3
 _SPACE = {
@@ -28,7 +33,7 @@ _DIGITS = 3
 
 
 class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
-    """The best of several settings of `SurvivalBoost` by cross-validation inside ``fit``.
+    """The best of several settings of `HazardBoost` by cross-validation inside ``fit``.
 
     The first setting is the estimator unchanged; the others are drawn at random. All are scored by
     the integrated Brier score on the same three folds, and the best is trained on all data passed
@@ -36,7 +41,7 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    estimator : SurvivalBoost
+    estimator : HazardBoost
         The estimator to tune.
     n_settings : int, default=20
         Number of settings to compare.
@@ -50,7 +55,7 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    best_ : SurvivalBoost
+    best_ : HazardBoost
         The best setting, trained on all people.
     chosen_ : dict
         Parameters that it changes; empty if no drawn setting was better.
@@ -58,13 +63,13 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
         Integrated Brier score of each setting, the estimator's own first; lower is better.
     """
 
-    best_: SurvivalBoost
+    best_: HazardBoost
     chosen_: dict[str, Any]
     scores_: FloatArray
 
     def __init__(
         self,
-        estimator: SurvivalBoost,
+        estimator: HazardBoost,
         n_settings: int = 20,
         *,
         tune_rounds: bool = True,
@@ -82,13 +87,16 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
         """Number of models that ``fit`` trains."""
         return self.n_settings * _N_SPLITS + 1
 
-    def fit(self, X: pd.DataFrame, y: pd.DataFrame) -> TunedSurvivalBoost:
+    def fit(
+        self, X: pd.DataFrame, y: pd.DataFrame, groups: IntArray | None = None
+    ) -> TunedSurvivalBoost:
         """Compare the settings and train the best."""
-        folds = StratifiedKFold(_N_SPLITS, shuffle=True, random_state=self.random_state)
+        kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+        folds = kind(_N_SPLITS, shuffle=True, random_state=self.random_state)
         with warnings.catch_warnings():
             # A cause with fewer events than folds is spread over as many folds as possible.
             warnings.filterwarnings("ignore", message="The least populated class")
-            splits = list(folds.split(X, y["event"]))
+            splits = list(folds.split(X, y["event"], groups))
         search = GridSearchCV(
             clone(self.estimator).set_params(n_jobs=1),
             [{name: [value] for name, value in setting.items()} for setting in self._settings()],
@@ -98,7 +106,9 @@ class TunedSurvivalBoost(BaseEstimator):  # type: ignore[misc]
             refit=False,
         )
         search.fit(X, y)
-        self.best_ = clone(self.estimator).set_params(**search.best_params_).fit(X, y)
+        self.best_ = (
+            clone(self.estimator).set_params(**search.best_params_).fit(X, y, groups=groups)
+        )
         self.chosen_ = search.best_params_
         self.scores_ = -np.asarray(search.cv_results_["mean_test_score"], dtype=np.float64)
         return self

@@ -85,6 +85,7 @@ def score_estimate(
     times: npt.ArrayLike | None,
     *,
     confidence: float = 0.95,
+    groups: Any = None,
     **options: Any,
 ) -> ScoreEstimate:
     r"""Score of a model, its standard error and a confidence interval.
@@ -104,6 +105,9 @@ def score_estimate(
         As the metric takes them; for `uno_concordance_index`, risks in place of ``incidence``.
     confidence : float, default=0.95
         Probability with which the interval covers the true score.
+    groups : array of shape (n_samples,), optional
+        Person of each row of ``y_test``, where people have several: they count as one observation
+        in the error.
     **options
         Passed on to the metric, e.g. ``cause=1``. Sample weights are taken for probabilities of
         being sampled: people stay the units, whatever their weights sum to.
@@ -123,6 +127,7 @@ def score_estimate(
     (array([0.149]), array([0.041]))
     """
     influence = score_influence(metric, censoring, y_test, incidence, times, **options)
+    influence = influence.summed(groups)
     quantile = _quantile(confidence)
     error = np.sqrt(influence.variance())
     lowest, highest = _RANGES[metric]
@@ -144,6 +149,7 @@ def score_difference(
     times: npt.ArrayLike | None,
     *,
     confidence: float = 0.95,
+    groups: Any = None,
     **options: Any,
 ) -> ScoreDifference:
     r"""Difference between the scores of two models on the same people, with interval and p-value.
@@ -153,7 +159,7 @@ def score_difference(
 
     Parameters
     ----------
-    metric, censoring, y_test, incidence, times, confidence, **options
+    metric, censoring, y_test, incidence, times, confidence, groups, **options
         As in `score_estimate`.
     other_incidence : array
         Predictions of the second model, of the shape of ``incidence``.
@@ -175,7 +181,7 @@ def score_difference(
     """
     first = score_influence(metric, censoring, y_test, incidence, times, **options)
     second = score_influence(metric, censoring, y_test, other_incidence, times, **options)
-    return difference_of(first, second, confidence)
+    return difference_of(first.summed(groups), second.summed(groups), confidence)
 
 
 def difference_of(first: Influence, second: Influence, confidence: float) -> ScoreDifference:

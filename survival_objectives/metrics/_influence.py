@@ -30,10 +30,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._people import check_groups
 from survival_objectives.metrics._concordance import (
     Pairs,
     cases_and_controls,
@@ -67,6 +69,15 @@ class Influence:
         """
         training = None if self.training is None else function(self.training)
         return Influence(function(self.value[None])[0], function(self.people), training)
+
+    def summed(self, groups: Any) -> Influence:
+        """The same with one part per group of the people scored; unchanged without groups."""
+        group = check_groups(groups, len(self.people))
+        if group is None:
+            return self
+        people = np.zeros((int(group.max()) + 1, *self.people.shape[1:]))
+        np.add.at(people, group, self.people)
+        return Influence(self.value, people, self.training)
 
     def __sub__(self, other: Influence) -> Influence:
         training = None

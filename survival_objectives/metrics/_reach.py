@@ -34,7 +34,7 @@ def survival_model(estimator: Any, X: Any) -> tuple[Any, Any]:
         else:
             msg = (
                 f"{type(estimator).__name__} has no `{_METHOD}(X, times)`, and is no pipeline that "
-                "ends in an estimator which has it, such as `SurvivalBoost`."
+                "ends in an estimator which has it, such as `HazardBoost`."
             )
             raise TypeError(msg)
     return estimator, X

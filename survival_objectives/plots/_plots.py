@@ -309,7 +309,7 @@ def plot_history(
     ----------
     history : mapping of str to array of shape (n_rounds,) or to a list of RoundRecord
         Loss after each round, for instance of "training" and "validation", or ``history_`` of a
-        `survival_objectives.SurvivalBoost`, which may have losses of some rounds only.
+        `survival_objectives.HazardBoost`, which may have losses of some rounds only.
     refreshes : array of int, optional
         Rounds before which the censoring model was refreshed; the first round is 1.
     best_round : int, optional

@@ -13,7 +13,7 @@ from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._people import Features, SurvivalTarget, take_rows
 from survival_objectives.assessment import Assessment
 from survival_objectives.censoring import KaplanMeierCensoring
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost, SurvivalBoost
 from survival_objectives.marginal import aalen_johansen, kaplan_meier_censoring
 from survival_objectives.metrics import (
     FewEventsWarning,
@@ -39,7 +39,7 @@ class Study:
     ``states`` names the K + 1 curves, the event-free state first.
     """
 
-    model: SurvivalBoost
+    model: HazardBoost | SurvivalBoost
     X: Any
     features: Features
     target: SurvivalTarget
@@ -65,7 +65,12 @@ class Study:
     @property
     def trains_without_weights(self) -> bool:
         """Whether no row of training was weighted for censoring."""
-        return self.model.censoring_method_ in ("imputed", "hazards")
+        return self.method in ("imputed", "hazards", "completed")
+
+    @property
+    def method(self) -> str:
+        """How censored people counted in training."""
+        return self.model.fitted_model.record.method
 
     @property
     def horizons(self) -> FloatArray:

@@ -82,10 +82,10 @@ def short_names(names: Sequence[str], length: int) -> list[str]:
     Only the part in brackets is kept where several names share the part before it; it is dropped
     where no other name shares that part and the whole is too long.
 
-    >>> short_names(["SurvivalBoost (xgboost)", "SurvivalBoost (catboost)", "Cox"], 18)
+    >>> short_names(["HazardBoost (xgboost)", "HazardBoost (catboost)", "Cox"], 18)
     ['xgboost', 'catboost', 'Cox']
-    >>> short_names(["SurvivalBoost (xgboost)", "Cox"], 18)
-    ['SurvivalBoost', 'Cox']
+    >>> short_names(["HazardBoost (xgboost)", "Cox"], 18)
+    ['HazardBoost', 'Cox']
     """
     parts = [re.fullmatch(r"(.+?) \((.+)\)", name) for name in names]
     stems = [part.group(1) if part else None for part in parts]

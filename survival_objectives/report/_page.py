@@ -74,7 +74,7 @@ def page(
         "weights": _weights(weights, study.axis),
         "weight_rows": _weight_rows(study, weights),
         "floored": _floored(study),
-        "method": study.model.censoring_method_,
+        "method": study.method,
         "without_weights": study.trains_without_weights,
         "floor": number(weights.floor),
         "how": _how(study),
@@ -313,6 +313,7 @@ _CENSORED = {
     "boosted": "are represented by others in training, whose weights depend on their features",
     "kaplan-meier": "are represented by others in training, with weights from one curve for all",
     "imputed": "have later states in training that are drawn from the model's predictions",
+    "completed": "have later states in training that another model predicts",
     "doubly-robust": "have targets in training from the model's predictions, corrected by weights",
 }
 _CENSORED_BY_OTHERS = "are represented by others in training, weighted by a model of the user"
@@ -333,8 +334,7 @@ def _how(study: Study) -> list[tuple[str, str]]:
         versions.append(f"lifelines {metadata.version('lifelines')}")
     return [
         ("Engine", f"{model.engine_}, {count(model.n_estimators_)} rounds"),
-        ("Censored people", _CENSORED.get(model.censoring_method_, _CENSORED_BY_OTHERS)),
-        ("Why so", model.censoring_reason_),
+        ("Censored people", _CENSORED.get(study.method, _CENSORED_BY_OTHERS)),
         ("Seed of the model", repr(model.random_state)),
         ("Assessment", held_out),
         *([("Seed of the folds", str(assessment.seed))] if assessment.seed is not None else []),

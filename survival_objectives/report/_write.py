@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import os
 from collections.abc import Sequence
@@ -22,8 +21,9 @@ from survival_objectives._people import (
     check_survival_target,
     take_rows,
 )
+from survival_objectives._process.files import is_stream, replacing
 from survival_objectives.assessment import Assessment
-from survival_objectives.estimators import SurvivalBoost
+from survival_objectives.estimators import HazardBoost, SurvivalBoost
 from survival_objectives.report._facts import Study
 from survival_objectives.report._in_short import Findings, InShort, find, in_short_of
 from survival_objectives.report._page import page
@@ -32,7 +32,7 @@ from survival_objectives.report._page import page
 def write_report(
     path: str | os.PathLike[str],
     *,
-    model: SurvivalBoost,
+    model: HazardBoost | SurvivalBoost,
     X: Any,
     y: Any,
     assessment: Assessment,
@@ -54,7 +54,7 @@ def write_report(
     ----------
     path : path
         Where to write. The file appears when it is complete.
-    model : SurvivalBoost
+    model : HazardBoost or SurvivalBoost
         Fitted, usually on all of ``X`` and ``y``.
     X : array or DataFrame of shape (n_samples, n_features)
         The people.
@@ -99,7 +99,7 @@ def write_report(
 
 def in_short(
     *,
-    model: SurvivalBoost,
+    model: HazardBoost | SurvivalBoost,
     X: Any,
     y: Any,
     assessment: Assessment,
@@ -180,7 +180,7 @@ def _checked_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     if not destination.parent.is_dir():
         msg = f"The folder {str(destination.parent)!r} does not exist. Make it first."
         raise FileNotFoundError(msg)
-    if destination.exists() and not overwrite:
+    if destination.exists() and not (overwrite or is_stream(destination)):
         msg = f"{str(destination)!r} exists already. Use another name, or `overwrite=True`."
         raise FileExistsError(msg)
     return destination
@@ -199,8 +199,8 @@ def checked_study(
     _check_text(duration_name, "duration_name")
     if time_unit is not None:
         _check_text(time_unit, "time_unit")
-    if not isinstance(model, SurvivalBoost):
-        msg = f"`model` must be a fitted SurvivalBoost; got {type(model).__name__}."
+    if not isinstance(model, HazardBoost | SurvivalBoost):
+        msg = f"`model` must be a fitted HazardBoost or SurvivalBoost; got {type(model).__name__}."
         raise TypeError(msg)
     check_is_fitted(model)
     if not isinstance(assessment, Assessment):
@@ -231,7 +231,9 @@ def checked_study(
     return Study(model, X, features, target, assessment, states, duration_name, time_unit)
 
 
-def _state_names(event_names: Sequence[str] | None, model: SurvivalBoost) -> tuple[str, ...]:
+def _state_names(
+    event_names: Sequence[str] | None, model: HazardBoost | SurvivalBoost
+) -> tuple[str, ...]:
     labels = model.event_ids_.tolist()
     if event_names is None:
         return model.event_names_
@@ -280,12 +282,7 @@ def _hash(script: str) -> str:
 
 def _write_whole(path: Path, text: str, *, overwrite: bool) -> None:
     """Put a complete file in place, or none."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with replacing(path) as draft:
         draft.write_text(text, encoding="utf-8", errors="replace")
         # The file may have been written while the report was made.
         _checked_path(path, overwrite=overwrite)
-        draft.replace(path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            draft.unlink()

@@ -260,7 +260,7 @@ def test_training_continues_from_a_state(engine, settings):
 def test_settings_of_the_trees_have_an_effect(engine, settings):
     _, values, *_ = trained(engine, settings)
     margins = [
-        np.asarray(trained(engine, each)[0].contribution(values, 0, 6))
+        np.asarray(trained(engine, each)[0].sum_of_trees(values, 0, 6))
         for each in (
             settings,
             replace(settings, max_depth=1),

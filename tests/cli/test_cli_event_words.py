@@ -11,6 +11,8 @@ FIT = ["--duration", "time", "--rounds", "2", "--test-size", "0.3", "--no-report
     [
         ("censored", (0, 1), "--censored-label 0 or --censored-label 1"),
         ("alive", ("No", "Yes"), "--censored-label No or --censored-label Yes"),
+        ("is_active", (0, 1), "--censored-label 0 or --censored-label 1"),
+        ("outcome", (0, 1, 8, 9), "--event-names 9=NAME"),
         ("outcome", (0, 1, 9), "--event-names 9=NAME"),
         ("outcome", ("alive", "dead", "unknown"), "mean that the outcome is unknown?"),
     ],

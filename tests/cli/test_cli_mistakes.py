@@ -72,7 +72,7 @@ def snapshot(folder):
         (
             [*FIT, "--report", "model/schema.json", "--force"],
             1,
-            "'model/schema.json' exists and is not a report of survival-objectives, so it is not",
+            "'model/schema.json' exists and is not a page of this program, so it is not",
         ),
         ([*FIT, "--report", "model", "--force"], 1, "--report is 'model', which is a folder"),
         ([*PREDICT, "--out", "people.csv", "--force"], 1, "'people.csv', which this command reads"),

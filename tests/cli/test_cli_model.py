@@ -288,7 +288,7 @@ def test_force_replaces_what_fit_wrote_and_nothing_else(run, workplace, people):
     (workplace / "model" / "report.html").write_text("<title>my own page</title>")
     refused = run(*command)
     assert refused.code == 1
-    assert "'model/report.html' exists and is not a report of survival-objectives" in refused.err
+    assert "'model/report.html' exists and is not a page of this program" in refused.err
 
 
 def test_force_leaves_a_folder_alone_that_fit_did_not_write(run, workplace, X, y):

@@ -16,6 +16,7 @@ from estimator_data import ENGINES, boost, simulated
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
+from survival_objectives._engines import protocol as registry
 from survival_objectives._engines import settings as engine_settings
 from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
@@ -34,14 +35,13 @@ REFUSED = [
     ("xgboost", {"booster": "dart"}, "must be 'gbtree': curves are read off"),
     ("xgboost", {"tree_method": "exact"}, "must be 'hist' or 'auto'"),
     ("xgboost", {"process_type": "update"}, "curves are read off"),
-    ("xgboost", {"monotone_constraints": (1, 0, 0, 0, 1)}, "use `monotone`"),
     ("xgboost", {"random_state": 3}, "use `random_state`"),
     ("xgboost", {"nthread": 0}, "use `n_jobs`"),
     ("xgboost", {"num_round": 5}, "use `n_estimators`"),
     ("xgboost", {"eta": 0.1, "learning_rate": 0.2}, "two names of one setting"),
     ("xgboost", {"device": "cdua"}, "must be 'cpu', 'cuda'"),
     ("xgboost", {"max_dept": 3}, "does not know. Did you mean 'max_depth'"),
-    ("xgboost", {"interaction_constraints": [[0, 1]]}, "trains with any setting"),
+    ("xgboost", {"max_cat_treshold": 3}, "does not know. Did you mean 'max_cat_threshold'"),
     ("xgboost", {"lambda": float("nan")}, "must be a number from 0"),
     ("lightgbm", {"objective": "poisson"}, "the loss is that of the survival model"),
     ("lightgbm", {"application": "poisson"}, "the loss is that of the survival model"),
@@ -54,7 +54,6 @@ REFUSED = [
     ("lightgbm", {"categorical_feature": [0]}, "categories are the columns"),
     ("lightgbm", {"num_trees": 5}, "use `n_estimators`"),
     ("lightgbm", {"max_iter": 5}, "use `n_estimators`"),
-    ("lightgbm", {"mc": [1, 0, 0, 0, 1]}, "use `monotone`"),
     ("lightgbm", {"device": "cuda"}, "must be 'cpu'"),
     ("lightgbm", {"min_child_weight": 0.0}, "must be a number from 0.001"),
     ("lightgbm", {"bagging_sed": 1}, "Did you mean 'bagging_seed'"),
@@ -259,7 +258,11 @@ def test_steps_that_are_not_constant_are_an_error(engine, data, monkeypatch):
         margins[:, 0] += 0.1 * values[:, -1]
         return margins
 
+    def by_evaluator(self, values, first, last):
+        return self.finished(last).sum_of_trees(values, first, last)
+
     monkeypatch.setattr(Evaluator, "sum_of_trees", linear)
+    monkeypatch.setattr(registry.engine(engine).trainer, "sum_of_trees", by_evaluator)
     with pytest.raises(RuntimeError, match="at another time between the same two splits"):
         boost(engine, early_stopping_rounds=None).fit(data.X, data.y)
 

@@ -13,10 +13,11 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 import xgboost as xgb
-from estimator_data import ENGINES, boost, mixed_columns, simulated, tree_settings
+from estimator_data import ENGINES, boost, mixed_columns, simulated
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
+from survival_objectives._engines.constraints import INTERACTION, MONOTONE
 from survival_objectives._models import fitted as fitted_models
 from survival_objectives._people import check_features
 from survival_objectives.adapters import catboost as catboost_adapter
@@ -121,7 +122,7 @@ SINGLE = [(engine, name) for engine in ENGINES for name in VALUES[engine]]
 
 
 def adapter(engine):
-    return importlib.import_module(f"survival_objectives.adapters.{engine}._booster")
+    return importlib.import_module(f"survival_objectives.adapters.{engine}._engine")
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +187,9 @@ def assert_consistent(model, X, folder, monkeypatch):
 
 def test_every_allowed_setting_is_tested():
     for engine in ENGINES:
-        assert set(VALUES[engine]) == set(adapter(engine).SETTINGS.allowed)
+        # Constraints on features have tests of their own.
+        allowed = set(adapter(engine).SETTINGS.allowed) - {MONOTONE, INTERACTION}
+        assert set(VALUES[engine]) == allowed
 
 
 @pytest.mark.parametrize(("engine", "name"), SINGLE)
@@ -269,10 +272,7 @@ def test_plugin_and_estimator_read_the_same_curves_off_a_model(engine, settings,
     times = np.linspace(0.05, 3, 40)
     expected = problem.predict_cumulative_incidence(model, X, times, calibrated=False)
     features = check_features(X)
-    settings = tree_settings(boost(engine), features.schema, 2)
-    booster = adapter(engine).Booster(settings, model)
-    booster._n_margins = problem.n_margins  # CatBoost's own loss has a margin more.
-    forest = booster.forest()
+    forest = adapter(engine).Evaluator(model, features.schema).forest()
     margins = forest.step_margins(features.values)[:, forest.interval(times)]
     margins = margins + problem._start_margin(times).T[:, :, None]
     proba = probabilities(margins.reshape(len(margins), -1).T, reference=True)

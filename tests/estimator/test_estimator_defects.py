@@ -17,9 +17,9 @@ from sklearn.preprocessing import StandardScaler
 from survival_objectives._engines import protocol as registry
 from survival_objectives._horizons import training as stacked
 from survival_objectives._horizons.loop import BoostingLoop
+from survival_objectives._horizons.model import HorizonModel
 from survival_objectives._horizons.plan import coarse_censoring_curve
 from survival_objectives._models import fitted
-from survival_objectives._models.fitted import StackedModel
 from survival_objectives._people import check_survival_target
 from survival_objectives.metrics import concordance_index
 
@@ -205,13 +205,13 @@ def test_defect_14_cost_grows_with_neither_times_nor_rounds_squared(engine, data
     """Trees are evaluated as often for a thousand times as for one; once a round in training."""
     model = boost(engine, n_estimators=10).fit(data.X, data.y)
     passes = []
-    steps = StackedModel.step_probabilities
+    steps = HorizonModel.step_probabilities
 
     def count(self, values, **options):
         passes.append(len(values))
         return steps(self, values, **options)
 
-    monkeypatch.setattr(StackedModel, "step_probabilities", count)
+    monkeypatch.setattr(HorizonModel, "step_probabilities", count)
     for n_times in (1, 1000):
         model.predict_survival_function(data.X, np.linspace(0, 5, n_times))
     assert passes == [300, 300]

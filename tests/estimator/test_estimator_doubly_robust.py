@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from estimator_data import boost, same_booster
-
-from survival_objectives import SurvivalBoost, estimator
-from survival_objectives._process.checkpoints import Checkpoints
 from survival_objectives._training.parameters import METHODS
+
+from survival_objectives import SurvivalBoost
+from survival_objectives import estimators as estimator
+from survival_objectives._process.checkpoints import Checkpoints
 from survival_objectives.adapters.external_memory import fit_external
 from survival_objectives.report._page import _CENSORED
 

@@ -9,7 +9,7 @@ import pytest
 from estimator_data import boost, engine_margins, with_steps
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives._models.fitted import StackedModel
+from survival_objectives._horizons.model import HorizonModel
 from survival_objectives.metrics import concordance_index, integrated_brier_score
 
 
@@ -100,7 +100,7 @@ def test_conditional_on_the_impossible_stays_finite(fitted, data, monkeypatch):
     model = fitted("xgboost")
     gone = np.zeros((300, 3, 2))
     gone[:, 1] = 1.0
-    monkeypatch.setattr(StackedModel, "incidence", lambda *_: gone)
+    monkeypatch.setattr(HorizonModel, "incidence", lambda *_: gone)
     given = model.predict_cumulative_incidence(data.X, [5.0], conditional_after=3.0)
     assert_array_equal(given.sum(axis=1), 1.0)
 

@@ -14,7 +14,8 @@ from numpy.testing import assert_allclose
 from seed_noise import largest_mean
 from sklearn.base import clone
 
-from survival_objectives import SurvivalBoost, estimator
+from survival_objectives import SurvivalBoost
+from survival_objectives import estimators as estimator
 from survival_objectives._engines import protocol as registry
 from survival_objectives._horizons import training as stacked
 from survival_objectives._horizons.schemes import ImputedScheme

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from estimator_data import boost, simulated
 
-from survival_objectives import SurvivalBoost, estimator
+from survival_objectives import SurvivalBoost
+from survival_objectives import estimators as estimator
 from survival_objectives._horizons.training import StackedTraining
 
 REFUSED = [

@@ -18,7 +18,7 @@ from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.protocol import BatchJoiner, TreeSettings, engine
 from survival_objectives._hazards import people as hazard_people
 from survival_objectives._hazards import problem as hazard_problem
-from survival_objectives._hazards.ensemble import HazardSettings, HazardTraining
+from survival_objectives._hazards.ensemble import HazardTraining
 from survival_objectives._hazards.formulas import (
     interval_start,
     mixture_weights,
@@ -29,12 +29,12 @@ from survival_objectives._hazards.formulas import (
 from survival_objectives._hazards.linear import LinearDesign, ridge_hazards
 from survival_objectives._hazards.mixture import LINEAR, ON_LINEAR, TREES, Mixture
 from survival_objectives._hazards.people import (
-    FoldPlan,
     HazardPeople,
     InMemory,
     RowBudget,
     stratified_folds,
 )
+from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._hazards.state import HazardState
 from survival_objectives._people import Features, check_features
 from survival_objectives._people.population import Population
@@ -43,7 +43,7 @@ from survival_objectives.adapters._engine import models_gradient_hessian
 FloatArray = npt.NDArray[np.float64]
 SCHEMA = Features(np.empty((0, 3), np.float32), None, {})
 KNOTS = np.array([0.0, 0.2, 0.5, 1.0, 2.0, 4.0])
-SETTINGS = HazardSettings(n_rounds=40, folds=FoldPlan(2), rows_per_person="all", linear=True)
+SETTINGS = HazardSettings(n_rounds=40, n_folds=2, n_repeats=1, rows_per_person="all", linear=True)
 
 
 def simulated(n: int, seed: int = 0, *, weighted: bool = False) -> HazardPeople:
@@ -531,4 +531,4 @@ def test_warm_start_keeps_trees_and_adds_rounds() -> None:
         assert look.round == 10
         assert last[kind] - 0.05 < look.loss < last[kind] + 0.001
     with pytest.raises(ValueError, match="has 2 models of each kind, but this training has 3"):
-        trained(people, replace(SETTINGS, folds=FoldPlan(3)), booster, previous=short)
+        trained(people, replace(SETTINGS, n_folds=3), booster, previous=short)

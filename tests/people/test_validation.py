@@ -753,8 +753,8 @@ def test_other_names_of_entry_are_not_ignored(name):
 def test_text_events_keep_their_entries():
     words = ["censored", "died", "left", "died"]
     y = pd.DataFrame({"event": words, "duration": DURATION, "entry": ENTRY})
-    coded, names = named_outcomes(y)
-    assert names == ("event-free", "died", "left")
+    coded, labels = named_outcomes(y)
+    assert labels.names == ("event-free", "died", "left")
     assert_array_equal(check_survival_target(coded, late_entry=True).entry, ENTRY)
 
 

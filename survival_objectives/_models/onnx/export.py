@@ -17,9 +17,6 @@ import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._engines.forest import Forest
-from survival_objectives._hazards.linear import NUMBER
-from survival_objectives._hazards.model import HazardMixture
-from survival_objectives._models.curves import KnotCurves, StepCurves
 from survival_objectives._models.fitted import FittedModel
 from survival_objectives._models.onnx.curves import CurveGraph, column_name, level_text
 from survival_objectives._people import Features, check_choice, check_times
@@ -66,13 +63,7 @@ def write_onnx(
 
 
 def _check_exportable(fitted: FittedModel, *, as_text: bool) -> None:
-    shape, schema = fitted.curves, fitted.schema
-    if not isinstance(shape, KnotCurves | StepCurves):
-        msg = (
-            f"Curves of the kind {type(shape).__name__}, as in models of format 1, cannot be "
-            "written to ONNX. Fit the model again."
-        )
-        raise TypeError(msg)
+    schema = fitted.schema
     if schema.offsets:
         columns = ", ".join(column_name(schema, c) for c in schema.offsets)
         msg = (
@@ -104,8 +95,9 @@ def _check_level_texts(schema: Features) -> None:
 
 
 def _forests(fitted: FittedModel) -> Iterator[Forest]:
-    for evaluator in fitted.evaluators().values():
-        yield evaluator.forest()
+    for name, evaluator in fitted.evaluators().items():
+        if name != "censoring":  # Curves do not depend on it.
+            yield evaluator.forest()
 
 
 # ---------------------------------------------------------------------------------------- checking
@@ -173,17 +165,10 @@ def _random_people(fitted: FittedModel) -> Float32Array:
 
 def _thresholds(fitted: FittedModel) -> dict[int, list[float]]:
     """Thresholds and quantiles of each numeric column, near which predictions change."""
-    seen: dict[int, list[float]] = {}
+    seen = fitted.decisive_values()
     for forest in _forests(fitted):
         for tree in forest.trees:
             for node, column in enumerate(tree.feature):
                 if column >= 0 and node not in tree.categories:
                     seen.setdefault(column, []).append(tree.threshold[node])
-    design = fitted.mixture.design if isinstance(fitted, HazardMixture) else None
-    if design is not None:
-        for column, kind, mean, scale in zip(
-            design.feature, design.kind, design.mean, design.scale, strict=True
-        ):
-            if kind == NUMBER:
-                seen.setdefault(column, []).extend(mean + scale * np.array([-5.0, -1, 0, 1, 5]))
     return seen

@@ -1,0 +1,218 @@
+"""A model on horizons as a fitted model: curves, contributions of features, and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._engines.evaluator import Evaluator
+from survival_objectives._engines.forest import Forest, crossed_rows, monotone_incidence
+from survival_objectives._models.curves import CurveShape
+from survival_objectives._models.fitted import (
+    ENGINE_ROWS,
+    FittedModel,
+    ModelFrame,
+    TrainingRecord,
+    parts_of,
+)
+from survival_objectives._people import Features
+from survival_objectives.censoring import BoostedCensoring, CensoringModel, KaplanMeierCensoring
+from survival_objectives.losses import probabilities
+from survival_objectives.marginal import StepFunction
+from survival_objectives.stacking import stacked_matrix
+
+if TYPE_CHECKING:
+    from survival_objectives._models.onnx.curves import CurveGraph
+
+# Number of curve values in memory during prediction: 2^24 doubles are 128 MB.
+_PREDICTION_SIZE = 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class HorizonModel(FittedModel):
+    """Trees on features and horizon: margins are log-odds of the state at the horizon.
+
+    Attributes
+    ----------
+    trees : Evaluator
+        Trees of the events.
+    censoring_trees : Evaluator, or None
+        Trees of the boosted model of censoring.
+    start : float64 array of shape (n_margins,)
+        Margins at which boosting started.
+    censoring_start : StepFunction
+        Log-odds of being censored at which the censoring model started, by time.
+    monotone : bool
+        Whether no incidence ever falls in time.
+    given_censoring : CensoringModel, optional
+        The user's own, which is not saved.
+    """
+
+    subject = "horizons"
+
+    trees: Evaluator
+    censoring_trees: Evaluator | None
+    start: FloatArray
+    censoring_start: StepFunction
+    monotone: bool
+    given_censoring: CensoringModel | None = None
+
+    @property
+    def booster(self) -> Any:
+        return self.trees.model
+
+    @property
+    def n_rounds(self) -> int:
+        return self.trees.n_rounds
+
+    @property
+    def is_monotone(self) -> bool:
+        return self.monotone
+
+    @property
+    def censoring(self) -> CensoringModel:
+        """The model that the user passed, else the boosted model, else the marginal curve."""
+        if self.given_censoring is not None:
+            return self.given_censoring
+        if self.censoring_trees is None:
+            return KaplanMeierCensoring.of_curve(self.frame.censoring_curve)
+        return BoostedCensoring(
+            _Margin(self.censoring_trees), self.censoring_start, self.schema, self.frame.axis
+        )
+
+    @property
+    def reference(self) -> bool:
+        """Whether margins are log-odds against the event-free state, without its own margin."""
+        return self.trees.n_margins == self.frame.n_causes
+
+    @property
+    def public(self) -> dict[str, Any]:
+        return {
+            "censoring_method_": self.record.method,
+            "refreshed_rounds_": self.record.refreshed_rounds,
+            "n_floored_": self.record.n_floored,
+        }
+
+    def evaluators(self) -> dict[str, Evaluator]:
+        if self.censoring_trees is None:
+            return {"events": self.trees}
+        return {"events": self.trees, "censoring": self.censoring_trees}
+
+    # -------------------------------------------------------------------------------- predictions
+    def _steps(self) -> Forest:
+        return self.trees.forest()
+
+    @property
+    def n_walked(self) -> int:
+        return ENGINE_ROWS // self.trees.forest().n_steps + 1
+
+    def parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
+        forest = self.trees.forest()
+        size = _PREDICTION_SIZE if forest.is_readable else ENGINE_ROWS
+        return parts_of(
+            n_samples, size // (max(forest.n_steps, n_times) * (self.frame.n_causes + 1))
+        )
+
+    def _fill(self, curves: FloatArray, values: Float32Array, times: FloatArray) -> None:
+        if self.is_monotone:
+            super()._fill(curves, values, times)
+            return
+        at = self.trees.forest().interval(self.frame.axis.prediction_time(times))
+        curves[:] = self.step_probabilities(values)[:, at].transpose(2, 0, 1)
+
+    def _incidence(self, values: Float32Array, times: FloatArray) -> FloatArray:
+        return self.curves.incidence(
+            self.step_probabilities(values)[1:], self.trees.forest(), times
+        )
+
+    def step_probabilities(
+        self, values: Float32Array, engine_rows: int | None = None
+    ) -> FloatArray:
+        """Probabilities of all states on every step, (K + 1, n_steps, n_samples).
+
+        The engine evaluates up to ``engine_rows`` rows, or all rows if the trees cannot be read.
+        """
+        forest, n_people = self.trees.forest(), len(values)
+        limit = ENGINE_ROWS if engine_rows is None else engine_rows
+        if forest.is_readable and n_people * forest.n_steps > limit:
+            margins = forest.step_margins(values)
+        else:
+            margin = self.trees.sum_of_trees(crossed_rows(values, forest.representatives()))
+            margins = margin.reshape(n_people, forest.n_steps, -1).transpose(2, 1, 0)
+        margins = margins + self.start[:, None, None]
+        flat = margins.reshape(len(margins), -1).T
+        proba = probabilities(flat, reference=self.reference).T
+        proba = np.ascontiguousarray(proba).reshape(-1, forest.n_steps, n_people)
+        if self.is_monotone:
+            proba[1:] = monotone_incidence(proba[1:])
+            # Rounding may push the sum of all causes just above 1.
+            proba[0] = np.maximum(1 - proba[1:].sum(axis=0), 0)
+        return proba
+
+    # -------------------------------------------------------------------------------- explanation
+    def shap_values(self, features: Features, time: float) -> FloatArray:
+        """TreeSHAP of the margins at a horizon, by the engine's own code."""
+        times = np.full(features.n_samples, time, np.float32)
+        rows = stacked_matrix(features, np.arange(features.n_samples), times)
+        values = self.trees.shap_values(rows)
+        values[:, :, -1] += self.start
+        return values
+
+    def importances(self) -> FloatArray:
+        """Total gain of the splits on each feature."""
+        return self.trees.importances()[:-1]
+
+    def onnx_curves(self, graph: CurveGraph, features: str, times: str) -> str:
+        from survival_objectives._horizons.onnx import horizon_curves
+
+        return horizon_curves(self, graph, features, times)
+
+    # -------------------------------------------------------------------------------- persistence
+    def to_plain(self) -> dict[str, Any]:
+        return {
+            "start": self.start.tolist(),
+            "censoring_start": self.censoring_start.to_plain(),
+            "n_estimators": self.n_rounds,
+            "monotone": self.monotone,
+        }
+
+    @classmethod
+    def from_plain(
+        cls,
+        frame: ModelFrame,
+        record: TrainingRecord,
+        curves: CurveShape,
+        content: Mapping[str, Any],
+        evaluators: Mapping[str, Evaluator],
+    ) -> HorizonModel:
+        """The model that `to_plain` and `evaluators` described."""
+        trees = evaluators["events"]
+        if trees.n_rounds != content["n_estimators"]:
+            msg = (
+                f"n_estimators is {content['n_estimators']}, but there are {trees.n_rounds} rounds"
+            )
+            raise ValueError(msg)
+        return cls(
+            frame,
+            record,
+            curves,
+            trees,
+            evaluators.get("censoring"),
+            np.array(content["start"], dtype=np.float64),
+            StepFunction.from_plain(content["censoring_start"]),
+            content["monotone"],
+        )
+
+
+class _Margin:
+    """Trees of the censoring model as a MarginModel."""
+
+    def __init__(self, trees: Evaluator) -> None:
+        self.trees = trees
+
+    def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
+        return self.trees.sum_of_trees(matrix)[:, 0] + start

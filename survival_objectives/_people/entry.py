@@ -1,0 +1,149 @@
+"""Columns that look like late entry: the time from which a person was under observation.
+
+`warn_about_columns` also warns of several rows per person (`several_rows`).
+
+Someone who enters at v and leaves at d has v <= d. If a column were unrelated to the duration, the
+expected number of people with v above d would be
+
+    e = sum over i of the share of people j with d_j < v_i.                                    (E)
+
+Such a column is reported if v is above d for at most 1 person in 200, known for nearly everybody,
+and seldom equal to d (a column that often is tells when follow-up ended), and if
+
+- e is at least 20, and 50 times the number that is: the column is tied to the end of follow-up; or
+- it is named like an entry, takes more than three values, and is not of another order of magnitude.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from survival_objectives._arrays import FloatArray
+from survival_objectives._people.repeats import is_id_name, several_rows
+from survival_objectives._people.values import warn
+
+_FEW = 1 / 200
+_NEARLY_ALL = 0.95
+# Above this share of people whose value equals the duration, it is no entry.
+_EQUAL = 0.05
+_SURPRISING = 20.0
+_TIMES_THE_NUMBER = 50
+_MORE_THAN_A_CODE = 3
+# A column whose typical value is a smaller part of the duration is measured in another unit.
+_SAME_ORDER = 0.1
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_ENTRY_WORD = re.compile(
+    r"t?entry|entered|enter|t?start|started|begin|from|enrol\w*|trunc|truncation|truncated"
+    r"|ltrunc|inclusion|included|recruit\w*"
+)
+
+
+def is_entry_name(name: str) -> bool:
+    """Whether a name has a word for the beginning of observation.
+
+    >>> [is_entry_name(name) for name in ("age_entry", "tstart", "EnrolmentDate", "restarts")]
+    [True, True, True, False]
+    """
+    return any(_ENTRY_WORD.fullmatch(word.lower()) for word in _WORDS.findall(name))
+
+
+def late_entry_columns(
+    columns: Mapping[str, FloatArray], duration: FloatArray, name: str = "the duration"
+) -> dict[str, str]:
+    """Columns that look like a time of entry, each with what was found.
+
+    Parameters
+    ----------
+    columns : mapping of str to float64 array of shape (n_samples,)
+        Numbers on the clock of the duration, NaN where missing.
+    duration : float64 array of shape (n_samples,)
+    name : str
+        How the finding calls the duration.
+
+    Examples
+    --------
+    >>> entry = np.arange(200) % 40 + 40.0
+    >>> late_entry_columns({"age": entry, "x": np.arange(200.0)}, entry + np.arange(200) % 7 + 1)
+    {'age': "'age' is never above the duration"}
+    """
+    ordered = np.sort(duration)
+    found = {}
+    for column, value in columns.items():
+        n_above = _n_above(value, duration)
+        if n_above is None:
+            continue
+        known = value[np.isfinite(value)]
+        expected = float(np.searchsorted(ordered, known, side="left").mean())
+        is_tied = expected >= max(_SURPRISING, _TIMES_THE_NUMBER * n_above)
+        is_named = is_entry_name(str(column)) and _is_time_like(value, duration)
+        if is_tied or is_named:
+            often = f"above {name} in only {n_above} of {len(duration)} rows"
+            said = often if n_above else f"never above {name}"
+            named = " and named like a time of entry" * is_entry_name(str(column))
+            found[column] = f"{column!r} is {said}{named}"
+    return found
+
+
+def _n_above(value: FloatArray, duration: FloatArray) -> int | None:
+    """Number of people above their duration; None where it cannot be a time of entry."""
+    known = np.isfinite(value)
+    few = _FEW * len(value)
+    if known.mean() < _NEARLY_ALL or (value < 0).sum() > few or not (value > 0).any():
+        return None
+    n_above = int((value > duration).sum())
+    is_equal = ((value == duration) & (duration > 0)).sum() > _EQUAL * len(value)
+    return None if n_above > few or is_equal else n_above
+
+
+def _is_time_like(value: FloatArray, duration: FloatArray) -> bool:
+    late = value > 0
+    if len(np.unique(value[late])) <= _MORE_THAN_A_CODE:
+        return False
+    return bool(np.median(value[late]) >= _SAME_ORDER * np.median(duration[late]))
+
+
+def warn_about_columns(
+    frame: Any, features: Sequence[Any], duration: Any, *, grouped: bool
+) -> None:
+    """Warn if features of a frame look like late entry or, unless grouped, like ids that repeat.
+
+    ``duration`` is the name of its column.
+    """
+    stop = _numbers(frame[duration])
+    if stop is None or not len(stop) or not np.isfinite(stop).all():
+        return  # An error says so.
+    columns = {name: numbers for name in features if (numbers := _numbers(frame[name])) is not None}
+    ids = {str(name): np.asarray(frame[name]) for name in features if is_id_name(str(name))}
+    repeats = None if grouped else several_rows(ids, columns, stop)
+    if repeats is not None:
+        msg = (
+            f"The frame seems to have {repeats}. As features, ids let a model recognise people it "
+            "was trained on, and all scores are too optimistic: remove the id from the features "
+            "and pass it as `groups`. For rows that continue one another, count each person once."
+        )
+        warn(msg)
+        return
+    found = late_entry_columns(columns, stop, f"the duration {duration!r}")
+    if found:
+        msg = (
+            f"This looks like late entry: {'; '.join(found.values())}. If people came under "
+            "observation only then, the time before counts as survived by everybody, and risks are "
+            "too low: count the duration from entry. If it is a feature, pass `fit(X, y)`."
+        )
+        warn(msg)
+
+
+def _numbers(column: Any) -> FloatArray | None:
+    """A column as float64 with NaN for missing, or None if it has no numbers."""
+    if isinstance(column, pd.Series):
+        if not pd.api.types.is_numeric_dtype(column.dtype):
+            return None
+        return column.to_numpy(np.float64, na_value=np.nan)
+    values = np.asarray(column)
+    is_number = values.ndim == 1 and values.dtype.kind in "iuf"
+    return values.astype(np.float64) if is_number else None
