@@ -384,7 +384,7 @@ class _Reader(xgb.DataIter):  # type: ignore[misc, name-defined]
         except BaseException as reason:
             raise _Stopped(reason) from None
 
-    def _next_batch(self) -> tuple[Float32Array, FloatArray] | None:
+    def _next_batch(self) -> StackedBatch | None:
         for values, start in self._batches:
             if len(values):
                 self._is_empty = False

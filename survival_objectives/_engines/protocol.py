@@ -36,7 +36,7 @@ logger = logging.getLogger("survival_objectives")
 
 #: Stacked rows (features, time) with their starting margins, batch by batch, from the beginning at
 #: each call.
-StackedBatches = Callable[[], Iterator[tuple[Float32Array, FloatArray]]]
+StackedBatches = Callable[[], Iterator[tuple[Float32Array, npt.NDArray[np.floating[Any]]]]]
 
 _MIN_FEATURES = 4
 
@@ -203,7 +203,8 @@ class Engine:
     name : str
     trainer : callable
         ``trainer(settings, model=None, n_models=1)`` makes a `Trainer` with these `TreeSettings`,
-        empty or with the trees of the engine's own model. Trainings from disk and on a cluster replace it.
+        empty or with the trees of the engine's own model. Trainings from disk and on a cluster
+        replace it.
     evaluator : type of Evaluator
         ``evaluator(model, schema, n_jobs)`` evaluates the engine's own model.
     settings : EngineSettings

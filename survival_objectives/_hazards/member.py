@@ -16,7 +16,7 @@ from survival_objectives._hazards.mixture import (
     HazardTrees,
     Mixture,
 )
-from survival_objectives._hazards.problem import HazardProblem, HeldMargins
+from survival_objectives._hazards.problem import HazardProblem
 from survival_objectives._hazards.state import HazardState
 
 # Boosting stops when so many evaluations gain less than this share of the total gain, or less than

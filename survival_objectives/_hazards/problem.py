@@ -202,7 +202,7 @@ class HazardProblem:
         """Training rows of a model."""
         return self.rows.take(self.is_kept(model)[self.rows.person])
 
-    def training_weights(self) -> FloatArray:
+    def training_weights(self) -> Float32Array:
         """Weights of the rows in all models, (n_rows, L), or (n_rows,) for a single model."""
         weights = np.empty((self.rows.n_rows, self.n_models), np.float32)
         for model in range(self.n_models):
