@@ -34,9 +34,10 @@ from survival_objectives._process.threads import default_threads, most_threads
 
 logger = logging.getLogger("survival_objectives")
 
-#: Stacked rows (features, time) with their starting margins, batch by batch, from the beginning at
-#: each call.
-StackedBatches = Callable[[], Iterator[tuple[Float32Array, npt.NDArray[np.floating[Any]]]]]
+#: Stacked rows (features, time) with their starting margins.
+StackedBatch = tuple[Float32Array, npt.NDArray[np.floating[Any]]]
+#: Batch by batch, from the beginning at each call.
+StackedBatches = Callable[[], Iterator[StackedBatch]]
 
 _MIN_FEATURES = 4
 

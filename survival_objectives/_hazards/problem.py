@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import BoolArray, Float32Array, FloatArray, IntArray
-from survival_objectives._engines.protocol import Trainer
+from survival_objectives._engines.protocol import StackedBatch, Trainer
 from survival_objectives._hazards.formulas import RiskRows, interval_start, risk_rows, row_margins
 from survival_objectives._hazards.linear import (
     LINEAR_PEOPLE,
@@ -39,8 +39,6 @@ from survival_objectives._hazards.people import (
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._people.population import Reduction
 from survival_objectives.losses import pointwise_log_loss
-
-Batch = tuple[Float32Array, Float32Array]
 
 # Maximum number of people on whose held-out rows rounds and weights are chosen, and levels are
 # calibrated.
@@ -332,7 +330,9 @@ class HazardProblem:
         """Add all rows with their starting margins to a trainer, and return their key."""
         return trainer.add_batches(partial(self._row_batches, kind, levels, trainer.reference))
 
-    def _row_batches(self, kind: str, levels: FloatArray, reference: bool) -> Iterator[Batch]:
+    def _row_batches(
+        self, kind: str, levels: FloatArray, reference: bool
+    ) -> Iterator[StackedBatch]:
         """Values and starting margins of rows, one batch of people at a time."""
         for people, features in self.people.batches:
             part = self.rows

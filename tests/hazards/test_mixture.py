@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives._engines.forest import crossed_rows
 from survival_objectives._hazards.mixture import LINEAR, Member, Mixture
 from survival_objectives._people import check_features
@@ -19,8 +19,8 @@ ENGINES = ("xgboost", "lightgbm", "catboost")
 
 
 def hazards(engine, **options):
-    settings = {"censoring": "hazards", "n_estimators": 30, "random_state": 0, "n_jobs": 1}
-    return SurvivalBoost(engine, **{**settings, **options})
+    settings = {"n_estimators": 30, "random_state": 0, "n_jobs": 1}
+    return HazardBoost(engine, **{**settings, **options})
 
 
 def people(n_causes=2, n_samples=600):
