@@ -94,9 +94,8 @@ class HazardTraining:
         problem = self.problem
         candidates = self._fitted_candidates(self._kinds())
         likelihoods = np.array([candidate.likelihood() for candidate in candidates])
-        judge_weight = problem.people.weights(problem.judges)
         cost = np.array([float(candidate.n_rounds > 0) for candidate in candidates])
-        weights = selected_weights(likelihoods, cost, judge_weight, problem.reduction)
+        weights = selected_weights(likelihoods, cost, problem.judge_weight, problem.reduction)
         weights = np.where(weights < _LEAST_WEIGHT, 0.0, weights)
         weights /= weights.sum()
         members = {

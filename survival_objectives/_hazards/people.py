@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -145,6 +145,10 @@ class HazardPeople:
             group=None if self.group is None else self.group[chosen],
         )
 
+    def weighted(self, factor: FloatArray) -> HazardPeople:
+        """The same people, with weights multiplied."""
+        return replace(self, weight=factor if self.weight is None else self.weight * factor)
+
     def followed_by(self, others: HazardPeople) -> HazardPeople:
         """These people, followed by others."""
         weight = None
@@ -217,12 +221,94 @@ class RowBudget:
         n_rows = max(_LEAST_ROWS_PER_PERSON, int(np.floor(per_person + 1e-9)) - 1)
         return cls(n_rows, min(1.0, float(round(per_person / (n_rows + 1), 6))))
 
-    def chosen(self, n_samples: int, generator: np.random.Generator) -> IntArray | None:
-        """Indices of the people of a process who are used; None for all."""
-        if self.people_share == 1.0:
-            return None
-        n_chosen = int(np.ceil(self.people_share * n_samples))
-        return np.sort(generator.choice(n_samples, n_chosen, replace=False))
+
+class Drawn(NamedTuple):
+    """People who were drawn, in order, and what each of them stands for, 1 on average."""
+
+    people: IntArray
+    weight: FloatArray
+
+
+def drawn_by_outcome(
+    people: HazardPeople,
+    members: IntArray,
+    most: float,
+    stream: np.random.Generator,
+    reduction: Reduction = LOCAL,
+) -> Drawn | None:
+    """Random people, those with rare outcomes first; None where there are not more than ``most``.
+
+    Each outcome is drawn with a probability of its own (`outcome_shares`), and whoever is drawn
+    weighs one over it. Rows of a group are drawn together, by their rarest event.
+
+    Parameters
+    ----------
+    people : HazardPeople
+    members : int64 array
+        Of whom they are drawn; increasing.
+    most : float
+        Number of people to draw in all processes together, on average.
+    stream : numpy Generator
+        Of this process.
+    reduction : Reduction
+        Sums over all processes.
+    """
+    total = float(reduction.sum(len(members)))
+    if total <= most:
+        return None
+    event, number = people.event[members], np.arange(len(members))
+    if people.group is not None:
+        event, number = _units(event, people.group[members])
+    n_rows = np.bincount(event[number], minlength=people.n_causes + 1)
+    share = outcome_shares(reduction.sum(n_rows), most)[event]
+    # Evenly spaced through a random order of each outcome: their numbers vary by less than one.
+    order = np.lexsort((stream.random(len(event)), event))
+    passed = np.cumsum(share[order]) + stream.random()
+    is_drawn = np.empty(len(event), np.bool_)
+    is_drawn[order] = np.floor(passed) > np.floor(passed - share[order])
+    chosen = np.flatnonzero(is_drawn[number])
+    weight = 1 / share[number[chosen]]
+    weight_sum, n_drawn = reduction.sum([weight.sum(), len(chosen)])
+    return Drawn(members[chosen], weight * (n_drawn / weight_sum))
+
+
+def outcome_shares(count: npt.ArrayLike, most: float) -> FloatArray:
+    """Probabilities with which people with each outcome are drawn.
+
+    Causes get equal numbers of people, but none less than nine tenths of its share; censored people
+    make room for them, down to half of their share.
+
+    Parameters
+    ----------
+    count : array of shape (K + 1,)
+        People with each outcome, the censored first.
+    most : float
+        Number of people to draw.
+
+    Examples
+    --------
+    >>> outcome_shares([9_000, 900, 100], 2_000).round(3)
+    array([0.111, 1.   , 1.   ])
+    >>> outcome_shares([0, 9_900, 100], 2_000).round(3)
+    array([0.   , 0.192, 1.   ])
+    """
+    count = np.asarray(count, np.float64)
+    share = most / count.sum()
+    room = min(count[1:].sum(), most - share / 2 * count[0])
+
+    def causes(equal: float) -> FloatArray:
+        shares = np.minimum(equal / np.maximum(count[1:], 1e-9), 1.0)
+        floored: FloatArray = np.fmax(shares, 0.9 * share)
+        return floored
+
+    low, high = 0.0, float(count.max())
+    for _ in range(60):
+        middle = (low + high) / 2
+        too_many = causes(middle) @ count[1:] > room
+        low, high = (low, middle) if too_many else (middle, high)
+    own = causes(low)
+    left = max(most - own @ count[1:], 0.0) / max(count[0], 1.0)
+    return np.concatenate([[min(left, 1.0)], own])
 
 
 def fold_plan(
@@ -287,16 +373,22 @@ def folds_of_groups(
     """
     if group is None:
         return draw(event)
-    number, _ = pd.factorize(group)
-    rarest_first = np.argsort(np.bincount(event)[event], kind="stable")
-    _, first = np.unique(number[rarest_first], return_index=True)
-    fold = draw(event[rarest_first[first]])[number]
+    unit_event, number = _units(event, group)
+    fold = draw(unit_event)[number]
     # Rows of one person may have several events: a cause in a single fold is never held out.
     for cause in np.unique(event[fold >= 0]):
         own = fold[event == cause]
         if len(np.unique(own)) == 1:
             fold[np.isin(number, number[event == cause])] = -1
     return fold
+
+
+def _units(event: npt.NDArray[np.int32], group: IntArray) -> tuple[npt.NDArray[np.int32], IntArray]:
+    """The rarest event of each group, and the number of the group of each row."""
+    number, _ = pd.factorize(group)
+    rarest_first = np.argsort(np.bincount(event)[event], kind="stable")
+    _, first = np.unique(number[rarest_first], return_index=True)
+    return event[rarest_first[first]], number
 
 
 def stratified_folds(

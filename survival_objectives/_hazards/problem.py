@@ -29,8 +29,10 @@ from survival_objectives._hazards.linear import (
 from survival_objectives._hazards.mixture import TREES, against_event_free, stacked_rows
 from survival_objectives._hazards.people import (
     MANY_PEOPLE,
+    Drawn,
     HazardPeople,
     RowBudget,
+    drawn_by_outcome,
     folds_of_groups,
     most_rounds,
     rounds_per_evaluation,
@@ -88,6 +90,8 @@ class HazardProblem:
         Rows of all people.
     judges : int64 array
         Held-out people whose likelihood determines rounds and weights.
+    judge_weight : float64 array
+        Their weights.
     judged, calibration : RiskRows
         Rows of the judges, and rows on which levels are calibrated: the same, unless the judges
         are other people than those of the training. People are numbered among themselves.
@@ -126,9 +130,10 @@ class HazardProblem:
         self.n_rounds = settings.n_rounds or most_rounds(n_people)
         self.rounds_per_evaluation = rounds_per_evaluation(n_people, settings.rounds_per_call)
         self._budget = RowBudget.of(n_people, settings.rows_per_person, settings.most_rows)
-        chosen = self._budget.chosen(people.n_samples, stream)
-        if chosen is not None:
-            people = people.take(chosen)
+        everyone, most = np.arange(people.n_samples), self._budget.people_share * n_people
+        drawn = drawn_by_outcome(people, everyone, most, stream, reduction)
+        if drawn is not None:
+            people = people.take(drawn.people).weighted(drawn.weight)
         if judges is not None:
             self.n_folds = 1
             self.fold = np.repeat([-1, 0], [people.n_samples, judges.n_samples])[None]
@@ -147,7 +152,8 @@ class HazardProblem:
             ]
             self.fold = np.stack(draws)
         self.people, self.n_models = people, self.n_folds * len(self.fold)
-        self._linear_people = self._part(np.arange(people.n_samples), LINEAR_PEOPLE, stream)
+        everyone = np.arange(people.n_samples)
+        self._linear_people = self._drawn(everyone, LINEAR_PEOPLE, stream)
 
     def _draw_rows(self, stream: np.random.Generator) -> None:
         people = self.people
@@ -167,7 +173,7 @@ class HazardProblem:
 
     def _choose_judges(self, stream: np.random.Generator, *, has_folds: bool) -> None:
         people, fold = self.people, self.fold
-        self.judges = self._part(np.flatnonzero((fold >= 0).any(axis=0)), _JUDGES, stream)
+        self.judges, factor = self._drawn(np.flatnonzero((fold >= 0).any(axis=0)), _JUDGES, stream)
         is_judge = np.zeros(people.n_samples, np.bool_)
         is_judge[self.judges] = True
         self._judged = np.flatnonzero(is_judge[self.rows.person])
@@ -175,11 +181,17 @@ class HazardProblem:
         if not has_folds:
             kept = np.flatnonzero(self.is_kept(0)[self.rows.person])
             self._calibrated = self._part(kept, _CALIBRATION_ROWS, stream)
-        self.judged = self.rows.take(self._judged).of_people(self.judges, people.n_samples)
-        self.calibration = self.rows.take(self._calibrated)
+        judged = self.rows.take(self._judged).of_people(self.judges, people.n_samples)
+        self.judged = replace(judged, weight=judged.weight * factor[judged.person])
+        self.calibration = self.judged if has_folds else self.rows.take(self._calibrated)
         weight = people.weights(self.judges)
-        own_weight = len(self.judges) if weight is None else weight.sum()
-        self.held_weight = float(self.reduction.sum(own_weight))
+        self.judge_weight = factor if weight is None else weight * factor
+        self.held_weight = float(self.reduction.sum(self.judge_weight.sum()))
+
+    def _drawn(self, members: IntArray, most: int, stream: np.random.Generator) -> Drawn:
+        """Some of the members, with what each of them stands for."""
+        drawn = drawn_by_outcome(self.people, members, most, stream, self.reduction)
+        return drawn or Drawn(members, np.ones(len(members)))
 
     def _part(self, members: IntArray, most: int, stream: np.random.Generator) -> IntArray:
         """A random subset, with at most ``most`` members in all processes together."""
@@ -243,11 +255,9 @@ class HazardProblem:
 
         It is the product over intervals that (75) is, with the intervals that were drawn.
         """
-        weight = self.people.weights(self.judges)
-        loss = np.bincount(self.judged.person, self._losses(margins), minlength=len(self.judges))
-        if weight is not None:
-            loss = np.divide(loss, weight, out=np.zeros_like(loss), where=weight > 0)
-        likelihood: FloatArray = np.exp(-loss)
+        weight = self.judge_weight
+        loss = np.bincount(self.judged.person, self._losses(margins), minlength=len(weight))
+        likelihood: FloatArray = np.exp(-loss / np.where(weight > 0, weight, 1.0))
         return likelihood
 
     def _losses(self, margins: FloatArray) -> FloatArray:
@@ -257,21 +267,22 @@ class HazardProblem:
     # ------------------------------------------------------------------------------------- linear
     def fit_linear(self) -> bool:
         """Fit the coefficients of all models, and return whether there are any columns."""
-        people, chosen, reduction = self.people, self._linear_people, self.reduction
+        people, reduction = self.people, self.reduction
+        chosen, factor = self._linear_people
         features = people.features(chosen)
         # People who are held out in all repeats are judges from elsewhere.
         is_kept = slice(None) if self.n_folds > 1 else self.is_kept(0)[chosen]
         weight = people.weights(chosen)
+        weight = factor if weight is None else weight * factor
         self.columns = LinearDesign.of(
-            replace(features, values=features.values[is_kept]),
-            None if weight is None else weight[is_kept],
-            reduction,
+            replace(features, values=features.values[is_kept]), weight[is_kept], reduction
         )
         if not self.columns.n_columns:
             self.columns = None
             return False
         design = self.columns.matrix(features.values)
         rows = self.rows.of_people(chosen, people.n_samples)
+        rows = replace(rows, weight=rows.weight * factor[rows.person])
 
         def part(model: int, *, is_held: bool) -> RiskRows:
             return rows.take((self.is_kept(model)[chosen] != is_held)[rows.person])

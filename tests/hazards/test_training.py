@@ -32,6 +32,7 @@ from survival_objectives._hazards.people import (
     HazardPeople,
     InMemory,
     RowBudget,
+    drawn_by_outcome,
     stratified_folds,
 )
 from survival_objectives._hazards.settings import HazardSettings
@@ -386,9 +387,68 @@ def test_rows_follow_the_number_of_people() -> None:
         wanted = 450_000 * (n_people / 50_000) ** 0.5  # (80)
         assert 0.7 * wanted < total[-1] < 1.001 * wanted
     assert np.all(np.diff(total) > 0)
-    chosen = RowBudget(2, 0.25).chosen(1000, np.random.default_rng(0))
-    assert chosen is not None
-    assert len(np.unique(chosen)) == 250
+
+
+def outcomes(count: list[int], group: Any = None) -> HazardPeople:
+    event = np.random.default_rng(0).permutation(np.repeat(np.arange(len(count)), count))
+    n = len(event)
+    features = InMemory(check_features(np.arange(n)[:, None]))
+    event, place = event.astype(np.int32), np.ones(n)
+    return HazardPeople(features, event, place, None, KNOTS, len(count) - 1, group)
+
+
+@pytest.mark.parametrize("count", [[7000, 2500, 480, 20], [0, 9000, 1000], [9500, 300, 200]])
+def test_people_are_drawn_by_their_outcome(count: list[int]) -> None:
+    people, n = outcomes(count), sum(count)
+    everyone, most = np.arange(n), 2000
+    drawn = drawn_by_outcome(people, everyone, most, np.random.default_rng(1))
+    assert drawn is not None
+    assert abs(len(drawn.people) - most) <= 1
+    assert np.all(np.diff(drawn.people) > 0)
+    assert_allclose(drawn.weight.mean(), 1)
+    event = people.event[drawn.people]
+    found = np.bincount(event, minlength=len(count))
+    share = most / n
+    # Weighted, each outcome is as frequent as it was.
+    weighted = np.bincount(event, drawn.weight, len(count))
+    assert_allclose(weighted / weighted.sum(), np.array(count) / n, atol=1 / most)
+    for cause in range(1, len(count)):
+        assert found[cause] >= 0.9 * share * count[cause] - 1
+        if count[cause] < 480:
+            assert found[cause] == count[cause]
+    assert found[0] >= share / 2 * count[0] - 1
+    assert drawn_by_outcome(people, everyone, n, np.random.default_rng(1)) is None
+
+
+def test_rows_of_a_group_are_drawn_together_by_their_rarest_event() -> None:
+    group = np.repeat(np.arange(2500), 4)
+    people = outcomes([9900, 80, 20], group)
+    drawn = drawn_by_outcome(people, np.arange(10_000), 3000, np.random.default_rng(0))
+    assert drawn is not None
+    assert abs(len(drawn.people) - 3000) < 200
+    members = np.bincount(group[drawn.people], minlength=2500)
+    assert set(members) == {0, 4}
+    with_event = np.unique(group[people.event > 0])
+    assert np.all(members[with_event] == 4)
+    for one in np.unique(group[drawn.people])[:50]:
+        assert len(np.unique(drawn.weight[group[drawn.people] == one])) == 1
+
+
+def test_processes_draw_as_many_people_of_each_outcome_together() -> None:
+    people = outcomes([7000, 2500, 480, 20])
+    parts = [np.arange(3000), np.arange(3000, 10_000)]
+
+    def work(rank: int, reduction: Any) -> Any:
+        part = people.take(parts[rank])
+        everyone, stream = np.arange(part.n_samples), np.random.default_rng(rank)
+        return part, drawn_by_outcome(part, everyone, 2000, stream, reduction)
+
+    found = Workers(2).run(work)
+    event = np.concatenate([part.event[drawn.people] for part, drawn in found])
+    assert abs(len(event) - 2000) <= 2
+    assert np.sum(event == 3) == 20
+    weight = np.concatenate([drawn.weight for _, drawn in found])
+    assert_allclose(weight.mean(), 1)
 
 
 def test_with_many_people_the_better_kind_of_trees_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
