@@ -24,7 +24,7 @@ from benchmarks._contenders import (
     contender,
 )
 from benchmarks._truths import CHOOSE, CONFIRM, N_CAUSES
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost
 
 __all__ = ["ABLATIONS", "SIZES", "SUITES", "Job", "Suite", "estimator_defaults", "jobs_of"]
 
@@ -460,9 +460,12 @@ CENSORING_QUESTIONS = ("refresh", "censoring", "weight floor")
 
 
 def estimator_defaults() -> dict[str, Any]:
-    """Defaults of SurvivalBoost, read off its signature."""
-    parameters = inspect.signature(SurvivalBoost).parameters
-    return {name: parameter.default for name, parameter in parameters.items()}
+    """Defaults of both estimators, hazards first, read off their signatures."""
+    found: dict[str, Any] = {}
+    for kind in (SurvivalBoost, HazardBoost):
+        parameters = inspect.signature(kind).parameters
+        found |= {name: parameter.default for name, parameter in parameters.items()}
+    return {**found, "censoring": "hazards"}
 
 
 def ablations(size: str) -> Iterator[Job]:

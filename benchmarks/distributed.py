@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks._results import RESULTS, write_result
-from survival_objectives import SurvivalBoost
+from benchmarks.workers.fit_ours import estimator
 from survival_objectives.datasets import integrated_squared_error, make_competing_risks
 
 BATCH = 100_000
@@ -71,22 +71,22 @@ def usage() -> tuple[float, float]:
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
-def run_memory(paths: list[Path], settings: dict[str, Any]) -> tuple[SurvivalBoost, Any]:
+def run_memory(paths: list[Path], settings: dict[str, Any]) -> tuple[Any, Any]:
     frame = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
     y = frame[["event", "duration"]]
-    model = SurvivalBoost("xgboost", n_jobs=1, **settings)
+    model = estimator(engine="xgboost", n_jobs=1, **settings)
     return model.fit(frame.drop(columns=["event", "duration"]), y), {}
 
 
 def run_external(
     paths: list[Path], settings: dict[str, Any], people_per_turn: int | None = None
-) -> tuple[SurvivalBoost, Any]:
+) -> tuple[Any, Any]:
     from survival_objectives.adapters.external_memory import ParquetBatches, fit_external
 
     if people_per_turn is not None:
         # As many refreshes as there are turns, so that all people are used.
         settings = {**settings, "refresh_every": 5}
-    model = SurvivalBoost("xgboost", n_jobs=1, **settings)
+    model = estimator(engine="xgboost", n_jobs=1, **settings)
     with tempfile.TemporaryDirectory(dir=paths[0].parent) as folder:
         fit_external(
             model, ParquetBatches(paths), people_per_turn=people_per_turn, cache_folder=folder
@@ -94,11 +94,11 @@ def run_external(
     return model, {}
 
 
-def run_dask(paths: list[Path], settings: dict[str, Any]) -> tuple[SurvivalBoost, Any]:
+def run_dask(paths: list[Path], settings: dict[str, Any]) -> tuple[Any, Any]:
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
 
-    from survival_objectives.adapters.dask import DaskSurvivalBoost
+    from survival_objectives.adapters.dask import fit_dask
 
     cluster = LocalCluster(
         n_workers=N_WORKERS, threads_per_worker=1, processes=True, dashboard_address=":0"
@@ -107,13 +107,13 @@ def run_dask(paths: list[Path], settings: dict[str, Any]) -> tuple[SurvivalBoost
         client.run(importlib.import_module, "survival_objectives.adapters.dask")
         begun = client.run(usage)
         frame = dd.read_parquet([str(path) for path in paths])
-        model = DaskSurvivalBoost(n_jobs=1, **settings).fit(frame, ("event", "duration"))
+        model = fit_dask(estimator(n_jobs=1, **settings), frame, ("event", "duration"))
         # As in a single process, the start and imports of the workers do not count.
         workers = [(cpu - begun[name][0], peak) for name, (cpu, peak) in client.run(usage).items()]
-        return model.to_local(), {"workers": workers}
+        return model, {"workers": workers}
 
 
-ARMS: dict[str, Callable[[list[Path], dict[str, Any]], tuple[SurvivalBoost, Any]]] = {
+ARMS: dict[str, Callable[[list[Path], dict[str, Any]], tuple[Any, Any]]] = {
     "memory": run_memory,
     "dask": run_dask,
     "external": run_external,

@@ -6,7 +6,7 @@ The suite `real` weights people by the Kaplan-Meier curve of censoring. Where fe
 censored, these weights are wrong, and a model that knows the features may score worse than the
 Aalen-Johansen curve although it is nearer to the truth. Here each cause of each table of `real` is
 scored twice on the same splits: with Kaplan-Meier weights, and with weights from a model of
-censoring given the features, a Cox regression of the training people. SurvivalBoost is not used for
+censoring given the features, a Cox regression of the training people. HazardBoost is not used for
 the weights, so that it does not judge itself.
 """
 
@@ -26,7 +26,7 @@ from sklearn.model_selection import train_test_split
 from benchmarks._environments import Environments
 from benchmarks._problems import N_TIMES, TEST_SHARE, real_table
 from benchmarks._results import write_result
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives.baselines import AalenJohansen, CauseSpecificCox
 from survival_objectives.metrics import integrated_brier_score
 
@@ -70,7 +70,7 @@ def scores_of(
     null = AalenJohansen().fit(X[train], known)
     models = {"Cox": CauseSpecificCox().fit(X[train], known)}
     for engine in engines:
-        models[engine] = SurvivalBoost(engine, random_state=seed, n_jobs=1).fit(X[train], known)
+        models[engine] = HazardBoost(engine, random_state=seed, n_jobs=1).fit(X[train], known)
     given_features = CoxCensoring(X[train], *known)
     ids = null.event_ids_
 

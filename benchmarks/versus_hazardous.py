@@ -1,4 +1,4 @@
-"""SurvivalBoost against the authors' own (hazardous 0.2.0) and the classics, side by side.
+"""HazardBoost against the authors' own (hazardous 0.2.0) and the classics, side by side.
 
     python -m benchmarks.versus_hazardous truth       # error to a simulated truth, fit CPU
     python -m benchmarks.versus_hazardous real        # METABRIC and SUPPORT, five splits
@@ -30,7 +30,7 @@ import pandas as pd
 from sklearn.model_selection import train_test_split
 
 from benchmarks._results import RESULTS, machine, write_result
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives.baselines import AalenJohansen, CauseSpecificCox
 from survival_objectives.datasets import (
     integrated_squared_error,
@@ -78,7 +78,7 @@ def run_hazardous(python: str, X: Any, y: Any, X_test: Any, times: Any, seed: in
 
 def run_ours(engine: str, X: Any, y: Any, X_test: Any, times: Any, seed: int) -> Any:
     begin = time.process_time()
-    model = SurvivalBoost(engine, random_state=seed, n_jobs=1).fit(X, y)
+    model = HazardBoost(engine, random_state=seed, n_jobs=1).fit(X, y)
     fitted = time.process_time()
     curves = model.predict_cumulative_incidence(X_test, times)
     return {
@@ -220,7 +220,7 @@ def prediction(options: argparse.Namespace) -> None:
     result = run_hazardous(python, data.X, data.y, test.X, times, 0)
     seconds = {"hazardous": float(result["predict_cpu"])}
     for engine in ENGINES:
-        model = SurvivalBoost(engine, random_state=0, n_jobs=1).fit(data.X, data.y)
+        model = HazardBoost(engine, random_state=0, n_jobs=1).fit(data.X, data.y)
         model.predict_cumulative_incidence(test.X[:5], times)  # Reads the trees once.
         repeats = []
         for _ in range(5):
@@ -241,7 +241,7 @@ def scale(options: argparse.Namespace) -> None:
         X, y = data.X.to_numpy(np.float32), data.y
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         begin, wall = time.process_time(), time.perf_counter()
-        SurvivalBoost(engine, random_state=0).fit(X, y)
+        HazardBoost(engine, random_state=0).fit(X, y)
         cpu, wall = time.process_time() - begin, time.perf_counter() - wall
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{cpu} {wall} {peak} {before}")

@@ -90,7 +90,15 @@ class StepFunction:
     @classmethod
     def from_plain(cls, content: Mapping[str, Any]) -> StepFunction:
         """The function that `to_plain` described."""
-        return cls(*(np.array(content[name]) for name in ("times", "values", "initial")))
+        times, values, initial = (
+            np.array(content[name], np.float64) for name in ("times", "values", "initial")
+        )
+        return cls(times, values.reshape(len(times), *initial.shape), initial)
+
+    @classmethod
+    def constant(cls, value: FloatArray) -> StepFunction:
+        """The function that has the same value, or values, at all times."""
+        return cls(np.empty(0), np.empty((0, *value.shape)), value)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from survival_objectives._engines.protocol import engine as engine_named
 from survival_objectives._horizons.settings import HorizonSettings
 from survival_objectives._models.curves import StepCurves
 from survival_objectives._people import check_features
+from survival_objectives._training import fit, memory
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.stacking import stacked_matrix
 
@@ -23,7 +24,12 @@ ENGINES = ("lightgbm", "xgboost", "catboost")
 
 
 def boost(engine, **parameters):
-    """A model of the paper that trains in a tenth of a second, the same on every machine."""
+    """A model that trains in a tenth of a second, the same on every machine.
+
+    It is of the paper, or of hazards for ``censoring="hazards"``.
+    """
+    if parameters.get("censoring") == "hazards":
+        return hazards(engine, **{key: parameters[key] for key in parameters if key != "censoring"})
     settings = {"n_estimators": 20, "n_jobs": 1, "random_state": 0}
     return SurvivalBoost(engine, **{**settings, **parameters})
 
@@ -32,6 +38,16 @@ def hazards(engine="xgboost", **parameters):
     """A model of hazards that trains in a tenth of a second, the same on every machine."""
     settings = {"n_estimators": 20, "n_jobs": 1, "random_state": 0}
     return HazardBoost(engine, **{**settings, **parameters})
+
+
+def with_checkpoints(patch, checkpoints):
+    """Let estimators train with these checkpoints, as on a cluster."""
+
+    def trained(settings, run, *arguments, **options):
+        run = replace(run, checkpoints=checkpoints)
+        return fit.trained(settings, run, *arguments, **options)
+
+    patch.setattr(memory, "trained", trained)
 
 
 def simulated(n_samples=300, **options):

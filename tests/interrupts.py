@@ -24,7 +24,7 @@ from importlib import import_module
 
 import numpy as np
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost
 from survival_objectives.datasets import make_competing_risks
 
 ENGINES = ("xgboost", "lightgbm", "catboost")
@@ -40,8 +40,8 @@ def trainings(engine: str) -> list[Callable[[], object]]:
     X, y = data.X, data.y
     settings = {"engine": engine, "n_estimators": 20, "n_jobs": 1, "random_state": 0}
 
-    def fit(censoring: str) -> object:
-        return SurvivalBoost(**settings, censoring=censoring).fit(X, y)
+    def fit(kind: type[HazardBoost] | type[SurvivalBoost]) -> object:
+        return kind(**settings).fit(X, y)
 
     def plugin() -> object:
         adapter = import_module(f"survival_objectives.adapters.{engine}")
@@ -55,9 +55,9 @@ def trainings(engine: str) -> list[Callable[[], object]]:
         module = import_module("survival_objectives.adapters.external_memory")
         half = len(X) // 2
         batches = [(X[:half], y[:half]), (X[half:], y[half:])]
-        return module.fit_external(SurvivalBoost(**settings, censoring="hazards"), batches)
+        return module.fit_external(HazardBoost(**settings), batches)
 
-    found = [lambda: fit("hazards"), lambda: fit("boosted"), plugin]
+    found = [lambda: fit(HazardBoost), lambda: fit(SurvivalBoost), plugin]
     return [*found, disk] if engine == "xgboost" else found
 
 

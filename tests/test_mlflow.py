@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost
 from survival_objectives import mlflow as survival_mlflow
 from survival_objectives.datasets import make_competing_risks
 
@@ -79,7 +79,7 @@ def test_signature_and_requirements_follow_from_the_model(model, people, tmp_pat
 def test_a_model_of_arrays(people, tmp_path):
     X, y = people
     values = X.drop(columns="site").to_numpy()
-    model = SurvivalBoost("xgboost", n_estimators=5, random_state=0).fit(values, y)
+    model = HazardBoost("xgboost", n_estimators=5, random_state=0).fit(values, y)
     survival_mlflow.save_model(model, tmp_path / "saved")
     loaded = mlflow.pyfunc.load_model(str(tmp_path / "saved"))
     expected = model.predict_cumulative_incidence(values, TIMES)

@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import plots
-from survival_objectives._process.checkpoints import RoundRecord
+from survival_objectives._models.fitted import RoundRecord
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

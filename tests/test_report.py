@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 from sklearn.base import clone
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost, load
 from survival_objectives._people import check_survival_target
 from survival_objectives.assessment import Assessment, assess
 from survival_objectives.baselines import AalenJohansen
@@ -103,7 +103,7 @@ def nasty_people():
 @pytest.fixture(scope="module")
 def study():
     X, y = nasty_people()
-    model = SurvivalBoost(n_estimators=10, random_state=0, n_jobs=1)
+    model = HazardBoost(n_estimators=10, random_state=0, n_jobs=1)
     assessment = assess(model, X, y, name=f"ours {SCRIPT}", n_splits=3, random_state=0)
     return {"model": model.fit(X, y), "X": X, "y": y, "assessment": assessment}
 
@@ -448,7 +448,7 @@ def _calibration(cause, predicted, observed, error):
 
 # ----------------------------------------------------------------------------------------- cautions
 def report_text(tmp_path, data, *, model=None, **options):
-    model = model or SurvivalBoost(n_estimators=5, random_state=0, n_jobs=1)
+    model = model or HazardBoost(n_estimators=5, random_state=0, n_jobs=1)
     assessment = assess(model, data.X, data.y, n_splits=2, random_state=0, **options)
     model.fit(data.X, data.y)
     path = tmp_path / "report.html"
@@ -492,7 +492,7 @@ def test_a_score_too_good_to_be_true_is_pointed_out(study, tmp_path):
 def test_a_better_baseline_is_pointed_out(tmp_path):
     data = make_competing_risks(400, n_causes=1, censoring_rate=0.2, random_state=0)
     settings = {"n_estimators": 60, "random_state": 0, "n_jobs": 1}
-    model = SurvivalBoost(censoring="boosted", **settings)
+    model = SurvivalBoost(**settings)
     text = report_text(tmp_path, data, model=model).text
     assert "Cox predicts better than SurvivalBoost: the Brier score of the latter is" in text
     assert "Kaplan-Meier predicts better" not in text
@@ -502,7 +502,7 @@ def test_a_better_baseline_is_pointed_out(tmp_path):
 def test_a_model_that_learns_nothing_is_pointed_out(tmp_path):
     data = make_competing_risks(400, n_causes=1, random_state=0)
     data.X[:] = np.random.default_rng(0).normal(size=data.X.shape)
-    model = SurvivalBoost(n_estimators=100, random_state=0, n_jobs=1)
+    model = HazardBoost(n_estimators=100, random_state=0, n_jobs=1)
     text = report_text(tmp_path, data, model=model).text
     assert re.search(r"Kaplan-Meier predicts better|certain to be better than Kaplan-Meier", text)
 
@@ -513,7 +513,7 @@ def test_wrong_probabilities_are_pointed_out(tmp_path):
         1500, n_causes=1, n_features=2, censoring="independent", censoring_rate=0.3, random_state=0
     )
     halved = data.y.assign(event=data.y["event"] * (np.arange(1500) % 2))
-    model = SurvivalBoost(n_estimators=200, random_state=0, n_jobs=1)
+    model = HazardBoost(n_estimators=200, random_state=0, n_jobs=1)
     honest = assess(model, data.X, data.y, n_splits=2, baselines=False, random_state=0)
     fooled = assess(model, data.X, halved, n_splits=2, baselines=False, random_state=0)
     model.fit(data.X, data.y)
@@ -533,7 +533,7 @@ def test_a_wrong_top_tenth_is_named_with_its_limits():
     data = make_competing_risks(
         1200, n_causes=1, n_features=2, censoring="independent", censoring_rate=0.3, random_state=1
     )
-    model = SurvivalBoost(n_estimators=200, random_state=0, n_jobs=1)
+    model = HazardBoost(n_estimators=200, random_state=0, n_jobs=1)
     assessment = assess(model, data.X, data.y, n_splits=2, baselines=False, random_state=0)
     curves = assessment.curves["SurvivalBoost"].copy()
     column = int(np.searchsorted(assessment.times, assessment.horizons[1]))
@@ -562,7 +562,7 @@ def test_nothing_is_warned_of_where_all_is_well(tmp_path):
         1500, n_causes=1, n_features=2, censoring="independent", censoring_rate=0.3, random_state=2
     )
     last = float(np.sort(data.y["duration"])[-50])
-    model = SurvivalBoost(n_estimators=200, horizon_max=last, random_state=0, n_jobs=1)
+    model = HazardBoost(n_estimators=200, horizon_max=last, random_state=0, n_jobs=1)
     page = report_text(tmp_path, data, model=model, baselines=False)
     assert "Before you rely on it" not in page.text
 
@@ -581,7 +581,7 @@ def test_direction_of_a_column_is_that_of_the_simulation():
     effect = X["raises"] - X["lowers"] + X["yes"] + 1.5 * (X["ward"] == "b") - (X["ward"] == "c")
     duration = rng.exponential(np.exp(-effect))
     y = (np.ones(800, int), duration)
-    model = SurvivalBoost(n_estimators=60, random_state=0, n_jobs=1)
+    model = HazardBoost(n_estimators=60, random_state=0, n_jobs=1)
     assessment = assess(model, X, y, n_splits=2, baselines=False, random_state=0)
     model.fit(X, y)
     (_, _, rests) = in_short(model=model, X=X, y=y, assessment=assessment).sentences
@@ -621,12 +621,12 @@ def test_arrays_other_engines_labels_and_a_loaded_model(engine, tmp_path):
     data = make_competing_risks(200, n_causes=2, n_features=2, random_state=0)
     X = data.X.to_numpy()
     y = (data.y["event"].to_numpy() * 3, data.y["duration"].to_numpy())
-    model = SurvivalBoost(engine, n_estimators=5, random_state=0, n_jobs=1)
+    model = HazardBoost(engine, n_estimators=5, random_state=0, n_jobs=1)
     assessment = assess(model, X, y, test_size=0.5, random_state=0)
     model.fit(X, y).save(tmp_path / "model")
     path = write_report(
         tmp_path / "report.html",
-        model=SurvivalBoost.load(tmp_path / "model"),
+        model=load(tmp_path / "model"),
         X=X,
         y=y,
         assessment=assessment,
@@ -640,7 +640,7 @@ def test_arrays_other_engines_labels_and_a_loaded_model(engine, tmp_path):
 @pytest.mark.filterwarnings("ignore:No split on a feature was worth its gain")
 def test_many_columns_stay_a_small_file(tmp_path):
     data = make_competing_risks(200, n_noise_features=300, random_state=0)
-    model = SurvivalBoost(n_estimators=3, random_state=0, n_jobs=1)
+    model = HazardBoost(n_estimators=3, random_state=0, n_jobs=1)
     assessment = assess(model, data.X, data.y, n_splits=2, baselines=False, random_state=0)
     model.fit(data.X, data.y)
     path = write_report(

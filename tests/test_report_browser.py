@@ -11,7 +11,7 @@ import shutil
 
 import pytest
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives.assessment import assess
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.report import write_report
@@ -53,7 +53,7 @@ OVERFLOWING = """
 def report(tmp_path_factory):
     data = make_competing_risks(300, n_causes=2, n_features=3, random_state=0)
     X = data.X.rename(columns={"x0": "a_name_that_goes_on_and_on_" * 4, "x1": "W" * 120})
-    model = SurvivalBoost(n_estimators=10, random_state=0, n_jobs=1)
+    model = HazardBoost(n_estimators=10, random_state=0, n_jobs=1)
     assessment = assess(model, X, data.y, n_splits=3, random_state=0)
     return write_report(
         tmp_path_factory.mktemp("report") / "report.html",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xgboost as xgb
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost
 from survival_objectives.adapters.catboost import IPCWLoss
 from survival_objectives.adapters.lightgbm import IPCWObjective as LightGBMObjective
 from survival_objectives.adapters.xgboost import IPCWObjective as XGBoostObjective
@@ -83,7 +83,7 @@ def test_refresh_of_another_objective_is_refused_on_lightgbm(data):
 @pytest.mark.filterwarnings("ignore:No split on a feature was worth its gain")
 def test_an_alias_of_the_engine_acts_like_the_name(data, engine, alias, name, value):
     def curves(engine_params):
-        model = SurvivalBoost(
+        model = HazardBoost(
             engine,
             n_estimators=5,
             linear=False,
@@ -100,7 +100,7 @@ def test_an_alias_of_the_engine_acts_like_the_name(data, engine, alias, name, va
 @pytest.mark.parametrize("engine", ["lightgbm", "xgboost", "catboost"])
 @pytest.mark.parametrize("name", ["n_estimators", "iterations"])
 def test_rounds_in_engine_params_point_to_the_estimator(data, engine, name):
-    model = SurvivalBoost(engine, n_estimators=5, engine_params={name: 10})
+    model = HazardBoost(engine, n_estimators=5, engine_params={name: 10})
     with pytest.raises(ValueError, match=f"{name}=10; use `n_estimators`"):
         model.fit(data.X, data.y)
 
@@ -116,9 +116,9 @@ def test_a_cause_after_the_latest_horizon_is_named(data):
     event[data.y["duration"].to_numpy().argmax()] = 3
     y = (event, data.y["duration"])
     with pytest.raises(ValueError, match=r"Cause 3 has no event by horizon_max=1;"):
-        SurvivalBoost(n_estimators=5, horizon_max=1.0).fit(data.X, y)
+        HazardBoost(n_estimators=5, horizon_max=1.0).fit(data.X, y)
     # By default the latest horizon reaches it.
-    model = SurvivalBoost(n_estimators=5, n_jobs=1).fit(data.X, y)
+    model = HazardBoost(n_estimators=5, n_jobs=1).fit(data.X, y)
     curves = model.predict_cumulative_incidence(data.X, [20.0, 1.01 * data.y["duration"].max()])
     assert (curves[:, -1, 1] > curves[:, -1, 0]).all()
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._people import Features
 from survival_objectives._plugin import alternation
 from survival_objectives.adapters._engine import import_engine, rising_in_time
+from survival_objectives.adapters.catboost._engine import Evaluator
 from survival_objectives.adapters.catboost._pool import row_pool
-from survival_objectives.adapters.catboost._predictor import raw_margin
 from survival_objectives.censoring import MarginModel
 
 catboost = import_engine("catboost")
@@ -28,7 +27,7 @@ class _SumOfChunks:
 
     def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
         return start + sum(
-            np.asarray(raw_margin(chunk, matrix, self.schema)) for chunk in self.chunks
+            Evaluator(chunk, self.schema).sum_of_trees(matrix)[:, 0] for chunk in self.chunks
         )
 
 
@@ -70,8 +69,8 @@ class CensoringTrainer(alternation.CensoringTrainer):
         chunk = catboost.CatBoost({**self._params, "iterations": n_rounds})
         chunk.fit(pool)
         for key, values in enumerate(self._values):
-            trees = np.asarray(raw_margin(chunk, values, self._schema))
-            self._margins[key] = self._margins[key] + trees[:, None]
+            trees = Evaluator(chunk, self._schema).sum_of_trees(values)
+            self._margins[key] = self._margins[key] + trees
         self._chunks.append(chunk)
 
     def margin(self, key: int) -> npt.ArrayLike:

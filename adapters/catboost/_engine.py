@@ -225,10 +225,11 @@ class Trainer(BatchJoiner):
             "bootstrap_type": "No",
             "random_strength": 0,
             "boost_from_average": False,
-            # Above this many categories (at most 255) CatBoost encodes them by statistics of the
-            # target, with one table per chunk, which store people's outcomes. Summing chunks
-            # averages the tables, so that the model would differ from the trained one.
+            # Above this many categories (at most 255) CatBoost encodes them, by statistics of the
+            # target unless it is told to count: those would store people's outcomes.
             "one_hot_max_size": 255,
+            "simple_ctr": "Counter",
+            "combinations_ctr": "Counter",
             "thread_count": settings.threads(self._n_rows),
         }
         own = SETTINGS.resolved(settings.engine_params)
@@ -371,7 +372,10 @@ class Trainer(BatchJoiner):
 
 def _joined(models: Sequence[Any]) -> Any:
     """A new model with the trees of all, one model after another."""
-    return models[0].copy() if len(models) == 1 else catboost.sum_models(models)
+    if len(models) == 1:
+        return models[0].copy()
+    # Each keeps its own counts of categories: their average would change its splits.
+    return catboost.sum_models(models, ctr_merge_policy="KeepAllTables")
 
 
 def _all_codes(schema: Features) -> Float32Array:

@@ -38,13 +38,13 @@ from survival_objectives.adapters._engine import column_names, import_engine, ri
 from survival_objectives.adapters.catboost._censoring import CensoringTrainer
 from survival_objectives.adapters.catboost._derivatives import compiled_derivatives
 from survival_objectives.adapters.catboost._pool import row_pool
-from survival_objectives.adapters.catboost._predictor import Predictor, raw_margin
 from survival_objectives.adapters.catboost._seen_margins import SeenMargins
+from survival_objectives.adapters.catboost._trained import check_unscaled
 from survival_objectives.losses import Target, gradient_hessian, pointwise_log_loss
 
 catboost = import_engine("catboost")
 
-__all__ = ["IPCWLoss", "Predictor"]
+__all__ = ["IPCWLoss"]
 
 
 # CatBoost stores targets, and so our row numbers, as float32, which counts exactly up to here.
@@ -97,7 +97,6 @@ class IPCWLoss(TrainingProblem):
     #: CatBoost would try, in vain and with a warning, to compile our methods itself.
     no_jit = True
     _engine_name = "catboost"
-    _predictor_type = Predictor
     #: Fewer than elsewhere: each is a row of weight 0 that the loss is called for.
     _n_nodes = 8
     _transient = (*TrainingProblem._transient, "_train_pool", "_table", "calc_ders_multi")
@@ -316,17 +315,10 @@ class IPCWLoss(TrainingProblem):
                 'Train it with `{**loss.params, "loss_function": loss}`.'
             )
             raise ValueError(msg)
-        scale, bias = model.get_scale_and_bias()
-        if scale != 1 or np.any(bias):
-            msg = (
-                f"This model scales its trees by {scale:g} and adds {bias}, but this loss starts "
-                "from margins of its own. Leave out `boost_from_average` and `set_scale_and_bias`."
-            )
-            raise ValueError(msg)
-        self._check_trained(model.feature_names_, np.size(bias))
+        self._check_trained(model.feature_names_, check_unscaled(model))
 
-    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
-        return raw_margin(model, matrix, self._features, model.feature_names_)
+    def _finished_model(self, model: Any) -> Any:
+        return model.copy()
 
 
 class _OneMarginLoss(IPCWLoss):

@@ -45,7 +45,7 @@ class Collection:
         """Tasks that give the checked people of each partition."""
         check = dask.delayed(checked_part, pure=False)
         return [
-            check(*pieces, self.schema, self.labels, f"Partition {number}")
+            check(*pieces, self.schema, self.labels, number)
             for number, pieces in enumerate(self.pieces)
         ]
 

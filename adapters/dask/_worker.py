@@ -41,6 +41,7 @@ from survival_objectives._process.checkpoints import (
 )
 from survival_objectives._training.fit import Settings, trained
 from survival_objectives.adapters._engine import import_engine
+from survival_objectives.adapters.dask._pairing import check_same_rows
 from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 
 xgb = import_engine("xgboost", extra="dask")
@@ -79,17 +80,18 @@ def _outcomes(X: Any, y: Any) -> Any:
 
 
 def checked_part(
-    X: Any, y: Any, weight: Any, schema: Features, labels: EventLabels | None, where: str
+    X: Any, y: Any, weight: Any, schema: Features, labels: EventLabels | None, number: int
 ) -> Cohort:
     """The people of a partition, perhaps none; errors name the partition."""
     try:
+        check_same_rows(X, {"y": y, "sample_weight": weight}, is_first=number == 0)
         if isinstance(y, tuple) and isinstance(y[0], str):
             X, y = X.drop(columns=list(y)), _outcomes(X, y)
         if labels is not None:
             y = labels.coded(y)
         part = Cohort.checked_part(X, y, weight, like=schema, resolution="count")
     except (TypeError, ValueError) as error:
-        msg = f"{where}: {error}"
+        msg = f"Partition {number}: {error}"
         raise type(error)(msg) from None
     if part is None:
         part = Cohort.joined([], schema, np.zeros(1, np.int64))

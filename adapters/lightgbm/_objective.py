@@ -9,8 +9,6 @@ custom objective starts from the ``init_score`` of the Dataset, which prediction
 
 from __future__ import annotations
 
-import re
-import threading
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import Any
@@ -22,36 +20,23 @@ from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._people import Features
 from survival_objectives._plugin import alternation
 from survival_objectives._plugin.objective import TrainingProblem
-from survival_objectives._plugin.predictor import IncidencePredictor
 from survival_objectives._plugin.slot import TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
+from survival_objectives.adapters.lightgbm._dataset import (
+    MAKING,
+    TrainingDataset,
+    engine_params,
+    own_loss_named,
+    own_rows,
+    row_dataset,
+)
 from survival_objectives.censoring import MarginModel
 from survival_objectives.losses import gradient_hessian
 
 lgb = import_engine("lightgbm")
 
-# Several threads may share an objective, whose Dataset is made at the first access.
-_MAKING = threading.RLock()
 # Settings of the event model that its censoring model must not inherit.
 _NOT_INHERITED = ("objective", "metric", "num_class", "monotone_constraints")
-
-
-class Predictor(IncidencePredictor):
-    """Curves of a booster of LightGBM, without the people it was trained on.
-
-    Made by ``objective.predictor(booster)``, or by `load` from a folder that `save` wrote; see
-    `survival_objectives._plugin.predictor`.
-    """
-
-    _engine_name = "lightgbm"
-    _file_name = "model.txt"
-
-    def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
-        return _raw_margin(self.model, matrix)
-
-    @staticmethod
-    def _read_model(file: str) -> Any:
-        return lgb.Booster(model_file=file)
 
 
 class IPCWObjective(TrainingProblem):
@@ -75,7 +60,6 @@ class IPCWObjective(TrainingProblem):
 
     _transient = (*TrainingProblem._transient, "_train_set", "_checked_start")
     _engine_name = "lightgbm"
-    _predictor_type = Predictor
     _checked_start: Any = ()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> IPCWObjective:
@@ -86,13 +70,13 @@ class IPCWObjective(TrainingProblem):
     @property
     def train_set(self) -> Any:
         """`lightgbm.Dataset` of the stacked rows, the horizon as last column."""
-        with _MAKING:
+        with MAKING:
             if not hasattr(self, "_train_set"):
-                self._train_set = _dataset(
+                self._train_set = row_dataset(
                     self._events.matrix(self._features),
                     self._features,
                     self._start_margin(self._events.horizon),
-                    kind=_TrainingDataset,
+                    kind=TrainingDataset,
                     feature_name=self._marked(column_names(self._features)),
                     label=self._events.target,
                     weight=self.initial_weight,
@@ -102,16 +86,7 @@ class IPCWObjective(TrainingProblem):
     @property
     def params(self) -> dict[str, Any]:
         """Parameters that this objective needs; merge your own into them."""
-        params: dict[str, Any] = {
-            "num_class": self.n_margins,
-            "metric": "None",
-            "seed": self._engine_seed,
-            # Without these two, LightGBM chooses its histograms by a race of threads and the same
-            # seed may give another model.
-            "deterministic": True,
-            "force_col_wise": True,
-            "verbosity": -1,
-        }
+        params = engine_params(self.n_margins, self._engine_seed)
         if self._monotone:
             params["monotone_constraints"] = rising_in_time(self._features)
         return params
@@ -123,7 +98,7 @@ class IPCWObjective(TrainingProblem):
         training so that the scores of all rounds can be compared.
         """
         rows = self._held_out_rows(X, y)
-        return _dataset(
+        return row_dataset(
             rows.matrix,
             self._features,
             rows.start,
@@ -192,25 +167,15 @@ class IPCWObjective(TrainingProblem):
 
     def _own_rows(self, dataset: Any) -> IntArray | None:
         """Row numbers of a fold of our Dataset, or None for the whole of it."""
-        own = getattr(self, "_train_set", None)
-        if own is not None and dataset is own:
-            return None
-        if own is not None and dataset.used_indices is not None and dataset.reference is own:
-            return np.asarray(dataset.used_indices, dtype=np.int64)
-        msg = (
-            "This Dataset is not this objective's own, so the weights do not belong to its rows. "
-            "Train on `objective.train_set`."
-        )
-        raise ValueError(msg)
+        return own_rows(dataset, getattr(self, "_train_set", None))
 
     # ----------------------------------------------------------------------------------- prediction
     def _check_model(self, model: Any) -> None:
-        # A model of a custom objective names none in its text.
-        named = re.search(r"^objective=(.*)$", model.model_to_string(num_iteration=1), re.MULTILINE)
         same_loss = "binary" if self._reference else "multiclass"
-        if named is not None and not re.match(rf"{same_loss}( sigmoid:1$| num_class:|$)", named[1]):
+        other = own_loss_named(model, rf"{same_loss}( sigmoid:1$| num_class:|$)")
+        if other is not None:
             msg = (
-                f"This booster was trained with LightGBM's own objective {named[1]!r}. "
+                f"This booster was trained with LightGBM's own objective {other!r}. "
                 'Train it with `{**objective.params, "objective": objective}`.'
             )
             raise ValueError(msg)
@@ -218,41 +183,9 @@ class IPCWObjective(TrainingProblem):
         is_unnamed = names == [f"Column_{number}" for number in range(len(names))]
         self._check_trained(None if is_unnamed else names, model.num_model_per_iteration())
 
-    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
-        return _raw_margin(model, matrix)
-
-
-def _raw_margin(booster: Any, matrix: Float32Array) -> npt.ArrayLike:
-    margin: npt.ArrayLike = booster.predict(matrix, raw_score=True)
-    return margin
-
-
-class _TrainingDataset(lgb.Dataset):  # type: ignore[misc, name-defined]
-    """A Dataset that threads may share: LightGBM bins its rows in the first training, once."""
-
-    def construct(self) -> Any:
-        with _MAKING:
-            return super().construct()
-
-
-def _dataset(
-    values: Float32Array,
-    schema: Features,
-    start: FloatArray,
-    *,
-    kind: type = lgb.Dataset,
-    params: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> Any:
-    return kind(
-        values,
-        # A flat score for one margin, an (n_rows, n_margins) one for several.
-        init_score=start if start.ndim == 2 and start.shape[1] > 1 else start.ravel(),
-        categorical_feature=sorted(schema.categories),
-        # The Dataset is made before LightGBM knows `min_data_in_leaf`, and may be used twice.
-        params={**(params or {}), "feature_pre_filter": False, "verbosity": -1},
-        **{"feature_name": column_names(schema), **options},
-    )
+    def _finished_model(self, model: Any) -> Any:
+        # As text, a booster ends at its best round, and holds neither data nor training state.
+        return lgb.Booster(model_str=model.model_to_string())
 
 
 class _KeptRows:
@@ -355,7 +288,7 @@ class CensoringTrainer(alternation.CensoringTrainer):
     def add(self, values: Float32Array, start: FloatArray) -> int:
         if self._booster is None:
             options = {"reference": self._bins, "params": self._bins.get_params()}
-            train_set = _dataset(values, self._features, start, **options)
+            train_set = row_dataset(values, self._features, start, **options)
             self._booster = lgb.Booster(self._params, train_set)
             self._margins.append(_TrainingRowMargins(lambda: values, start, self._params))
         else:

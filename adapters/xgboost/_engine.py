@@ -32,7 +32,7 @@ from survival_objectives._engines.settings import (
     n_cuda_devices,
 )
 from survival_objectives._people import Features
-from survival_objectives._process.interrupts import deliver_interrupt
+from survival_objectives._process.interrupts import deliver_interrupt, interrupts_held
 from survival_objectives.adapters._engine import (
     column_names,
     import_engine,
@@ -147,14 +147,21 @@ def row_matrix(
 ) -> Any:
     """A matrix with starting margins: what is given leaves ``base_score`` without effect."""
     types = ["c" if column in schema.categories else "q" for column in range(values.shape[1])]
-    matrix = kind(
-        values,
-        feature_types=types,
-        enable_categorical=bool(schema.categories),
-        **{"feature_names": column_names(schema), **options},
-    )
+    with interrupts_held():
+        matrix = kind(
+            values,
+            feature_types=types,
+            enable_categorical=bool(schema.categories),
+            **{"feature_names": column_names(schema), **options},
+        )
     matrix.set_base_margin(np.asarray(start, np.float32))
     return matrix
+
+
+def margins_of(booster: Any) -> int:
+    """Margins per row."""
+    shape = json.loads(booster.save_config())["learner"]["learner_model_param"]
+    return max(1, int(shape["num_class"]), int(shape["num_target"]))
 
 
 class Evaluator(evaluator.Evaluator):
@@ -171,8 +178,7 @@ class Evaluator(evaluator.Evaluator):
 
     @cached_property
     def n_margins(self) -> int:
-        shape = json.loads(self.model.save_config())["learner"]["learner_model_param"]
-        return max(1, int(shape["num_class"]), int(shape["num_target"]))
+        return margins_of(self.model)
 
     def _matrix(self, values: Float32Array) -> Any:
         return row_matrix(

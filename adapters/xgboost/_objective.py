@@ -8,7 +8,6 @@ predicts cheaply, mid-training, only on matrices that are kept alive.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections.abc import Mapping
@@ -22,38 +21,26 @@ from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._people import Features
 from survival_objectives._plugin import alternation
 from survival_objectives._plugin.objective import TrainingProblem
-from survival_objectives._plugin.predictor import IncidencePredictor
 from survival_objectives._plugin.slot import TrainingThread
-from survival_objectives._process.interrupts import interrupts_held
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
+from survival_objectives.adapters.xgboost._engine import Evaluator, margins_of, row_matrix
+from survival_objectives.adapters.xgboost._matrix import (
+    QuantileMatrix,
+    SliceableMatrix,
+    engine_params,
+    mark_of,
+    number_rows,
+    own_rows,
+    rounds_of,
+)
 from survival_objectives.censoring import MarginModel
 
 xgb = import_engine("xgboost")
 
-# float32 counts exactly up to here, and XGBoost stores row numbers as float32.
-_MAX_NUMBERED_ROWS = 2**24
 # Several threads may share an objective, whose matrix is made at the first access.
 _MAKING = threading.RLock()
 # Settings of the event model's trees that its censoring model must not inherit.
 _NOT_INHERITED = ("monotone_constraints", "interaction_constraints")
-
-
-class Predictor(IncidencePredictor):
-    """Curves of a booster of XGBoost, without the people it was trained on.
-
-    Made by ``objective.predictor(booster)``, or by `load` from a folder that `save` wrote; see
-    `survival_objectives._plugin.predictor`.
-    """
-
-    _engine_name = "xgboost"
-    _file_name = "model.ubj"
-
-    def _raw_margin(self, matrix: Float32Array) -> npt.ArrayLike:
-        return _raw_margin(self.model, matrix, self._curves.schema, self._curves.start.shape[1])
-
-    @staticmethod
-    def _read_model(file: str) -> Any:
-        return xgb.Booster(model_file=file)
 
 
 class IPCWObjective(TrainingProblem):
@@ -77,7 +64,6 @@ class IPCWObjective(TrainingProblem):
 
     _transient = (*TrainingProblem._transient, "_dtrain")
     _engine_name = "xgboost"
-    _predictor_type = Predictor
 
     # ------------------------------------------------------------------------- what training takes
     @property
@@ -85,7 +71,7 @@ class IPCWObjective(TrainingProblem):
         """`xgboost.QuantileDMatrix` of the stacked rows, the horizon as last column."""
         with _MAKING:
             if not hasattr(self, "_dtrain"):
-                self._dtrain = self._training_matrix(xgb.QuantileDMatrix)
+                self._dtrain = self._training_matrix(QuantileMatrix)
             return self._dtrain
 
     def cv_matrix(self) -> Any:
@@ -95,21 +81,12 @@ class IPCWObjective(TrainingProblem):
         Rows of a fold are weighted by the censoring of its own training people; the marginal curve
         from which boosting starts is that of all people, and so is completion.
         """
-        return self._training_matrix(xgb.DMatrix)
+        return self._training_matrix(SliceableMatrix)
 
     @property
     def params(self) -> dict[str, Any]:
         """Parameters that this objective needs; merge your own into them."""
-        params: dict[str, Any] = {
-            "base_score": 0.0,
-            "disable_default_eval_metric": True,
-            "seed": self._engine_seed,
-        }
-        if self.n_margins > 1:
-            params["num_class"] = self.n_margins
-        else:
-            # The same loss by XGBoost itself, should `obj=` be forgotten.
-            params.update({"objective": "binary:logistic", "base_score": 0.5})
+        params = engine_params(self.n_margins, self._engine_seed)
         if self._monotone:
             params["monotone_constraints"] = str(tuple(rising_in_time(self._features)))
         return params
@@ -129,23 +106,17 @@ class IPCWObjective(TrainingProblem):
         start = self._start_margin(self._events.horizon)
         matrix = self._matrix(kind, self._events.matrix(self._features), start)
         matrix.set_info(label=self._events.target, weight=self.initial_weight)
-        if self._events.n_rows <= _MAX_NUMBERED_ROWS:
-            # XGBoost keeps these bounds when it slices a matrix: they number the rows of a fold,
-            # and carry a mark that identifies our own matrices.
-            numbers = np.arange(self._events.n_rows, dtype=np.float32)
-            mark = np.full_like(numbers, self._mark())
-            matrix.set_info(label_lower_bound=numbers, label_upper_bound=mark)
+        number_rows(matrix, self._mark())
         return matrix
 
     def _matrix(
         self, kind: type, values: Float32Array, start: npt.ArrayLike, **options: Any
     ) -> Any:
         names = self._marked(column_names(self._features))
-        return _matrix(kind, values, self._features, start, feature_names=names, **options)
+        return row_matrix(kind, values, self._features, start, feature_names=names, **options)
 
     def _mark(self) -> float:
-        digest = hashlib.sha256(self.initial_weight.tobytes() + self.horizon.tobytes()).digest()
-        return float(int.from_bytes(digest[:3], "little"))
+        return mark_of(self.initial_weight, self.horizon)
 
     # ------------------------------------------------------------------------------- the objective
     def __call__(self, margin: npt.NDArray[Any], dtrain: Any) -> tuple[Float32Array, Float32Array]:
@@ -182,56 +153,14 @@ class IPCWObjective(TrainingProblem):
         return _Refresh(self, params)
 
     def _own_rows(self, matrix: Any) -> IntArray:
-        numbers = matrix.get_float_info("label_lower_bound")
-        mark = matrix.get_float_info("label_upper_bound")
-        if len(numbers) != matrix.num_row() or not (mark == self._mark()).all():
-            msg = (
-                f"This matrix of {matrix.num_row()} rows is not this objective's own, so the "
-                "weights do not belong to its rows. Train on `objective.dtrain` "
-                "(`objective.cv_matrix()` in `xgb.cv`)."
-            )
-            raise ValueError(msg)
-        rows: IntArray = numbers.astype(np.int64)
-        return rows
+        return own_rows(matrix, self._mark())
 
     # ----------------------------------------------------------------------------------- prediction
     def _check_model(self, model: Any) -> None:
-        shape = json.loads(model.save_config())["learner"]["learner_model_param"]
-        n_margins = max(1, int(shape["num_class"]), int(shape["num_target"]))
-        self._check_trained(model.feature_names, n_margins)
+        self._check_trained(model.feature_names, margins_of(model))
 
-    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
-        return _raw_margin(model, matrix, self._features, self.n_margins)
-
-
-def _matrix(
-    kind: type, values: Float32Array, schema: Features, start: npt.ArrayLike, **options: Any
-) -> Any:
-    """A matrix with starting margins: what is given leaves ``base_score`` without effect."""
-    types = ["c" if column in schema.categories else "q" for column in range(values.shape[1])]
-    with interrupts_held():
-        matrix = kind(
-            values,
-            feature_types=types,
-            enable_categorical=bool(schema.categories),
-            **{"feature_names": column_names(schema), **options},
-        )
-    matrix.set_base_margin(np.asarray(start, dtype=np.float32))
-    return matrix
-
-
-def _raw_margin(
-    booster: Any, values: Float32Array, schema: Features, n_margins: int
-) -> npt.ArrayLike:
-    # Early stopping leaves the rounds after the best one in the booster.
-    best = booster.attr("best_iteration")
-    n_rounds = booster.num_boosted_rounds() if best is None else int(best) + 1
-    start = np.zeros((len(values), n_margins), np.float32)
-    matrix = _matrix(xgb.DMatrix, values, schema, start, feature_names=booster.feature_names)
-    margin: npt.ArrayLike = booster.predict(
-        matrix, output_margin=True, iteration_range=(0, n_rounds)
-    )
-    return margin
+    def _finished_model(self, model: Any) -> Any:
+        return model[: rounds_of(model)]
 
 
 class _BinaryMargin:
@@ -242,9 +171,8 @@ class _BinaryMargin:
         self.schema = schema
 
     def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
-        return (
-            np.asarray(_raw_margin(self.booster, matrix, self.schema, 1), dtype=np.float64) + start
-        )
+        trees = Evaluator(self.booster, self.schema).sum_of_trees(matrix)
+        return np.asarray(trees[:, 0] + start, np.float64)
 
 
 class CensoringTrainer(alternation.CensoringTrainer):
@@ -264,7 +192,7 @@ class CensoringTrainer(alternation.CensoringTrainer):
 
     def add(self, values: Float32Array, start: FloatArray) -> int:
         same_bins = {"ref": self._matrices[0]} if self._matrices else {}
-        matrix = _matrix(xgb.QuantileDMatrix, values, self._features, start, **same_bins)
+        matrix = row_matrix(xgb.QuantileDMatrix, values, self._features, start, **same_bins)
         self._matrices.append(matrix)
         return len(self._matrices) - 1
 

@@ -1,10 +1,18 @@
-"""SurvivalBoost of this project."""
+"""HazardBoost and SurvivalBoost of this project."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost
+
+
+def estimator(**options: Any) -> HazardBoost | SurvivalBoost:
+    """The estimator that has these parameters: hazards, unless they are of the other one."""
+    if options.get("censoring") == "hazards":
+        del options["censoring"]
+    kind = SurvivalBoost if set(options) - set(HazardBoost().get_params()) else HazardBoost
+    return kind(**options)
 
 
 def fit(
@@ -21,7 +29,7 @@ def fit(
         # By the share of censored people: the default of version 0.1.
         is_many = (event == 0).mean() > impute_above
         options = {"censoring": "imputed" if is_many else "boosted", **options}
-    model = SurvivalBoost(random_state=seed, n_jobs=n_threads, **options)
+    model = estimator(random_state=seed, n_jobs=n_threads, **options)
     model.fit(X, (event, duration))
     if model.engine_ != model.engine:
         msg = f"{model.engine} is not installed"
@@ -30,7 +38,7 @@ def fit(
     def predict(X_test: Any, times: Any) -> Any:
         return model.predict_cumulative_incidence(X_test, times)
 
-    predict.notes = {"method": model.censoring_method_}  # type: ignore[attr-defined]
+    predict.notes = {"method": model.fitted_model.record.method}  # type: ignore[attr-defined]
     return predict
 
 

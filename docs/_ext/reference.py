@@ -70,7 +70,7 @@ def page(module: str, names: list[str], homes: dict[int, str]) -> str:
     summary = inspect.getdoc(loaded) or ""
     lines = [f".. _{module}:", "", module, "=" * len(module), "", _first_paragraph(summary), ""]
     lines += [f".. currentmodule:: {module}", ""]
-    for name in sorted(names, key=lambda name: (name != "SurvivalBoost", name.lower())):
+    for name in sorted(names, key=lambda name: (not name.endswith("Boost"), name.lower())):
         value = getattr(loaded, name)
         home = homes.setdefault(id(value), f"{module}.{name}")
         if home == f"{module}.{name}" or not callable(value):

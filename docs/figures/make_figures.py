@@ -18,7 +18,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from sklearn.model_selection import train_test_split
 
-from survival_objectives import SurvivalBoost, metrics, plots
+from survival_objectives import HazardBoost, metrics, plots
 from survival_objectives._people import check_survival_target
 from survival_objectives.adapters.lightgbm import IPCWObjective
 from survival_objectives.datasets import load_covid_hospital
@@ -28,7 +28,7 @@ STATES = ("in hospital", "died", "discharged")
 TIME = "Day of the stay"
 
 
-def one_person(model: SurvivalBoost, X: pd.DataFrame) -> Figure:
+def one_person(model: HazardBoost, X: pd.DataFrame) -> Figure:
     """Stacked probabilities of a person with a risk of death of about a third."""
     days = np.linspace(0, 28, 561)  # Fine enough for the steps of whole days.
     risk = model.predict_proba(X, 28.0)[:, 1]
@@ -39,7 +39,7 @@ def one_person(model: SurvivalBoost, X: pd.DataFrame) -> Figure:
     return fig
 
 
-def calibration(model: SurvivalBoost, X: pd.DataFrame, y: pd.DataFrame) -> Figure:
+def calibration(model: HazardBoost, X: pd.DataFrame, y: pd.DataFrame) -> Figure:
     """Observed against predicted risk of death by day 14."""
     curves = model.predict_cumulative_incidence(X, [14.0])
     groups = metrics.calibration_curve(None, y, curves, [14.0], cause=1, n_groups=5)
@@ -77,7 +77,7 @@ def weights(X: pd.DataFrame, y: pd.DataFrame) -> Figure:
     return fig
 
 
-def importance(model: SurvivalBoost, X: pd.DataFrame) -> Figure:
+def importance(model: HazardBoost, X: pd.DataFrame) -> Figure:
     """Mean size of SHAP values of death, by horizon."""
     days = [3.0, 7.0, 14.0, 28.0]
     values = [np.abs(model.shap_values(X, day)[:, 0, :-2]).mean(axis=0) for day in days]
@@ -99,7 +99,7 @@ def main(folder: Path) -> None:
     X, X_test, y, y_test = train_test_split(
         data.X, data.y, test_size=0.3, random_state=0, stratify=data.y["event"]
     )
-    model = SurvivalBoost(random_state=0, n_jobs=1).fit(X, y)
+    model = HazardBoost(random_state=0, n_jobs=1).fit(X, y)
     figures = {
         "one_person": one_person(model, X_test),
         "calibration": calibration(model, X_test, y_test),

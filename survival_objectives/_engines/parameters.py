@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from survival_objectives._engines.protocol import ENGINES, Engine, TreeSettings
+from survival_objectives._engines.protocol import Engine, TreeSettings
 from survival_objectives._engines.settings import (
     Check,
-    Choice,
     Flag,
     NoneOr,
     Number,
@@ -44,7 +43,6 @@ def _settings(value: Any) -> dict[str, Any]:
 
 # Smallest and largest values: engines hold weights and times in float32.
 _SHARED: dict[str, Check] = {
-    "engine": Choice(tuple(ENGINES)),
     "min_leaf_people": NoneOr(Number(0, 1e9)),
     "min_split_gain": NoneOr(Number(0, 1e9)),
     "max_features": Number(1e-9, 1),

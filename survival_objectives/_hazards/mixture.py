@@ -28,8 +28,6 @@ from survival_objectives._models.fitted import ENGINE_ROWS, parts_of
 
 #: Names of the members.
 LINEAR, TREES, ON_LINEAR = "linear", "trees", "trees on linear"
-#: Names of the members in file names.
-FILE_NAMES = {LINEAR: "linear", TREES: "trees", ON_LINEAR: "on_linear"}
 
 # Number of curve values in memory: 2^22 doubles are 32 MB.
 _PREDICTION_SIZE = 2**22
@@ -112,6 +110,10 @@ class HazardTrees:
             return against_event_free(margin, self.n_causes)
         margin = self.evaluator.sum_of_trees(crossed_rows(values, intervals))
         return self.by_cause(margin.reshape(n_people, n_intervals, -1).transpose(2, 1, 0))
+
+    def row_margin(self, values: Float32Array, interval: npt.ArrayLike) -> FloatArray:
+        """Sum of the trees for all causes, with one interval per row, (K, n_rows)."""
+        return self.by_cause(self.evaluator.sum_of_trees(stacked_rows(values, interval)).T)
 
     def contributions(self, values: Float32Array, omega: FloatArray) -> FloatArray:
         """TreeSHAP of (81), (n_samples, K, n_features + 2): features, interval and base.
@@ -227,6 +229,7 @@ class Mixture:
     Attributes
     ----------
     members : dict of str to Member
+        By name, such as `TREES`.
     design : LinearDesign, or None
         Columns of the linear parts.
     """

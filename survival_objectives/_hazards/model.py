@@ -13,7 +13,6 @@ from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
 from survival_objectives._hazards.linear import NUMBER, LinearDesign
 from survival_objectives._hazards.mixture import (
-    FILE_NAMES,
     HazardModel,
     HazardTrees,
     Member,
@@ -87,8 +86,8 @@ class HazardMixture(FittedModel):
 
     def evaluators(self) -> dict[str, Evaluator]:
         return {
-            FILE_NAMES[kind]: model.trees.evaluator
-            for kind, (_, model) in self.mixture.members.items()
+            name.replace(" ", "_"): model.trees.evaluator
+            for name, (_, model) in self.mixture.members.items()
             if model.trees is not None
         }
 
@@ -199,19 +198,18 @@ class HazardMixture(FittedModel):
     # -------------------------------------------------------------------------------- persistence
     def to_plain(self) -> dict[str, Any]:
         mixture, design = self.mixture, self.mixture.design
-        members = mixture.members
         return {
             "importance": self.importance.tolist(),
             "design": None if design is None else _design_content(design),
-            "weights": {FILE_NAMES[kind]: member.weight for kind, member in members.items()},
+            "weights": self.member_weights,
             "models": {
-                FILE_NAMES[kind]: {
+                name: {
                     "levels": model.levels.tolist(),
                     "coefficients": None
                     if model.coefficients is None
                     else model.coefficients.tolist(),
                 }
-                for kind, (_, model) in members.items()
+                for name, (_, model) in mixture.members.items()
             },
         }
 
@@ -227,7 +225,7 @@ class HazardMixture(FittedModel):
         """The model that `to_plain` and `evaluators` described."""
 
         def hazard_model(name: str) -> HazardModel:
-            stored, own = content["models"][name], evaluators.get(name)
+            stored, own = content["models"][name], evaluators.get(name.replace(" ", "_"))
             coefficients = stored["coefficients"]
             levels = np.array(stored["levels"], np.float64)
             return HazardModel(
@@ -237,9 +235,8 @@ class HazardMixture(FittedModel):
             )
 
         members = {
-            kind: Member(float(content["weights"][name]), hazard_model(name))
-            for kind, name in FILE_NAMES.items()
-            if name in content["weights"]
+            name: Member(float(weight), hazard_model(name))
+            for name, weight in content["weights"].items()
         }
         mixture = Mixture(members, _design(content["design"]))
         return cls(frame, record, curves, mixture, np.array(content["importance"], np.float64))

@@ -35,11 +35,11 @@ from survival_objectives._process.checkpoints import Checkpoints
 from survival_objectives._process.progress import Progress, progress_hook
 from survival_objectives._process.threads import blas_threads
 
-# Share of the follow-up by which the hazards of the last interval are extended: other people may
-# be followed, and have events, a little later than the training data.
-_BEYOND_FOLLOW_UP = 0.1
-# Time intervals with about equally many events.
-_N_INTERVALS = 31
+#: Share of the follow-up by which the hazards of the last interval are extended: other people may
+#: be followed, and have events, a little later than the training data.
+BEYOND_FOLLOW_UP = 0.1
+#: Time intervals with about equally many events.
+N_INTERVALS = 31
 # Training people on whom feature importances are computed.
 _IMPORTANCE_PEOPLE = 256
 
@@ -73,16 +73,16 @@ def fit_hazards(
         horizon_max=settings.horizon_max,
         n_jobs=settings.n_jobs,
         previous=run.previous_frame,
-        beyond=_BEYOND_FOLLOW_UP,
+        beyond=BEYOND_FOLLOW_UP,
     )
-    truncated = replace(population, target=_truncated(population.target, frame))
+    truncated = replace(population, target=censored_at_end(population.target, frame))
     n_folds, n_repeats = _folds(truncated, batches.outcomes().group, settings)
     if judges is None:
         _check_folds(truncated, n_folds)
         _check_groups(batches.outcomes().group, n_folds)
     if previous is not None:
         _check_same_people(previous, population)
-    curves = _curves(frame, truncated) if previous is None else previous.curves
+    curves = knot_curves(frame, truncated) if previous is None else previous.curves
     trees = settings.trees(
         schema=frame.schema,
         n_causes=frame.n_causes,
@@ -100,14 +100,14 @@ def fit_hazards(
     n_rounds = (1 + settings.linear) * (settings.n_rounds or 0)
     with Progress(n_rounds, "held-out loss") as progress:
         training = HazardTraining(
-            _on_axis(frame, batches, batches.outcomes(), curves.knots),
+            people_on_axis(frame, batches, batches.outcomes(), curves.knots),
             settings,
             run.generator,
             partial(run.engine.trainer, trees),
             reduction=run.reduction,
             judges=None
             if judges is None
-            else _on_axis(frame, MemoryBatches([judges]), judges.outcomes, curves.knots),
+            else people_on_axis(frame, MemoryBatches([judges]), judges.outcomes, curves.knots),
             previous=None if previous is None else previous.mixture,
             state=checkpoints.state,
             on_checkpoint=_checkpoint_writer(checkpoints),
@@ -184,7 +184,7 @@ def _spread(values: Float32Array, n_people: int) -> Float32Array:
     return values[np.unique(np.linspace(0, len(values) - 1, n_people).astype(np.int64))]
 
 
-def _truncated(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
+def censored_at_end(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
     """Outcomes censored at the end of the curves."""
     late = frame.axis.number(target.duration) > frame.axis.number(frame.t_max)
     if not late.any():
@@ -238,11 +238,13 @@ def _check_same_people(previous: HazardMixture, population: Population) -> None:
         raise ValueError(msg)
 
 
-def _curves(frame: ModelFrame, population: Population) -> KnotCurves:
+def knot_curves(
+    frame: ModelFrame, population: Population, n_intervals: int = N_INTERVALS
+) -> KnotCurves:
     """Knots, with the marginal hazards between them."""
     axis, t_max = frame.axis, frame.t_max
     aligned = population.aligned(axis)
-    knots = time_knots(axis, aligned.event_times(t_max), t_max, _N_INTERVALS)
+    knots = time_knots(axis, aligned.event_times(t_max), t_max, n_intervals)
     if knots[0] > 0:
         # Other people may have events before the first training event.
         knots = np.concatenate([[0.0], knots])
@@ -250,11 +252,11 @@ def _curves(frame: ModelFrame, population: Population) -> KnotCurves:
     return KnotCurves.uncalibrated(axis, knots, marginal, t_max)
 
 
-def _on_axis(
+def people_on_axis(
     frame: ModelFrame, batches: Batches, outcomes: Outcomes, knots: FloatArray
 ) -> HazardPeople:
     """People with their outcomes on the axis of the knots."""
-    target = frame.axis.aligned(_truncated(outcomes.target, frame))
+    target = frame.axis.aligned(censored_at_end(outcomes.target, frame))
     is_one_batch = isinstance(batches, MemoryBatches) and len(batches.cohorts) == 1
     return HazardPeople(
         InMemory(batches.resident) if is_one_batch else batches,

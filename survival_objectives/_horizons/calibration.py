@@ -35,7 +35,7 @@ def calibrated_curves(
     n_intervals = len(knots) - 1
     crossed = np.zeros((population.target.n_causes, n_intervals, n_intervals))
     at_risk = np.zeros(n_intervals)
-    breaks = model.trees.forest().breaks
+    breaks = model.steps.breaks
     for some in batches.sample(_CALIBRATION_PEOPLE, np.random.default_rng([seed, 1])):
         for part in model.parts(some.n_samples):
             rows = some.take(np.arange(part.start, part.stop))

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._engines.forest import crossed_rows
@@ -43,12 +42,12 @@ def check_prediction_paths(
     end = np.append(np.nextafter(begin[1:], np.float32(-np.inf)), 2 * begin[-1] + 1)
     end = np.maximum(begin, end)
 
-    def proba(margins: npt.ArrayLike) -> FloatArray:
-        return probabilities(
-            np.asarray(margins, np.float64) + fitted.start, reference=fitted.reference
-        )
-
     rows, later = crossed_rows(people, begin[steps]), crossed_rows(people, end[steps])
+    start = fitted.start(rows[:, -1])
+
+    def proba(margins: FloatArray) -> FloatArray:
+        return probabilities(margins + start, reference=fitted.reference)
+
     expected = proba(fitted.trees.sum_of_trees(rows))
     found = {
         "its chunks of rounds, as they were trained": proba(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,8 +43,8 @@ class HorizonModel(FittedModel):
         Trees of the events.
     censoring_trees : Evaluator, or None
         Trees of the boosted model of censoring.
-    start : float64 array of shape (n_margins,)
-        Margins at which boosting started.
+    start : StepFunction
+        Margins at which boosting started, by time, (n_steps, n_margins).
     censoring_start : StepFunction
         Log-odds of being censored at which the censoring model started, by time.
     monotone : bool
@@ -56,7 +57,7 @@ class HorizonModel(FittedModel):
 
     trees: Evaluator
     censoring_trees: Evaluator | None
-    start: FloatArray
+    start: StepFunction
     censoring_start: StepFunction
     monotone: bool
     given_censoring: CensoringModel | None = None
@@ -104,30 +105,43 @@ class HorizonModel(FittedModel):
 
     # -------------------------------------------------------------------------------- predictions
     def _steps(self) -> Forest:
-        return self.trees.forest()
+        return self.steps
+
+    @cached_property
+    def steps(self) -> Forest:
+        """Steps in time between which margins are constant."""
+        forest = self.trees.forest()
+        if not len(self.start.times):
+            return forest
+        begin = self.start.times.astype(np.float32)
+        if forest.at_most:
+            begin = np.nextafter(begin, np.float32(-np.inf))
+        return Forest(
+            [],
+            forest.n_margins,
+            forest.time_column,
+            at_most=forest.at_most,
+            breaks=np.union1d(forest.breaks, begin),
+        )
 
     @property
     def n_walked(self) -> int:
         return ENGINE_ROWS // self.trees.forest().n_steps + 1
 
     def parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
-        forest = self.trees.forest()
-        size = _PREDICTION_SIZE if forest.is_readable else ENGINE_ROWS
-        return parts_of(
-            n_samples, size // (max(forest.n_steps, n_times) * (self.frame.n_causes + 1))
-        )
+        size = _PREDICTION_SIZE if self.trees.forest().is_readable else ENGINE_ROWS
+        n_steps = max(self.steps.n_steps, n_times)
+        return parts_of(n_samples, size // (n_steps * (self.frame.n_causes + 1)))
 
     def _fill(self, curves: FloatArray, values: Float32Array, times: FloatArray) -> None:
         if self.is_monotone:
             super()._fill(curves, values, times)
             return
-        at = self.trees.forest().interval(self.frame.axis.prediction_time(times))
+        at = self.steps.interval(self.frame.axis.prediction_time(times))
         curves[:] = self.step_probabilities(values)[:, at].transpose(2, 0, 1)
 
     def _incidence(self, values: Float32Array, times: FloatArray) -> FloatArray:
-        return self.curves.incidence(
-            self.step_probabilities(values)[1:], self.trees.forest(), times
-        )
+        return self.curves.incidence(self.step_probabilities(values)[1:], self.steps, times)
 
     def step_probabilities(
         self, values: Float32Array, engine_rows: int | None = None
@@ -143,10 +157,13 @@ class HorizonModel(FittedModel):
         else:
             margin = self.trees.sum_of_trees(crossed_rows(values, forest.representatives()))
             margins = margin.reshape(n_people, forest.n_steps, -1).transpose(2, 1, 0)
-        margins = margins + self.start[:, None, None]
+        steps, begin = self.steps, self.steps.representatives()
+        if steps is not forest:
+            margins = margins[:, forest.interval(begin)]
+        margins = margins + self.start(begin).T[:, :, None]
         flat = margins.reshape(len(margins), -1).T
         proba = probabilities(flat, reference=self.reference).T
-        proba = np.ascontiguousarray(proba).reshape(-1, forest.n_steps, n_people)
+        proba = np.ascontiguousarray(proba).reshape(-1, steps.n_steps, n_people)
         if self.is_monotone:
             proba[1:] = monotone_incidence(proba[1:])
             # Rounding may push the sum of all causes just above 1.
@@ -159,7 +176,7 @@ class HorizonModel(FittedModel):
         times = np.full(features.n_samples, time, np.float32)
         rows = stacked_matrix(features, np.arange(features.n_samples), times)
         values = self.trees.shap_values(rows)
-        values[:, :, -1] += self.start
+        values[:, :, -1] += self.start(np.float32(time))
         return values
 
     def importances(self) -> FloatArray:
@@ -174,7 +191,7 @@ class HorizonModel(FittedModel):
     # -------------------------------------------------------------------------------- persistence
     def to_plain(self) -> dict[str, Any]:
         return {
-            "start": self.start.tolist(),
+            "start": self.start.to_plain(),
             "censoring_start": self.censoring_start.to_plain(),
             "n_estimators": self.n_rounds,
             "monotone": self.monotone,
@@ -202,7 +219,7 @@ class HorizonModel(FittedModel):
             curves,
             trees,
             evaluators.get("censoring"),
-            np.array(content["start"], dtype=np.float64),
+            StepFunction.from_plain(content["start"]),
             StepFunction.from_plain(content["censoring_start"]),
             content["monotone"],
         )

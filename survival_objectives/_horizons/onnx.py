@@ -17,24 +17,27 @@ from survival_objectives._models.onnx.curves import CurveGraph
 
 def horizon_curves(stacked: HorizonModel, graph: CurveGraph, features: str, times: str) -> str:
     """Probabilities of all states at times, (n_samples, K + 1, n_times)."""
-    ops, forest, shape = graph.ops, stacked.trees.forest(), stacked.curves
+    ops, time_steps, shape = graph.ops, stacked.steps, stacked.curves
     proba = _step_probabilities(graph, stacked, features)
     if not stacked.is_monotone:
-        return ops.take(proba, graph.steps(forest, times), 2)
+        return ops.take(proba, graph.steps(time_steps, times), 2)
     steps = ops.part(proba, 1, 1, graph.n_causes + 1)
-    steps = _monotone(graph, steps, forest.n_steps)
+    steps = _monotone(graph, steps, time_steps.n_steps)
     if isinstance(shape, KnotCurves):
-        hazard = _calibrated(graph, shape, steps, forest.breaks, features)
+        hazard = _calibrated(graph, shape, steps, time_steps.breaks, features)
         incidence = graph.at_times(_from_hazards(graph, hazard), times)
     else:
-        incidence = ops.take(steps, graph.steps(forest, times), 2)
+        incidence = ops.take(steps, graph.steps(time_steps, times), 2)
     return graph.with_event_free(incidence, times)
 
 
 def _step_probabilities(graph: CurveGraph, stacked: HorizonModel, features: str) -> str:
     ops, forest = graph.ops, stacked.trees.forest()
     margin = graph.forest_margins(forest, features)
-    margin = ops.op("Add", margin, ops.constant(stacked.start[None, :, None]))
+    begin = stacked.steps.representatives()
+    if stacked.steps is not forest:
+        margin = ops.take(margin, forest.interval(begin), 2)
+    margin = ops.op("Add", margin, ops.constant(stacked.start(begin).T[None]))
     if stacked.reference:
         first = ops.op("Mul", ops.part(margin, 1, 0, 1), ops.constant(0.0))
         margin = ops.op("Concat", first, margin, axis=1)

@@ -140,7 +140,7 @@ class _Training:
                 reference=events.reference,
             )
         else:
-            start = previous.start
+            start = previous.start.initial
         loop = self._loop(batches, prepared, events, start, scheme, censoring)
         stream = self.run.reduction.stream(prepared.streams.held_out)
         held_rows = None
@@ -345,7 +345,7 @@ class _Training:
                 loop.events.n_rounds if loop.best_round is None else loop.best_round
             ),
             censoring_trees,
-            loop.start,
+            StepFunction.constant(loop.start),
             prepared.censoring_start,
             settings.monotone,
             settings.censoring_model,

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import NotFittedError
 
 from survival_objectives._arrays import FloatArray
 from survival_objectives._models.display import DisplayMixin
@@ -53,7 +53,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def fitted_model(self) -> FittedModel:
         """The fitted model, for code that saves, exports or moves models."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._model
 
     @fitted_model.setter
@@ -78,6 +78,15 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
 
+    def _check_fitted(self) -> None:
+        # scikit-learn's own check refuses objects without `fit`.
+        if not self.__sklearn_is_fitted__():
+            msg = (
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with "
+                "appropriate arguments before using this estimator."
+            )
+            raise NotFittedError(msg)
+
     # ------------------------------------------------------------------------------------- states
     @property
     def event_names_(self) -> tuple[str, ...]:
@@ -86,7 +95,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
 
     def _state(self, cause: Any) -> int:
         """Position of the curve of a cause, by its label or its name; 0 is event-free."""
-        check_is_fitted(self)
+        self._check_fitted()
         if isinstance(cause, str):
             check_choice(cause, "cause", self.event_names_)
             return self.event_names_.index(cause)
@@ -99,7 +108,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         return self._model.schema
 
     def _checked(self, X: Any) -> Features:
-        check_is_fitted(self)
+        self._check_fitted()
         return check_features(X, like=self._model.schema)
 
     def predict_cumulative_incidence(
@@ -181,7 +190,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
 
         The horizon defaults to the middle of ``times_``. A frame has one column per state.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         if time_horizon is None:
             time_horizon = float(self.times_[len(self.times_) // 2])
         time_horizon = _one_time(time_horizon, "time_horizon")
@@ -248,7 +257,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
 
         Higher is better. Weights come from the marginal censoring of the training data.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         check_paired(X, y, sample_weight)
         y, _ = named_outcomes(y, names=self.event_names_)
         target = check_survival_target(y, event_ids=self.event_ids_)
@@ -310,7 +319,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         """
         from survival_objectives.plots import plot_stacked_incidence
 
-        check_is_fitted(self)
+        self._check_fitted()
         X = person.to_frame().T.infer_objects() if isinstance(person, pd.Series) else person
         X = X if hasattr(X, "shape") else np.asarray(X)
         if len(X) != 1:
@@ -329,7 +338,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         Of a `SurvivalBoost`, the share of the gain of all splits; of a `HazardBoost`, of the mean
         absolute contributions (`shap_values`) for a sample of training people.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         gains = self._model.importances()
         total = gains.sum()
         shares: FloatArray = gains / total if total > 0 else np.full(len(gains), 1 / len(gains))

@@ -258,7 +258,7 @@ def separated_outcomes(
     duration: Any,
     event: Any,
     censored: str | Sequence[str] | None,
-    grouped: bool,
+    grouped: bool = False,
 ) -> tuple[Any, Any]:
     """Features and outcomes, from ``X`` and ``y`` or from the columns of one frame.
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from survival_objectives._arrays import IntArray
 from survival_objectives._people import split_target
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "EventLabels",
     "check_censored_is_for_text",
     "named_outcomes",
+    "names_of",
     "survival_outcomes",
     "text_events",
 ]
@@ -162,6 +164,11 @@ class EventLabels:
 
     def _means_censored(self, label: str) -> bool:
         return _says_censored(label) if self.censored is None else label in self.censored
+
+
+def names_of(labels: EventLabels | None, event_ids: IntArray) -> tuple[str, ...] | None:
+    """Names of the states with these codes, where events are text."""
+    return None if labels is None else tuple(labels.names[code] for code in event_ids)
 
 
 def named_outcomes(

@@ -8,8 +8,10 @@ few rounds (`CensoringTrainer`), and evaluate a trained model on rows.
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._engines.evaluator import Evaluator
+from survival_objectives._engines.protocol import engine
+from survival_objectives._horizons.calibration import calibrated_curves
+from survival_objectives._horizons.model import HorizonModel
+from survival_objectives._models.curves import StepCurves
+from survival_objectives._models.fitted import ModelFrame, TrainingRecord
+from survival_objectives._models.plan import planned_frame
+from survival_objectives._models.predictions import FittedPredictions
 from survival_objectives._people import (
     Features,
     SurvivalTarget,
@@ -26,6 +36,9 @@ from survival_objectives._people import (
     check_random_state,
     check_times,
 )
+from survival_objectives._people.cohort import Cohort, MemoryBatches
+from survival_objectives._people.labels import names_of
+from survival_objectives._people.population import LocalReduction, Population
 from survival_objectives._plugin.alternation import (
     Alternation,
     RefreshRecord,
@@ -33,9 +46,7 @@ from survival_objectives._plugin.alternation import (
     log_floor,
 )
 from survival_objectives._plugin.buffers import DerivativeBuffers
-from survival_objectives._plugin.curves import CurveCalibration
 from survival_objectives._plugin.parameters import PARAMETERS
-from survival_objectives._plugin.predictor import IncidencePredictor
 from survival_objectives._plugin.problem import PluginProblem
 from survival_objectives._plugin.problem_rows import (
     CensoringSettings,
@@ -43,13 +54,19 @@ from survival_objectives._plugin.problem_rows import (
     HorizonSettings,
     ProblemRows,
 )
-from survival_objectives._plugin.reader import CurveReader, MarginalTail, check_falling, start_curve
 from survival_objectives._plugin.slot import WeightSlot
+from survival_objectives._plugin.start import coarse_start, start_curve
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.losses import Target, gradient_hessian, log_loss
-from survival_objectives.stacking import HorizonSampler, TrainingRows
+from survival_objectives.marginal import StepFunction
+from survival_objectives.stacking import HorizonSampler, TrainingRows, stacked_matrix
 
 __all__ = ["TrainingProblem"]
+
+# A larger rise of survival is no rounding error: the trees lack the constraint of `monotone`.
+_RISE = 1e-4
+# Intervals between the knots of curves, and people on whom models are told apart and checked.
+_N_INTERVALS, _PROBES = 32, 64
 
 
 class TrainingProblem(PluginProblem):
@@ -61,8 +78,6 @@ class TrainingProblem(PluginProblem):
     """
 
     _parameters_text = PARAMETERS
-    #: What predicts without the training people.
-    _predictor_type: ClassVar[type[IncidencePredictor]]
     #: Times per person at which doubly robust targets evaluate both models.
     _n_nodes: ClassVar[int] = 24
 
@@ -86,7 +101,14 @@ class TrainingProblem(PluginProblem):
         min_event_survival: float = 0.05,
         sample_weight: Any = None,
         random_state: Any = None,
+        **unknown: Any,
     ) -> None:
+        self._refuse_unknown(unknown, TrainingProblem.__init__)
+        flags: dict[str, Any] = {"doubly_robust": doubly_robust, "monotone": monotone}
+        for name, flag in flags.items():
+            if not isinstance(flag, bool | np.bool_ | None):
+                msg = f"`{name}` must be True or False; got {flag!r}."
+                raise TypeError(msg)
         self._slot, self._scratch = WeightSlot(), DerivativeBuffers()
         self._reference = check_choice(margins, "margins", ("reference", "free")) == "reference"
         self._schedule = RefreshSchedule(refresh_every)
@@ -115,22 +137,10 @@ class TrainingProblem(PluginProblem):
         self._monotone = self._is_monotone(monotone)
         self._note_refresh(data.censoring_model, data.n_floored, [])
         log_floor(data.floor, data.n_floored, self._events.n_rows)
-        tail = MarginalTail(data.population, data.last) if horizon_max is None else None
-        self._reader = CurveReader(
-            data.features.schema,
-            start_curve(start, data.initial, data.population, data.target, self._reference),
-            self._reference,
-            data.axis,
-            tail,
+        self._start_curve = start_curve(
+            start, data.initial, data.population, data.target, self._reference
         )
-        self._calibration = CurveCalibration(
-            data.features,
-            data.target,
-            data.weight,
-            self._reader,
-            self._monotone,
-            *data.curve_ends(horizon_max),
-        )
+        self._trained_until, self._end = data.curve_ends(horizon_max)
 
     def _is_monotone(self, monotone: bool | None) -> bool:
         """Whether every tree rises in time, where the user may have left it open."""
@@ -147,6 +157,11 @@ class TrainingProblem(PluginProblem):
     def event_ids_(self) -> IntArray:
         """Labels of the curves: 0 for event-free, then the causes as the user named them."""
         return self._data.target.event_ids
+
+    @property
+    def event_names_(self) -> tuple[str, ...] | None:
+        """Names of the states, if the events are text: event-free, then the causes."""
+        return names_of(self._data.labels, self.event_ids_)
 
     @property
     def n_margins(self) -> int:
@@ -221,10 +236,6 @@ class TrainingProblem(PluginProblem):
         return gradient.reshape(y_pred.shape), hessian.reshape(y_pred.shape)
 
     # --------------------------------------------------------------------------------- prediction
-    @abstractmethod
-    def _raw_margin(self, model: Any, matrix: Float32Array) -> npt.ArrayLike:
-        """Sum of the trees of ``model`` on rows of features and time, (n_rows, n_margins)."""
-
     def predict_cumulative_incidence(
         self, model: Any, X: Any, times: Any, *, calibrated: bool = True
     ) -> FloatArray:
@@ -258,17 +269,11 @@ class TrainingProblem(PluginProblem):
             with a model.
         """
         times = check_times(times)
-        if calibrated:
-            predictor: IncidencePredictor = self.predictor(model)
-            return predictor.predict_cumulative_incidence(X, times)
-        self._check_model(model)
-        features = check_features(X, like=self._reader.schema)
-        curves = self._reader.cumulative_incidence(
-            lambda matrix: self._raw_margin(model, matrix), features, times
-        )
-        if self._monotone:
-            check_falling(curves[:, 0], times)
-        return curves
+        fitted = self._model_of(model)
+        features = check_features(X, like=fitted.schema)
+        if not calibrated:
+            fitted = self._uncalibrated(fitted.trees)
+        return fitted.incidence(features, times)
 
     def predict_survival_function(
         self, model: Any, X: Any, times: Any, *, calibrated: bool = True
@@ -276,24 +281,94 @@ class TrainingProblem(PluginProblem):
         """Probability of being event-free, (n_samples, n_times); as the incidences' index 0."""
         return self.predict_cumulative_incidence(model, X, times, calibrated=calibrated)[:, 0]
 
-    def predictor(self, model: Any) -> Any:
-        """A predictor with a trained model that holds no training data.
+    def fitted(self, model: Any) -> FittedPredictions:
+        """A trained model as a fitted model that holds no training data.
 
         Parameters
         ----------
         model
-            What the engine's training call returned.
+            What the engine's training call returned; its rounds up to the best one are copied.
 
         Returns
         -------
-        IncidencePredictor
-            With ``predict_cumulative_incidence(X, times)``, ``predict_survival_function(X, times)``
-            and ``save(path)``. Its curves are the calibrated ones, bit for bit those of this
-            objective.
+        object
+            With the methods of a fitted `survival_objectives.SurvivalBoost`, such as
+            ``predict_cumulative_incidence``, ``predict_quantile``, ``shap_values``, ``to_onnx`` and
+            ``save``; `survival_objectives.load` reads what it saved. Its curves are the calibrated
+            ones, bit for bit those of this objective.
         """
+        return FittedPredictions.of(self._model_of(model))
+
+    def _model_of(self, model: Any) -> HorizonModel:
+        """The fitted model of a trained model, calibrated once for the same trees."""
         self._check_model(model)
-        curves = self._calibration.curves(lambda matrix: self._raw_margin(model, matrix))
-        return self._predictor_type(model, curves, self.event_ids_)
+        trees = self._evaluator(model)
+        # A model that was trained on has other margins.
+        n_people = min(self._features.n_samples, _PROBES)
+        until = np.full(n_people, self._trained_until, np.float32)
+        margin = trees.sum_of_trees(stacked_matrix(self._features, np.arange(n_people), until))
+        key = hashlib.sha256(margin.tobytes() + bytes(str(trees.n_rounds), "ascii")).digest()
+        known: tuple[bytes, HorizonModel] | None = vars(self).get("_known")
+        if known is None or known[0] != key:
+            known = self._known = key, self._fitted(trees)
+        return known[1]
+
+    def _evaluator(self, model: Any) -> Evaluator:
+        """Trees of a trained model, up to the best round, as they are now."""
+        return engine(self._engine_name).evaluator(
+            self._finished_model(model), self._features.schema
+        )
+
+    @abstractmethod
+    def _finished_model(self, model: Any) -> Any:
+        """A copy of a trained model, cut after its best round."""
+
+    def _fitted(self, trees: Evaluator) -> HorizonModel:
+        data = self._data
+        uncalibrated = self._uncalibrated(trees)
+        if self._monotone:
+            some = np.linspace(0, data.target.n_samples - 1, _PROBES).astype(np.int64)
+            _check_falling(uncalibrated.step_probabilities(self._features.values[some])[0])
+        model = replace(
+            uncalibrated, start=coarse_start(self._start_curve, self._end), monotone=True
+        )
+        curves = calibrated_curves(
+            model,
+            MemoryBatches([Cohort(self._features, data.target, data.weight)]),
+            Population(data.target, data.weight),
+            n_intervals=_N_INTERVALS,
+            trained_until=self._trained_until,
+            reduction=LocalReduction(),
+            seed=self._engine_seed,
+        )
+        return replace(model, curves=curves)
+
+    def _uncalibrated(self, trees: Evaluator) -> HorizonModel:
+        """The model whose probabilities are those of its margins."""
+        data, frame = self._data, self._frame
+        return HorizonModel(
+            frame,
+            TrainingRecord("boosted", n_events=data.n_events, floor=data.floor),
+            StepCurves(frame.axis),
+            trees,
+            None,
+            self._start_curve,
+            StepFunction.constant(np.zeros(())),
+            monotone=False,
+            given_censoring=data.own_censoring,
+        )
+
+    @cached_property
+    def _frame(self) -> ModelFrame:
+        data = self._data
+        frame = planned_frame(
+            Population(data.rounded, data.weight),
+            self._engine_name,
+            self._features.schema,
+            horizon_max=self._end,
+            n_jobs=None,
+        )
+        return replace(frame, axis=data.axis)
 
     # ------------------------------------------------------------------------------- own models
     @abstractmethod
@@ -303,7 +378,15 @@ class TrainingProblem(PluginProblem):
     @cached_property
     def _fingerprint(self) -> str:
         """Fingerprint, eight hex digits, of everything that turns margins into curves."""
-        return self._reader.fingerprint(self.event_ids_)
+        schema, start = self._features.schema, self._start_curve
+        levels = {column: list(map(str, schema.categories[column])) for column in schema.categories}
+        event_ids = self.event_ids_.tolist()
+        facts = repr((schema.n_features, schema.names, levels, self._reference, event_ids))
+        digest = hashlib.sha256(facts.encode())
+        for part in (start.times, start.values, start.initial):
+            # Other machines may sum in another order, so values are rounded to float32.
+            digest.update(np.asarray(part, dtype=np.float32).tobytes())
+        return digest.hexdigest()[:8]
 
     def _check_trained(self, columns: Sequence[str] | None, n_margins: int) -> None:
         if columns is None and self._start == "zero" and n_margins == self.n_margins:
@@ -424,7 +507,7 @@ class TrainingProblem(PluginProblem):
         return log_loss(margin, target, weight, reference=self._reference)
 
     def _start_margin(self, horizon: npt.ArrayLike) -> FloatArray:
-        return self._reader.start(horizon)
+        return self._start_curve(horizon)
 
     def _probe_rows(self) -> tuple[Float32Array, FloatArray]:
         """Further rows at which a refresh evaluates the event model, and their starting margins."""
@@ -433,4 +516,16 @@ class TrainingProblem(PluginProblem):
 
     def _held_out_rows(self, X: Any, y: Any) -> HeldOutRows:
         """Rows of held-out people, with the margins at which boosting started."""
-        return self._data.held_out(X, y, self._reader.start)
+        return self._data.held_out(X, y, self._start_curve)
+
+
+def _check_falling(survival: FloatArray) -> None:
+    """Refuse curves that rise, (n_steps, n_samples), although every tree was to be constrained."""
+    rise = np.diff(survival, axis=0).max(initial=0.0)
+    if rise > _RISE:
+        msg = (
+            f"Survival rises by {rise:.2g} between two times, so the trees were grown without the "
+            "constraint on time. Merge `objective.params` into the parameters of training, or "
+            "construct the objective with `monotone=False`."
+        )
+        raise ValueError(msg)

@@ -58,6 +58,8 @@ PARAMETERS = """Parameters
     ----------
     event_ids_ : array of shape (K + 1,)
         Labels of the curves: 0 for event-free, then the causes.
+    event_names_ : tuple of str, or None
+        Names of the states, if the events are text.
     censoring_ : CensoringModel
         The current model of censoring.
     n_floored_ : int

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -15,7 +17,7 @@ from survival_objectives._people import check_positive_int
 from survival_objectives._plugin.buffers import DerivativeBuffers
 from survival_objectives.losses import Target, gradient_hessian
 
-__all__ = ["PluginProblem"]
+__all__ = ["PluginProblem", "refuse_change", "sklearn_advice"]
 
 
 class PluginProblem(ABC):
@@ -32,6 +34,15 @@ class PluginProblem(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", cls._parameters_text)
+
+    def _refuse_unknown(self, given: Mapping[str, Any], constructor: Callable[..., Any]) -> None:
+        """Raise an error for parameters that the constructor does not have."""
+        for name in given:
+            known = list(inspect.signature(constructor).parameters)[1:-1]
+            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
+            public = next(one.__name__ for one in type(self).__mro__ if one.__name__[0] != "_")
+            msg = f"{public} has no parameter {name!r}. Did you mean {nearest!r}?"
+            raise TypeError(msg)
 
     # --------------------------------------------------------------------------------------- rows
     @property
@@ -136,3 +147,22 @@ class PluginProblem(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in self._transient}
+
+
+def refuse_change(data: str, method: str) -> str:
+    """What to say where the training data of an objective would be changed."""
+    return (
+        f"`{data}` keeps the labels, weights and start of its objective, which `{method}` would "
+        "change for a part of it only: derivatives come from the objective. Weights of people are "
+        "its `sample_weight`, outcomes its `y`, and `start` is where boosting starts."
+    )
+
+
+def sklearn_advice(call: str) -> str:
+    """What to say where an objective itself is given to a scikit-learn wrapper."""
+    return (
+        f"This objective is for `{call}`. The scikit-learn wrappers start at 0 and show no matrix: "
+        "give them `objective=o.sklearn_objective` of an IPCWObjective `o` with `start='zero'` "
+        "(and `margins='free'` for several causes), and fit on `o.stacked_features`, `o.target` "
+        "and `sample_weight=o.initial_weight`."
+    )

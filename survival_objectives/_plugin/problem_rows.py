@@ -44,9 +44,9 @@ from survival_objectives._people import (
     warn_about_outcomes,
 )
 from survival_objectives._people.cohort import Cohort, GivenPeople, MemoryBatches
+from survival_objectives._people.labels import named_outcomes
 from survival_objectives._people.population import LocalReduction
 from survival_objectives._people.time_axis import TimeAxis, event_unit, rounded_up, time_feature
-from survival_objectives._plugin.curves import some_outcomes
 from survival_objectives._plugin.folds import FoldWeights
 from survival_objectives._plugin.slot import RowTargets
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring, censoring_log_odds
@@ -237,6 +237,7 @@ class ProblemRows:
         """Checked features and outcomes, as given, of the people with a positive weight."""
         check_paired(X, y, sample_weight)
         features = check_features(X)
+        y, self.labels = named_outcomes(y)
         target = check_survival_target(y)
         check_time_resolution(target.duration)
         warn_about_outcomes(target)
@@ -361,6 +362,16 @@ class ProblemRows:
             weight = None if weight is None else weight[people]
         return KaplanMeierCensoring().fit(target, sample_weight=weight)
 
+    @property
+    def n_events(self) -> IntArray:
+        """Number of people who were censored, and who had each cause."""
+        return np.bincount(self.target.event, minlength=self.target.n_causes + 1)
+
+    @property
+    def own_censoring(self) -> CensoringModel | None:
+        """The user's own model of censoring."""
+        return self.censoring_model if self._is_given else None
+
     def curve_ends(self, horizon_max: float | None) -> tuple[float, float]:
         """Until when curves follow the trees, and where they end.
 
@@ -403,7 +414,7 @@ class ProblemRows:
         """
         cohort = Cohort.checked(
             X,
-            y,
+            y if self.labels is None else self.labels.coded(y),
             like=self.features.schema,
             event_ids=self.target.event_ids,
             resolution="ignore",
@@ -447,8 +458,13 @@ class ProblemRows:
         return {name: value for name, value in vars(self).items() if name != "folds"}
 
 
+def some_outcomes(target: SurvivalTarget, people: IntArray) -> SurvivalTarget:
+    """Outcomes of some people, with only the causes that happened to them."""
+    return check_survival_target(target.take(people))
+
+
 def counted_target(y: Any, sample_weight: Any = None) -> SurvivalTarget:
     """Checked outcomes of the people whose weight is not 0, with only their causes."""
-    target = check_survival_target(y)
+    target = check_survival_target(named_outcomes(y)[0])
     weight = check_sample_weight(sample_weight, target.n_samples)
     return target if weight is None else some_outcomes(target, np.flatnonzero(weight))

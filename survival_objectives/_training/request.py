@@ -15,12 +15,16 @@ from survival_objectives._engines.protocol import (
     installed_engine,
     is_installed,
 )
-from survival_objectives._engines.settings import Choice, checked_parameters
 from survival_objectives._models.checks import warn_about_model
 from survival_objectives._models.fitted import FittedModel, snapshot
 from survival_objectives._models.run import Run
-from survival_objectives._people import SurvivalTarget, check_random_state, warn_about_outcomes
-from survival_objectives._people.labels import EventLabels
+from survival_objectives._people import (
+    SurvivalTarget,
+    check_choice,
+    check_random_state,
+    warn_about_outcomes,
+)
+from survival_objectives._people.labels import EventLabels, names_of
 from survival_objectives._training.fit import Settings
 
 
@@ -51,7 +55,7 @@ class Request:
         settings: Callable[[Mapping[str, Any], Engine], Settings],
     ) -> Request:
         """The request of an estimator, or an error that names a parameter and the way out."""
-        wanted = checked_parameters(parameters, {"engine": Choice(tuple(ENGINES))})["engine"]
+        wanted = check_choice(parameters["engine"], "engine", tuple(ENGINES))
         previous = fitted if parameters["warm_start"] else None
         if previous is None:
             used = engine(installed_engine(wanted))
@@ -95,8 +99,8 @@ class Request:
         name = self.settings.own_model
         if name is not None:
             msg = (
-                f"`{name}` is {self.parameters[name]!r}; a model of your own needs all people "
-                f"{where}. Leave it out here."
+                f"`{name}` is a {type(self.parameters[name]).__name__}; a model of your own needs "
+                f"all people {where}. Leave it out here."
             )
             raise ValueError(msg)
 
@@ -105,10 +109,8 @@ class Request:
 
         Warns if its probabilities are biased, or the same for all people.
         """
-        names = None
-        if labels is not None:
-            names = tuple(labels.names[label] for label in model.frame.event_ids)
-        elif self.previous is not None:
+        names = names_of(labels, model.frame.event_ids)
+        if labels is None and self.previous is not None:
             names = self.previous.frame.event_names
         model = model.with_frame(event_names=names, parameters=self.parameters)
         warn_about_model(model)

@@ -152,7 +152,7 @@ def assess(
     X: Any,
     y: Any,
     *,
-    name: str = "HazardBoost",
+    name: str | None = None,
     groups: Any = None,
     n_splits: int = 5,
     test_size: float | None = None,
@@ -177,8 +177,8 @@ def assess(
         Features as for `HazardBoost`.
     y : outcomes
         ``event`` and ``duration``, in any form that this package accepts.
-    name : str, default="HazardBoost"
-        Name of the model in the results.
+    name : str, optional
+        Name of the model in the results. Default: that of its class.
     groups : array of shape (n_samples,), optional
         Group of each row, such as the person where there are several rows per person. Rows of one
         group are in one fold, and count as one observation in standard errors. Models whose
@@ -230,6 +230,7 @@ def assess(
     (300, 5)
     """
     target = check_survival_target(y)
+    name = type(model).__name__ if name is None else name
     models = _named_models(name, model, extra_models)
     X = _indexable(X, target)
     check_positive_int(n_jobs, "n_jobs")

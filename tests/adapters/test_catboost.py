@@ -5,10 +5,12 @@ from types import SimpleNamespace
 
 import catboost
 import numpy as np
+import pandas as pd
 import pytest
 from catboost import CatBoost, CatBoostError, Pool
 from numpy.testing import assert_allclose, assert_array_equal
 
+from survival_objectives import SurvivalBoost
 from survival_objectives.adapters.catboost import IPCWLoss
 from survival_objectives.losses import log_loss, probabilities
 
@@ -282,3 +284,21 @@ def test_monotone_curves_of_several_causes_are_refused(people):
         IPCWLoss(people.X, people.y, monotone=True)
     # Left to itself, the loss leaves the constraint out.
     assert "monotone_constraints" not in IPCWLoss(people.X, people.y).params
+
+
+@pytest.mark.parametrize("n_causes", [1, 2])
+@pytest.mark.parametrize("options", [{}, {"monotone": False}, {"early_stopping_rounds": 10}])
+def test_many_levels_are_the_same_in_the_chunks_and_in_the_model(n_causes, options, tmp_path):
+    """Above 255 levels CatBoost counts them; tables of several chunks were averaged."""
+    rng = np.random.default_rng(0)
+    level = rng.choice(400, 1000, p=np.arange(1, 401) / np.arange(1, 401).sum())
+    X = pd.DataFrame({"x": rng.normal(size=1000), "ward": pd.Categorical([f"w{v}" for v in level])})
+    event = rng.integers(0, n_causes + 1, 1000)
+    y = event, rng.exponential(np.exp(-0.5 * X["x"] + (level > 200)))
+    settings = {"censoring": "boosted", "n_estimators": 45, "n_jobs": 1, "random_state": 0}
+    model = SurvivalBoost("catboost", **{**settings, **options}).fit(X, y)
+    curves = model.predict_survival_function(X)
+    alone = np.concatenate([model.predict_survival_function(X.iloc[[row]]) for row in range(9)])
+    assert_allclose(alone, curves[:9], atol=1e-12)
+    model.save(tmp_path / "model")
+    assert_array_equal(SurvivalBoost.load(tmp_path / "model").predict_survival_function(X), curves)

@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 import warnings
+from contextlib import nullcontext
 
 import dask
 import dask.array as da
@@ -18,12 +19,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
+from numpy.testing import assert_array_equal
 from seed_noise import largest_mean
 from sklearn.base import clone
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost, load
+from survival_objectives._horizons.state import LoopState
 from survival_objectives._process.checkpoints import read_checkpoint
-from survival_objectives.adapters.dask import DaskSurvivalBoost, WorkerLostError, _worker
+from survival_objectives.adapters.dask import (
+    WorkerLostError,
+    _worker,
+    fit_dask,
+    predict_dask,
+    score_dask,
+)
+from survival_objectives.adapters.dask._pairing import check_same_rows
 from survival_objectives.datasets import integrated_squared_error, make_competing_risks
 
 N_WORKERS = 4
@@ -33,7 +43,6 @@ SETTINGS = {
     "learning_rate": 0.2,
     "n_jobs": 1,
     "random_state": 0,
-    "censoring": "boosted",
 }
 
 
@@ -76,6 +85,14 @@ def on_workers(client, data, n_workers, n_partitions=4):
     return placed
 
 
+def boost(**settings):
+    """A SurvivalBoost, or a HazardBoost for ``censoring="hazards"``."""
+    settings = {**SETTINGS, **settings}
+    if settings.get("censoring") == "hazards":
+        return HazardBoost(**{key: settings[key] for key in settings if key != "censoring"})
+    return SurvivalBoost(**settings)
+
+
 def same_model(model, other, X):
     curves = [each.predict_cumulative_incidence(X, TIMES) for each in (model, other)]
     return np.array_equal(*curves)
@@ -92,8 +109,8 @@ def usual_error(data):
     """What one model may err, given the errors of the seeds on one machine."""
     errors = []
     for seed in range(8):
-        model = SurvivalBoost("xgboost", **{**SETTINGS, "random_state": seed})
-        errors.append(error_to_truth(model.fit(data.X, data.y), data))
+        model = boost(random_state=seed)
+        errors.append(error_to_truth(fit_dask(model, data.X, data.y), data))
     return largest_mean(errors)
 
 
@@ -110,38 +127,40 @@ def usual_error(data):
 )
 def test_one_worker_trains_the_model_of_one_machine_bit_for_bit(client, data, settings):
     X, y = on_workers(client, data, 1)
-    model = DaskSurvivalBoost(**{**SETTINGS, **settings}).fit(X, y)
-    local = SurvivalBoost("xgboost", **{**SETTINGS, **settings}).fit(data.X, data.y)
+    model = fit_dask(boost(**settings), X, y)
+    local = boost(**settings).fit(data.X, data.y)
 
-    assert same_model(model.to_local(), local, data.X)
-    assert model.n_floored_ == local.n_floored_
+    assert same_model(model, local, data.X)
+    assert vars(model).keys() == vars(local).keys()
+    assert model.fitted_model.record.n_floored == local.fitted_model.record.n_floored
     assert model.history_ == local.history_
+    assert_array_equal(model.n_events_, local.n_events_)
 
 
 @pytest.mark.parametrize("censoring", ["boosted", "hazards"])
 def test_a_warm_start_goes_on_as_on_one_machine(client, data, censoring):
     X, y = on_workers(client, data, 1)
-    settings = {**SETTINGS, "warm_start": True, "censoring": censoring}
-    model = DaskSurvivalBoost(**settings).fit(X, y)
-    local = SurvivalBoost("xgboost", **settings).fit(data.X, data.y)
-    for each, arguments in ((model, (X, y)), (local, (data.X, data.y))):
-        each.set_params(n_estimators=30).fit(*arguments)
+    settings = {"warm_start": True, "censoring": censoring}
+    model = fit_dask(boost(**settings), X, y)
+    local = boost(**settings).fit(data.X, data.y)
+    fit_dask(model.set_params(n_estimators=30), X, y)
+    local.set_params(n_estimators=30).fit(data.X, data.y)
     assert model.n_estimators_ == local.n_estimators_
-    assert same_model(model.to_local(), local, data.X)
+    assert same_model(model, local, data.X)
 
 
 @pytest.mark.parametrize("n_workers", [2, 4])
 def test_more_workers_are_as_near_to_the_truth_as_one_machine(client, data, usual_error, n_workers):
     X, y = on_workers(client, data, n_workers)
-    model = DaskSurvivalBoost(**SETTINGS).fit(X, y)
+    model = fit_dask(boost(), X, y)
     assert error_to_truth(model, data) < usual_error
 
 
 def test_all_workers_count_everyone(client, data):
     """The population that workers agree on has the Kaplan-Meier curve and quantiles of all."""
     X, y = on_workers(client, data, 4)
-    model = DaskSurvivalBoost(**SETTINGS).fit(X, y)
-    local = SurvivalBoost("xgboost", **SETTINGS).fit(data.X, data.y)
+    model = fit_dask(boost(), X, y)
+    local = boost().fit(data.X, data.y)
 
     frame, expected = model.fitted_model.frame, local.fitted_model.frame
     assert frame.t_max == expected.t_max
@@ -151,26 +170,26 @@ def test_all_workers_count_everyone(client, data):
 
 def test_the_same_seed_and_workers_give_the_same_model(client, data):
     X, y = dd.from_pandas(data.X, npartitions=2), dd.from_pandas(data.y, npartitions=2)
-    first, second = (DaskSurvivalBoost(**SETTINGS).fit(X, y) for _ in range(2))
-    assert same_model(first.to_local(), second.to_local(), data.X)
+    first, second = (fit_dask(boost(), X, y) for _ in range(2))
+    assert same_model(first, second, data.X)
 
 
 def test_several_workers_train_hazards(client, data, usual_error, tmp_path):
     """The default, on four workers: nearer to the truth than weights, and resumable."""
     X, y = on_workers(client, data, 4)
-    settings = {"n_jobs": 1, "random_state": 0}
     folder = {"checkpoint_folder": str(tmp_path), "checkpoint_every": 10}
-    model = DaskSurvivalBoost(**settings, **folder).fit(X, y)
-    assert model.censoring_method_ == "hazards"
+    model = fit_dask(HazardBoost(n_jobs=1, random_state=0), X, y, **folder)
     assert error_to_truth(model, data) < usual_error
-    resumed = DaskSurvivalBoost(**settings, **folder).fit(X, y, resume=True)
-    assert same_model(model.to_local(), resumed.to_local(), data.X)
+    resumed = fit_dask(clone(model), X, y, resume=True, **folder)
+    assert same_model(model, resumed, data.X)
+    with pytest.raises(ValueError, match="of another estimator"):
+        fit_dask(boost(), X, y, resume=True, **folder)
 
 
 def test_hazards_of_workers_without_a_cause(client, data, usual_error):
     people = pd.concat([data.X, data.y], axis=1).sort_values(["event", "duration"])
     frame = dd.from_pandas(people, npartitions=4, sort=False)
-    model = DaskSurvivalBoost(n_jobs=1, random_state=0).fit(frame, ("event", "duration"))
+    model = fit_dask(HazardBoost(n_jobs=1, random_state=0), frame, ("event", "duration"))
     assert model.event_ids_.tolist() == [0, 1, 2]
     assert error_to_truth(model, data) < usual_error
 
@@ -183,12 +202,12 @@ def test_workers_without_a_cause_and_empty_or_skewed_partitions(client, data, us
     pieces = [people.iloc[a:b] for a, b in itertools.pairwise(cuts)]
     parts = [dask.delayed(lambda part: part)(piece) for piece in pieces]
     frame = dd.from_delayed(parts, meta=people.iloc[:0])
-    model = DaskSurvivalBoost(**SETTINGS).fit(frame, ("event", "duration"))
+    model = fit_dask(boost(), frame, ("event", "duration"))
     assert model.event_ids_.tolist() == [0, 1, 2]
     assert list(model.feature_names_in_) == list(data.X.columns)
     assert error_to_truth(model, data) < usual_error
 
-    model.set_params(early_stopping_rounds=10).fit(frame, ("event", "duration"))
+    fit_dask(model.set_params(early_stopping_rounds=10), frame, ("event", "duration"))
     assert len(model.history_) >= model.n_estimators_
 
 
@@ -200,8 +219,8 @@ def test_arrays_with_unknown_chunks_weights_and_split_columns(client, data):
     weight = da.from_array(np.where(values[:, 0] > 0, 1.0, 0.0), chunks=600)[keep]
     assert np.isnan(X.shape[0])
 
-    model = DaskSurvivalBoost(**SETTINGS).fit(X, y, sample_weight=weight)
-    curves = model.predict_survival_function(X, TIMES)
+    model = fit_dask(boost(), X, y, sample_weight=weight)
+    curves = predict_dask(model, X, TIMES, method="predict_survival_function")
 
     assert isinstance(curves, da.Array)
     assert curves.compute().shape == (1200, 20)
@@ -211,7 +230,7 @@ def test_held_out_people_on_the_cluster(client, data):
     other = data.draw(400, random_state=1)
     X, y = on_workers(client, data, 2)
     eval_set = dd.from_pandas(other.X, npartitions=1), dd.from_pandas(other.y, npartitions=1)
-    model = DaskSurvivalBoost(**SETTINGS, early_stopping_rounds=15).fit(X, y, eval_set=eval_set)
+    model = fit_dask(boost(early_stopping_rounds=15), X, y, eval_set=eval_set)
     losses = [record.loss for record in model.history_]
     assert losses[-1] < losses[0]
     assert model.n_estimators_ == np.argmin(losses) + 1
@@ -222,33 +241,31 @@ def test_categories_and_missing_values(client, data):
     X["kind"] = pd.Categorical(np.where(X["x0"] > 0, "a", "b"), categories=["b", "a", "c"])
     X.loc[::7, "x1"] = np.nan
     frame, y = dd.from_pandas(X, npartitions=2), dd.from_pandas(data.y, npartitions=2)
-    model = DaskSurvivalBoost(**SETTINGS).fit(frame, y)
+    model = fit_dask(boost(), frame, y)
     assert model._schema.categories[4].tolist() == ["b", "a", "c"]
-    assert np.isfinite(model.predict(frame).compute()).all()
+    assert np.isfinite(predict_dask(model, frame, method="predict").compute()).all()
 
     with pytest.raises(ValueError, match=r"categorize\(columns=\['kind'\]\)"):
-        model.fit(frame.assign(kind=frame["kind"].cat.as_unknown()), y)
+        fit_dask(model, frame.assign(kind=frame["kind"].cat.as_unknown()), y)
 
 
 def test_text_is_not_taken_for_a_made_up_level(client, data):
     text = data.X.assign(kind=np.where(data.X["x0"] > 0, "north", "south"))
     frame, y = dd.from_pandas(text, npartitions=2), dd.from_pandas(data.y, npartitions=2)
     with pytest.raises(ValueError, match=r"categorize\(columns=\['kind'\]\)"):
-        DaskSurvivalBoost(**SETTINGS).fit(frame, y)
-    model = DaskSurvivalBoost(**SETTINGS).fit(frame.categorize(columns=["kind"]), y)
+        fit_dask(boost(), frame, y)
+    model = fit_dask(boost(), frame.categorize(columns=["kind"]), y)
     assert sorted(model._schema.categories[4]) == ["north", "south"]
     row = pd.DataFrame([{**text.iloc[0].to_dict(), "x1": None, "kind": None}])
     expected = model.predict_survival_function(row, [0.5])
-    found = model.predict_survival_function(dd.from_pandas(row, npartitions=1), [0.5])
-    np.testing.assert_allclose(found.compute(), expected)
+    found = predict_dask(model, dd.from_pandas(row, npartitions=1), [0.5])
+    np.testing.assert_allclose(found.compute()[:, 0], expected)
 
 
 # -------------------------------------------------------------------------------------- prediction
 def test_predictions_are_lazy_and_those_of_the_local_model(client, data, tmp_path):
     X, y = on_workers(client, data, 2)
-    model = DaskSurvivalBoost(**SETTINGS).fit(X, y)
-    local = model.to_local()
-    assert type(local) is SurvivalBoost
+    model = fit_dask(boost(), X, y)
     for method, arguments in (
         ("predict_cumulative_incidence", (TIMES,)),
         ("predict_survival_function", (TIMES,)),
@@ -258,35 +275,56 @@ def test_predictions_are_lazy_and_those_of_the_local_model(client, data, tmp_pat
         ("predict_restricted_mean_time", (2.0,)),
         ("shap_values", (1.0,)),
     ):
-        lazy = getattr(model, method)(X, *arguments)
+        lazy = predict_dask(model, X, *arguments, method=method)
         assert isinstance(lazy, da.Array), method
         # Small partitions are predicted by XGBoost in float32, large ones off the trees.
-        expected = getattr(local, method)(data.X, *arguments)
+        expected = getattr(model, method)(data.X, *arguments)
         assert lazy.ndim == expected.ndim
         np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-5, atol=1e-6)
-    frame = model.predict_survival_function(X, TIMES, as_frame=True)
+    frame = predict_dask(model, X, TIMES, method="predict_survival_function", as_frame=True)
     assert isinstance(frame, dd.DataFrame)
     pd.testing.assert_index_equal(frame.compute().index, data.X.index)
-    assert model.score(X, y) == pytest.approx(local.score(data.X, data.y))
+    assert score_dask(model, X, y) == pytest.approx(model.score(data.X, data.y))
 
     model.save(tmp_path / "model")
-    loaded = DaskSurvivalBoost.load(tmp_path / "model")
-    assert same_model(loaded.to_local(), SurvivalBoost.load(tmp_path / "model"), data.X)
+    assert same_model(model, load(tmp_path / "model"), data.X)
     with pytest.raises(ValueError, match="lacks the columns"):
-        model.predict(X.rename(columns={"x0": "age"}))
+        predict_dask(model, X.rename(columns={"x0": "age"}))
+    with pytest.raises(TypeError, match="no dask DataFrame or Array"):
+        predict_dask(model, data.X)
 
 
-def test_it_is_an_estimator_with_the_parameters_of_survival_boost():
-    model = DaskSurvivalBoost(n_horizons=3, checkpoint_folder="here")
-    assert clone(model).get_params() == model.get_params()
-    assert set(SurvivalBoost().get_params()) < set(model.get_params())
-    assert "n_horizons=3" in repr(model)
-    with pytest.raises(TypeError, match="n_horizon"):
-        DaskSurvivalBoost(n_horizon=3)
+# ------------------------------------------------------------------------------- the one front door
+def test_labels_and_counts_are_those_of_one_machine(client, data):
+    """Text labels, "alive" among them, and people of weight 0, from several partitions."""
+    words = data.y["event"].map({0: "alive", 1: "died", 2: "moved"})
+    y, weight = data.y.assign(event=words), np.where(data.X["x0"] > -1, 1.0, 0.0)
+    local = boost().fit(data.X, y, weight)
+    X, outcomes = dd.from_pandas(data.X, npartitions=3), dd.from_pandas(y, npartitions=3)
+    chunks = tuple(X.map_partitions(len).compute())
+    model = fit_dask(boost(), X, outcomes, da.from_array(weight, chunks=(chunks,)))
+    assert model.event_names_ == local.event_names_ == ("event-free", "died", "moved")
+    assert_array_equal(model.n_events_, local.n_events_)
+    assert score_dask(model, X, outcomes) == pytest.approx(model.score(data.X, y))
+    with pytest.raises(ValueError, match="label 'gone', which was not seen in training"):
+        fit_dask(model, X, outcomes, eval_set=(X, outcomes.assign(event="gone")))
+    with pytest.raises(ValueError, match="events are numbers"):
+        fit_dask(boost(), X, dd.from_pandas(data.y, npartitions=3), censored="alive")
+
+
+def test_the_same_curve_for_all_is_warned_about(client, data):
+    """Also where the features of each worker are constant."""
+    X = data.X.iloc[:, :1] * 0.0
+    X.iloc[600:] = 1.0
+    frames = dd.from_pandas(X, npartitions=2), dd.from_pandas(data.y, npartitions=2)
+    model = boost(min_split_gain=1e9)
+    with pytest.warns(UserWarning, match="all people get the same curve"):
+        fit_dask(model, *frames)
+    fit_dask(model, frames[0] * 0.0, frames[1])
 
 
 # ------------------------------------------------------------------------------------------ faults
-LONG = {**SETTINGS, "n_estimators": 200, "checkpoint_every": 20, "timeout": 60}
+LONG = {"checkpoint_every": 20, "timeout": 60}
 
 
 def at_first_checkpoint(folder, action):
@@ -317,7 +355,7 @@ def halves(data):
 @pytest.fixture(scope="module")
 def whole(client, halves, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    return DaskSurvivalBoost(**LONG, checkpoint_folder=str(folder)).fit(*halves)
+    return fit_dask(boost(n_estimators=200), *halves, checkpoint_folder=str(folder), **LONG)
 
 
 def tasks(client):
@@ -332,7 +370,7 @@ def test_no_task_is_left_whatever_still_refers_to_it(client, halves, settings):
     try:
         error = None
         try:
-            DaskSurvivalBoost(**{**SETTINGS, **settings}).fit(*halves, eval_set=halves)
+            fit_dask(boost(**settings), *halves, eval_set=halves)
         except ZeroDivisionError as caught:
             error = caught
         latest = time.monotonic() + 10
@@ -346,13 +384,13 @@ def test_no_task_is_left_whatever_still_refers_to_it(client, halves, settings):
 
 def test_an_interrupted_client(client, halves, tmp_path):
     """Ends the training soon and leaves nothing behind."""
-    model = DaskSurvivalBoost(**LONG, checkpoint_folder=str(tmp_path))
+    model = boost(n_estimators=200)
     # Tests that run in the background may ignore Ctrl-C.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         thread = at_first_checkpoint(tmp_path, _thread.interrupt_main)
         with pytest.raises(KeyboardInterrupt):
-            model.fit(*halves)
+            fit_dask(model, *halves, checkpoint_folder=str(tmp_path), **LONG)
         thread.join()
     finally:
         signal.signal(signal.SIGINT, before)
@@ -369,38 +407,39 @@ def test_a_killed_worker(client, data, halves, whole, tmp_path, rank):
     """
     client.wait_for_workers(N_WORKERS, timeout=300)
     victim, pid = sorted(client.run(os.getpid).items())[rank]
-    model = DaskSurvivalBoost(**LONG, checkpoint_folder=str(tmp_path))
+    model, folder = boost(n_estimators=200), {"checkpoint_folder": str(tmp_path), **LONG}
     thread = at_first_checkpoint(tmp_path, lambda: os.kill(pid, 9))
     with pytest.raises(WorkerLostError, match=victim):
-        model.fit(*halves)
+        fit_dask(model, *halves, **folder)
     thread.join()
     assert not busy(client)
 
-    _, state = read_checkpoint(str(tmp_path))
+    _, state = read_checkpoint(str(tmp_path), LoopState)
     assert state.n_steps > 0
     client.wait_for_workers(N_WORKERS, timeout=300)
-    model.fit(*halves, resume=True)
-    assert same_model(model.to_local(), whole.to_local(), data.X)
+    fit_dask(model, *halves, resume=True, **folder)
+    assert same_model(model, whole, data.X)
 
     X, y = halves
     with pytest.raises(ValueError, match="written with max_depth=4, not 2"):
-        clone(model).set_params(max_depth=2).fit(X, y, resume=True)
+        fit_dask(clone(model).set_params(max_depth=2), X, y, resume=True, **folder)
+    whole = X.repartition(npartitions=1), y.repartition(npartitions=1)
     with pytest.raises(ValueError, match="2 partitions; here are 1"):
-        model.fit(X.repartition(npartitions=1), y.repartition(npartitions=1), resume=True)
+        fit_dask(model, *whole, resume=True, **folder)
 
 
 def test_a_training_is_resumed_with_the_same_people_only(client, data, tmp_path):
     """Known by outcomes, weights and features, of the held-out people too."""
-    settings = {**SETTINGS, "n_estimators": 20, "checkpoint_every": 10, "max_depth": 2}
-    model = DaskSurvivalBoost(**settings, checkpoint_folder=str(tmp_path))
+    model = boost(n_estimators=20, max_depth=2, early_stopping_rounds=50)
+    folder = {"checkpoint_folder": str(tmp_path), "checkpoint_every": 10}
     few, y = data.X.iloc[:400], data.y.iloc[:400]
     held_out = data.X.iloc[400:600], data.y.iloc[400:600]
 
     def parts(X, y):
         return tuple(dd.from_pandas(frame, npartitions=2) for frame in (X, y))
 
-    model.fit(*parts(few, y), eval_set=parts(*held_out))
-    checkpoint, _ = read_checkpoint(str(tmp_path))
+    fit_dask(model, *parts(few, y), eval_set=parts(*held_out), **folder)
+    checkpoint, _ = read_checkpoint(str(tmp_path), LoopState)
     assert len(checkpoint.digests) == 4
     other = data.X.iloc[600:1000].set_axis(few.index), data.y.iloc[600:1000].set_axis(few.index)
     last = few.copy()
@@ -412,29 +451,72 @@ def test_a_training_is_resumed_with_the_same_people_only(client, data, tmp_path)
         ((few, y), (held_out[0], held_out[1].assign(event=1)), "`eval_set`"),
         ((few, y), None, "`eval_set`"),
     ):
+        held_parts = held and parts(*held)
         with pytest.raises(ValueError, match=f"durations in another unit .{where} differs"):
-            model.fit(*parts(*people), eval_set=held and parts(*held), resume=True)
-    model.fit(*parts(few, y), eval_set=parts(*held_out), resume=True)
+            fit_dask(model, *parts(*people), eval_set=held_parts, resume=True, **folder)
+    fit_dask(model, *parts(few, y), eval_set=parts(*held_out), resume=True, **folder)
 
 
 # ---------------------------------------------------------------------------------------- mistakes
 def test_mistakes_are_named_before_any_training(client, data):
     X, y = dd.from_pandas(data.X, npartitions=2), dd.from_pandas(data.y, npartitions=2)
-    model = DaskSurvivalBoost(**SETTINGS)
+    model = boost()
     with pytest.raises(TypeError, match="`X` is a DataFrame; pass a dask DataFrame"):
-        model.fit(data.X, y)
+        fit_dask(model, data.X, y)
     with pytest.raises(TypeError, match="`y` must be a Dask collection"):
-        model.fit(X, data.y)
+        fit_dask(model, X, data.y)
     with pytest.raises(ValueError, match="`y` has 3 partitions, but `X` has 2"):
-        model.fit(X, dd.from_pandas(data.y, npartitions=3))
+        fit_dask(model, X, dd.from_pandas(data.y, npartitions=3))
     with pytest.raises(ValueError, match="has no column 'died'"):
-        model.fit(X, ("died", "duration"))
+        fit_dask(model, X, ("died", "duration"))
     with pytest.raises(ValueError, match="on Dask it is 'xgboost'"):
-        DaskSurvivalBoost("lightgbm").fit(X, y)
+        fit_dask(SurvivalBoost("lightgbm"), X, y)
     with pytest.raises(ValueError, match="needs the `checkpoint_folder`"):
-        model.fit(X, y, resume=True)
+        fit_dask(model, X, y, resume=True)
     with pytest.raises(ValueError, match="All 1200 people are censored"):
-        model.fit(X, y.assign(event=0))
+        fit_dask(model, X, y.assign(event=0))
     with pytest.raises(ValueError, match=r"Partition \d: `duration` is -1"):
-        model.fit(X, y.assign(duration=-1.0))
+        fit_dask(model, X, y.assign(duration=-1.0))
     assert not busy(client)
+
+
+# ----------------------------------------------------------------------------------------- pairing
+@pytest.mark.parametrize("where", ["within", "between"])
+def test_outcomes_in_another_order_are_refused(client, data, where):
+    """Rows are paired by position: a shuffled `y` would be that of other people."""
+    order = np.arange(len(data.y))
+    order = order[::-1] if where == "within" else np.roll(order, len(order) // 2)
+    X = dd.from_pandas(data.X, npartitions=2, sort=False)
+    y = dd.from_pandas(data.y.iloc[order], npartitions=2, sort=False)
+    with pytest.raises(ValueError, match=r"Partition 0: `y` has another index than `X`: row 0 is "):
+        fit_dask(boost(), X, y)
+    columns = {name: y[name] for name in ("event", "duration")}
+    with pytest.raises(ValueError, match=r"`y\['event'\]` has another index than `X`"):
+        fit_dask(boost(), X, columns)
+    with pytest.raises(ValueError, match="`sample_weight` has another index"):
+        fit_dask(
+            boost(),
+            X,
+            X.assign(event=1, duration=1.0)[["event", "duration"]],
+            sample_weight=y["duration"],
+        )
+
+
+@pytest.mark.parametrize(
+    ("index", "other", "is_first", "is_same"),
+    [
+        ([0, 1, 2], [0, 1, 2], True, True),
+        ([3, 4, 5], [0, 1, 2], False, True),  # `reset_index` begins again in every partition.
+        ([3, 4, 5], [0, 1, 2], True, False),
+        ([3, 4, 5], [6, 7, 8], False, False),
+        ([3, 4, 5], [5, 3, 4], False, False),
+        ([0, 2, 5], [0, 1, 2], False, False),
+        (["a", "b", "c"], ["a", "c", "b"], False, False),
+    ],
+)
+def test_row_numbers_may_begin_again_in_every_partition(index, other, is_first, is_same):
+    X = pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=index)
+    y = pd.Series([1, 2, 3], index=other)
+    expected = nullcontext() if is_same else pytest.raises(ValueError, match="has another index")
+    with expected:
+        check_same_rows(X, {"y": (y, y)}, is_first=is_first)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost, load
 from survival_objectives._engines import protocol as registry
 from survival_objectives._engines.protocol import ENGINES, Adapter, TreeSettings
 from survival_objectives._people import Features
@@ -295,7 +295,7 @@ def test_a_fourth_engine_trains_predicts_saves_and_loads(tmp_path, censoring):
     assert model.shap_values(X, 1.0).shape == (1500, 2, 6)
     assert model.feature_importances_.sum() == pytest.approx(1)
     model.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert_array_equal(loaded.predict_cumulative_incidence(X, times), curves)
     model.set_params(n_estimators=30).fit(X, data.y)
     assert model.n_estimators_ == 30
@@ -303,7 +303,7 @@ def test_a_fourth_engine_trains_predicts_saves_and_loads(tmp_path, censoring):
 
 def test_settings_of_a_fourth_engine_are_checked():
     data = make_competing_risks(200, random_state=0)
-    model = SurvivalBoost("toy", n_estimators=2, engine_params={"max_leaf_node": 4})
+    model = HazardBoost("toy", n_estimators=2, engine_params={"max_leaf_node": 4})
     with pytest.raises(ValueError, match="Did you mean 'max_leaf_nodes'"):
         model.fit(data.X, data.y)
     with pytest.raises(ValueError, match="`max_depth` must be from 1 to 8"):

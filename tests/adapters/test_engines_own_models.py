@@ -80,9 +80,9 @@ def test_another_number_of_margins_says_what_to_merge(engine, simulate):
 
 
 def test_a_model_of_the_estimator_is_refused(engine, people):
-    from survival_objectives import SurvivalBoost
+    from survival_objectives import HazardBoost
 
-    model = SurvivalBoost(engine.name, n_estimators=3, linear=False, n_jobs=1, random_state=0)
+    model = HazardBoost(engine.name, n_estimators=3, linear=False, n_jobs=1, random_state=0)
     model.fit(people.X, people.y)
     objective = engine.problem(people.X, people.y, random_state=0)
     with pytest.raises(ValueError, match=r"not trained by this objective|CatBoost's own loss"):

@@ -17,7 +17,7 @@ import pytest
 import xgboost as xgb
 from seed_noise import largest_mean
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost, load
 from survival_objectives._horizons.loop import BoostingLoop
 from survival_objectives._horizons.schemes import AlternatingScheme
 from survival_objectives.adapters.external_memory import ParquetBatches, fit_external
@@ -99,7 +99,7 @@ def test_the_same_seed_gives_the_same_model_that_can_be_saved(data, folder, tmp_
     people = pd.read_parquet(folder / "part-1.parquet").drop(columns=["event", "duration"])
     people = people.drop(columns="weight")
     first.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     np.testing.assert_array_equal(
         loaded.predict_survival_function(people, TIMES),
         second.predict_survival_function(people, TIMES),
@@ -290,7 +290,7 @@ def test_everyone_has_one_turn_in_as_many_refreshes(data, monkeypatch, n_people,
 def test_mistakes_are_named(data, folder, tmp_path):
     batches = [(data.X, data.y)]
     with pytest.raises(ValueError, match="external memory is XGBoost's"):
-        fit_external(SurvivalBoost("lightgbm"), batches)
+        fit_external(HazardBoost("lightgbm"), batches)
     with pytest.raises(ValueError, match="needs `eval_set` here"):
         fit_external(boost(early_stopping_rounds=5), batches)
     with pytest.raises(TypeError, match="can be read only once"):

@@ -12,8 +12,8 @@ import pytest
 from distributed import Client, LocalCluster
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost
-from survival_objectives.adapters.dask import DaskSurvivalBoost
+from survival_objectives import SurvivalBoost, load
+from survival_objectives.adapters.dask import fit_dask
 from survival_objectives.adapters.external_memory import fit_external
 from survival_objectives.datasets import make_competing_risks
 
@@ -54,7 +54,7 @@ def by_workers(X, y, weight=None, **settings):
     frames = [dd.from_pandas(frame, npartitions=3, sort=False) for frame in (X, y)]
     if weight is not None:
         weight = da.from_array(weight, chunks=frames[0].map_partitions(len).compute().tolist())
-    return DaskSurvivalBoost(**SETTINGS, **settings).fit(*frames, sample_weight=weight)
+    return fit_dask(SurvivalBoost(**SETTINGS, **settings), *frames, sample_weight=weight)
 
 
 @pytest.fixture(params=["batches", "workers"])
@@ -108,15 +108,15 @@ def test_later_parameters_change_nothing(fit, data, tmp_path):
     model.set_params(time_smoothing=float("nan"), monotone=False, engine_params={"nonsense": 1})
     assert_array_equal(model.predict_survival_function(data.X), before)
     model.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert_array_equal(loaded.predict_survival_function(data.X), before)
     assert loaded.get_params() == SurvivalBoost(**SETTINGS).get_params()
 
 
 def test_another_unit_of_time_is_refused_on_a_cluster(client, data):
     frames = [dd.from_pandas(frame, npartitions=2) for frame in (data.X, data.y)]
-    model = DaskSurvivalBoost(**SETTINGS, warm_start=True).fit(*frames)
+    model = fit_dask(SurvivalBoost(**SETTINGS, warm_start=True), *frames)
     days = data.y.assign(duration=data.y["duration"] * 365)
     model.set_params(n_estimators=15)
     with pytest.raises(ValueError, match="another unit"):
-        model.fit(frames[0], dd.from_pandas(days, npartitions=2))
+        fit_dask(model, frames[0], dd.from_pandas(days, npartitions=2))

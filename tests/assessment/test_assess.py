@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives.assessment import assess, check_assessable
 from survival_objectives.baselines import AalenJohansen, CauseSpecificCox
 from survival_objectives.datasets import make_competing_risks
@@ -27,7 +27,7 @@ from survival_objectives.metrics import (
     score_estimate,
 )
 
-FAST = SurvivalBoost(n_estimators=8, random_state=0, n_jobs=1)
+FAST = HazardBoost(n_estimators=8, random_state=0, n_jobs=1)
 
 
 class Oracle(BaseEstimator):
@@ -168,7 +168,7 @@ def test_the_held_out_part_would_give_other_weights(assessed, people):
 
 def test_models_are_ordered_as_the_truth_says():
     data = make_competing_risks(1500, n_causes=2, censoring="independent", random_state=1)
-    model = SurvivalBoost(n_estimators=60, random_state=0, n_jobs=1)
+    model = HazardBoost(n_estimators=60, random_state=0, n_jobs=1)
     extra = {"oracle": Oracle(data.true)}
     result = assess(model, data.X, data.y, n_splits=3, extra_models=extra, random_state=0)
     assert result.models == ["SurvivalBoost", "oracle", "Aalen-Johansen", "Cox"]
@@ -467,7 +467,7 @@ def test_horizons_can_be_chosen(people):
 
 # ----------------------------------------------------------------------------------- many people
 def test_folds_in_processes_give_the_same_bit_for_bit(people):
-    model = SurvivalBoost("xgboost", n_estimators=5, random_state=0, n_jobs=1)
+    model = HazardBoost("xgboost", n_estimators=5, random_state=0, n_jobs=1)
     one, two = (
         assess(model, people.X, people.y, n_splits=3, random_state=0, n_jobs=n_jobs)
         for n_jobs in (1, 2)

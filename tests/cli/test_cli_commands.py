@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import load
 from survival_objectives._people import check_survival_target
 from survival_objectives.baselines import CauseSpecificCox
 from survival_objectives.cli._baselines import baseline_curves, trained_baselines
@@ -113,7 +113,7 @@ def test_predict_gives_times_and_contributions(run, workplace, X):
     extras = ["--median", "--quantiles", "0.25", "--bands", "0.8", "--mean", "20", "--shap", "10"]
     assert run(*PREDICT, *extras, "--out", "extras.csv").code == 0
     found = pd.read_csv("extras.csv")
-    model = SurvivalBoost.load("model")
+    model = load("model")
     for name, quantile in {
         "median_time": 0.5,
         "time_quantile_0.25": 0.25,
@@ -207,7 +207,7 @@ def test_explain_writes_a_page_of_one_person(run, workplace, people, X):
     done = run("explain", "model", "people.csv", "--row", "3", "--times", "5,10", "--title", "<i>")
     assert (done.code, done.out) == (0, "page: person.html\n")
     page = (workplace / "person.html").read_text(encoding="utf-8")
-    risks = SurvivalBoost.load("model").predict_cumulative_incidence(X[2:3], [5.0, 10.0])[0]
+    risks = load("model").predict_cumulative_incidence(X[2:3], [5.0, 10.0])[0]
     for fragment in (
         "<title>&lt;i&gt;",
         "What moves the risk of relapse by 10",

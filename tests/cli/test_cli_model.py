@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from survival_objectives import SurvivalBoost, metrics
+from survival_objectives import SurvivalBoost, load, metrics
 from survival_objectives.cli import _fit
 from survival_objectives.cli._folder import _move_all
 from survival_objectives.cli._tuning import TunedSurvivalBoost
@@ -48,7 +48,7 @@ def names(folder):
 # ------------------------------------------------------------------------------------ round trips
 def test_fit_trains_what_the_python_interface_trains(workplace, X, y):
     model = SurvivalBoost("xgboost", n_estimators=30, random_state=0, n_jobs=1).fit(X, y)
-    loaded = SurvivalBoost.load(workplace / "model")
+    loaded = load(workplace / "model")
     times = [2.0, 10.0, 30.0]
     np.testing.assert_array_equal(
         loaded.predict_cumulative_incidence(X, times), model.predict_cumulative_incidence(X, times)
@@ -61,7 +61,7 @@ def test_predict_gives_the_numbers_of_the_python_interface(run, workplace, peopl
     with open("risks.csv", "w") as file:
         file.write(done.out)
     risks = pd.read_csv("risks.csv", float_precision="round_trip")
-    curves = SurvivalBoost.load("model").predict_cumulative_incidence(X, [2.0, 10.0, 30.0])
+    curves = load("model").predict_cumulative_incidence(X, [2.0, 10.0, 30.0])
     assert risks.pop("patient_id").tolist() == people["patient_id"].tolist()
     assert list(risks) == [
         f"{state}_{time}"
@@ -109,7 +109,7 @@ def test_unseen_levels_and_late_times_are_warned_about(run, workplace, people):
 def test_evaluate_gives_the_scores_of_the_metrics(run, workplace, X, y):
     done = run("evaluate", "model", "people.csv", "--json")
     content = json.loads(done.out)
-    model = SurvivalBoost.load("model")
+    model = load("model")
     last = min(y["duration"][y["event"] > 0].quantile(0.95), model.times_[-1])
     times = np.linspace(0, last, 51)[1:]
     curves = model.predict_cumulative_incidence(X, times)
@@ -252,7 +252,7 @@ def test_fit_tunes_and_says_what_it_chose(run, workplace, people):
 def test_report_is_written_inside_the_model_or_where_asked(run, workplace, people):
     assert run("fit", "people.csv", "--out", "new", *FIT).code == 0
     assert "<html" in (workplace / "new" / "report.html").read_text(encoding="utf-8")
-    SurvivalBoost.load("new")
+    load("new")
     again = ["fit", "people.csv", "--out", "new", *FIT, "--force", "--report", "page.html"]
     assert run(*again).code == 0
     assert "<html" in (workplace / "page.html").read_text(encoding="utf-8")
@@ -281,7 +281,7 @@ def test_force_replaces_what_fit_wrote_and_nothing_else(run, workplace, people):
     assert {"schema.json", "survival_boost.json", "report.html"} <= written
     assert set(names(workplace / "model")) == {*written, "data.csv", "notes"}
     assert not list((workplace / "model").glob("*.ubj"))
-    assert SurvivalBoost.load("model").engine_ == "lightgbm"
+    assert load("model").engine_ == "lightgbm"
     # The report of that call goes with the model it is about.
     assert run(*command, "--no-report").code == 0
     assert "report.html" not in names(workplace / "model")

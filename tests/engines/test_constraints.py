@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost, load
 from survival_objectives._engines.constraints import column_directions, column_groups
 from survival_objectives._people import check_features
 
@@ -152,9 +152,7 @@ def test_spellings_of_each_engine_mean_the_same(engine, people, tmp_path):
         model = fit(engine, X, y, {"monotone_constraints": value}, n_estimators=5)
         curves.append(model.predict_survival_function(X))
         model.save(tmp_path / str(number))
-        assert_array_equal(
-            SurvivalBoost.load(tmp_path / str(number)).predict_survival_function(X), curves[-1]
-        )
+        assert_array_equal(load(tmp_path / str(number)).predict_survival_function(X), curves[-1])
     for other in curves[1:]:
         assert_array_equal(other, curves[0])
 
@@ -207,7 +205,7 @@ def test_on_a_cluster_and_from_disk_constraints_hold_as_in_memory(people):
     X, y = people(1)
     external = importlib.import_module("survival_objectives.adapters.external_memory")
     params = {"monotone_constraints": {"age": -1}}
-    model = SurvivalBoost(engine_params=params, n_estimators=20, n_jobs=1, random_state=0)
+    model = HazardBoost(engine_params=params, n_estimators=20, n_jobs=1, random_state=0)
     batches = [(X[:300], tuple(part[:300] for part in y)), (X[300:], tuple(p[300:] for p in y))]
     rows, shape = along_age(X)
     survival = external.fit_external(model, batches).predict_survival_function(rows)

@@ -15,13 +15,13 @@ import pytest
 from estimator_data import ENGINES, boost, simulated
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import load
 from survival_objectives._engines import protocol as registry
 from survival_objectives._engines import settings as engine_settings
 from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
-from survival_objectives._horizons.training import StackedTraining
 from survival_objectives._people import Features
+from survival_objectives._training import memory
 from survival_objectives.adapters._engine import column_names
 from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 
@@ -86,7 +86,7 @@ WRONG_TYPES = [
 def test_settings_that_do_not_agree_are_refused_before_training(
     engine, params, words, error, data, monkeypatch
 ):
-    monkeypatch.setattr(StackedTraining, "fit", lambda *_: pytest.fail("Training began."))
+    monkeypatch.setattr(memory, "trained", lambda *_, **__: pytest.fail("Training began."))
     with pytest.raises(error, match=words):
         boost(engine, engine_params=params).fit(data.X, data.y)
 
@@ -164,7 +164,7 @@ ABSURD = [
 
 @pytest.mark.parametrize("parameters", ABSURD, ids=str)
 def test_absurd_values_are_refused_before_training(engine, parameters, data, monkeypatch):
-    monkeypatch.setattr(StackedTraining, "fit", lambda *_: pytest.fail("Training began."))
+    monkeypatch.setattr(memory, "trained", lambda *_, **__: pytest.fail("Training began."))
     ((name, _),) = parameters.items()
     with pytest.raises(ValueError, match=f"`{name}` must be "):
         boost(engine, **parameters).fit(data.X, data.y)
@@ -227,7 +227,7 @@ def test_columns_may_have_any_names(engine, data, tmp_path):
     X.columns = pd.Index(["x" if name == "\ud800" else name for name in NAMES])
     model = boost(engine).fit(X, data.y)
     model.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert_array_equal(loaded.predict_cumulative_incidence(X), curves)
     assert loaded.feature_importances_.sum() == pytest.approx(1)
 
@@ -306,7 +306,7 @@ def test_a_loaded_model_keeps_to_its_threads(engine, tmp_path):
         from survival_objectives import SurvivalBoost
 
         X = pd.read_pickle({str(tmp_path / "X.pickle")!r})
-        model = SurvivalBoost.load({str(tmp_path / "model")!r})
+        model = load({str(tmp_path / "model")!r})
         before = len(os.listdir("/proc/self/task"))
         model.predict(X[:20])
         model.shap_values(X, 1.0)
@@ -330,7 +330,7 @@ def test_settings_of_an_older_model_do_not_keep_it_from_loading(tmp_path, data):
     model = boost("xgboost").fit(data.X, data.y)
     model.engine_params = {"seed": 3}
     model.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert_allclose(loaded.predict(data.X), model.predict(data.X))
 
 

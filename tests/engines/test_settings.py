@@ -16,7 +16,7 @@ import xgboost as xgb
 from estimator_data import ENGINES, boost, mixed_columns, simulated
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import load
 from survival_objectives._engines.constraints import INTERACTION, MONOTONE
 from survival_objectives._models import fitted as fitted_models
 from survival_objectives._people import check_features
@@ -177,7 +177,7 @@ def assert_consistent(model, X, folder, monkeypatch):
             patch.setattr(fitted_models, "ENGINE_ROWS", engine_rows)
             assert_allclose(model.predict_cumulative_incidence(X), crowd, atol=2e-6)
     model.save(folder)
-    loaded = SurvivalBoost.load(folder)
+    loaded = load(folder)
     assert_array_equal(loaded.predict_cumulative_incidence(X), crowd)
     assert_array_equal(loaded.shap_values(X, 1.0), model.shap_values(X, 1.0))
     times = np.full(len(X), 1.0)

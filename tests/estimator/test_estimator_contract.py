@@ -27,7 +27,7 @@ def test_signature_is_the_one_of_the_contract():
     assert set(promised.split()) <= set(parameters)
     defaults = {
         "engine": "xgboost",
-        "censoring": "auto",
+        "censoring": "boosted",
         "monotone": True,
         "early_stopping_rounds": None,
         "validation_fraction": 0.1,
@@ -42,8 +42,8 @@ def test_signature_is_the_one_of_the_contract():
         "X",
         "y",
         "sample_weight",
-        "eval_set",
         "groups",
+        "eval_set",
         "duration",
         "event",
         "censored",
@@ -60,7 +60,6 @@ def test_snippet_of_the_contract(engine, data):
         n_horizons=3,
         horizon_sampler="stratified",
         refresh_every=5,
-        censoring="boosted",
         monotone=True,
         early_stopping_rounds=None,
         validation_fraction=0.1,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
-from estimator_data import boost, same_booster
-from survival_objectives._training.parameters import METHODS
+from estimator_data import boost, same_booster, with_checkpoints
 
-from survival_objectives import SurvivalBoost
-from survival_objectives import estimators as estimator
+from survival_objectives import load
+from survival_objectives._horizons.settings import METHODS
 from survival_objectives._process.checkpoints import Checkpoints
 from survival_objectives.adapters.external_memory import fit_external
 from survival_objectives.report._page import _CENSORED
@@ -78,7 +75,7 @@ def test_whole_units_sample_weights_and_files(engine, tmp_path):
     other = again.predict_cumulative_incidence(X, [1.0, 4.0, 9.0])
     assert np.mean(np.abs(curves - other)) < 0.05  # Other horizons are drawn.
     model.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_cumulative_incidence(X, [1.0, 4.0, 9.0]), curves)
     assert loaded.censoring_method_ == "doubly-robust"
 
@@ -86,13 +83,12 @@ def test_whole_units_sample_weights_and_files(engine, tmp_path):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_interrupted_training_is_continued_as_it_would_have_gone_on(engine, monkeypatch):
     X, y, _ = fails_where_weights_do(400, 0, 2)
-    training = estimator.Training
     models, states = [], []
     for state in (None, 1):
         start = None if state is None else states[state]
         checkpoints = Checkpoints(start, 10, states.append)
         with monkeypatch.context() as patch:
-            patch.setattr(estimator, "Training", partial(training, checkpoints=checkpoints))
+            with_checkpoints(patch, checkpoints)
             models.append(robust(engine, n_estimators=50).fit(X, y))
     assert same_booster(*models)
     assert models[0].refreshed_rounds_ == models[1].refreshed_rounds_
@@ -128,7 +124,7 @@ def test_horizons_of_the_users_own():
 
 
 def test_the_report_has_a_sentence_for_every_method():
-    assert set(_CENSORED) == set(METHODS)
+    assert set(_CENSORED) == {*METHODS, "hazards", "completed"}
 
 
 def test_catboost_says_why_not():

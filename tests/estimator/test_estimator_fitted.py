@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import load
 from survival_objectives._models.rounding import check_same_time_unit, rounded_horizon, two_digits
 from survival_objectives._people import check_survival_target
 from survival_objectives._people.population import Population, grid_population
@@ -130,10 +130,10 @@ def test_parameters_that_are_set_later_change_nothing(engine, fitted, data, tmp_
         model.set_params(**{name: value})
         assert getattr(model, name) is value
     model.save(tmp_path / "model")
-    for same in (model, pickle.loads(pickle.dumps(model)), SurvivalBoost.load(tmp_path / "model")):
+    for same in (model, pickle.loads(pickle.dumps(model)), load(tmp_path / "model")):
         for now, then in zip(answers(same, data), before, strict=True):
             assert_array_equal(now, then)
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert loaded.get_params() == fitted(engine).get_params()
 
 
@@ -142,7 +142,7 @@ def test_engine_params_that_are_changed_in_place_change_nothing(data, tmp_path):
     model = boost("lightgbm", engine_params=params).fit(data.X, data.y)
     params["lambda_l2"] = 3.0
     model.save(tmp_path / "model")
-    assert SurvivalBoost.load(tmp_path / "model").engine_params == {"lambda_l2": 2.0}
+    assert load(tmp_path / "model").engine_params == {"lambda_l2": 2.0}
 
 
 def test_another_fit_takes_the_new_parameters(data):
@@ -158,7 +158,7 @@ def test_going_on_in_another_unit_of_time_is_refused(engine, data, unit, is_refu
     model = boost(engine, n_estimators=3, warm_start=True).fit(data.X, data.y)
     model.save(tmp_path / "model")
     other = (data.y["event"], data.y["duration"] * unit)
-    for same in (model, SurvivalBoost.load(tmp_path / "model")):
+    for same in (model, load(tmp_path / "model")):
         before = same.predict(data.X)
         same.set_params(n_estimators=5)
         if is_refused:
@@ -227,7 +227,7 @@ def test_a_late_and_rare_cause_does_not_show_in_the_saved_model(engine, tmp_path
     text = (tmp_path / "model" / "survival_boost.json").read_text()
     for known in (last, float(np.float32(last))):
         assert repr(known)[:6] not in text
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert_array_equal(loaded.predict(data.X), model.predict(data.X))
 
 

@@ -11,9 +11,9 @@ from estimator_data import boost, mixed_columns, same_booster, simulated
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import load
 from survival_objectives._horizons.loop import BoostingLoop
-from survival_objectives.adapters.dask import DaskSurvivalBoost
+from survival_objectives.adapters.dask import fit_dask
 from survival_objectives.adapters.external_memory import fit_external
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.datasets import integrated_squared_error
@@ -157,7 +157,7 @@ def test_the_fitted_model_has_it_until_it_is_saved(data, tmp_path):
     copy = pickle.loads(pickle.dumps(model))
     assert isinstance(copy.censoring_, ByGroup)
     model.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert_array_equal(loaded.predict(data.X), model.predict(data.X))
     assert loaded.censoring_method_ == "given"
     # Files hold no object of the user's: what is left is the marginal curve.
@@ -196,4 +196,4 @@ def test_from_disk_and_on_a_cluster_it_is_refused(data):
     with pytest.raises(ValueError, match=r"`censoring` is a ByGroup.* in memory"):
         fit_external(model, [(data.X, data.y)])
     with pytest.raises(ValueError, match=r"`censoring` is a ByGroup.* in one process"):
-        DaskSurvivalBoost(censoring=ByGroup()).fit(data.X, data.y)
+        fit_dask(model, data.X, data.y)

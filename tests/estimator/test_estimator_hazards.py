@@ -1,4 +1,4 @@
-"""SurvivalBoost(censoring="hazards"): curves, calibration, accuracy, people, input, files."""
+"""HazardBoost(): curves, calibration, accuracy, people, input, files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost, load
 from survival_objectives._hazards.people import stratified_folds
 from survival_objectives._people import check_survival_target
 from survival_objectives.marginal import aalen_johansen
@@ -24,9 +24,9 @@ FloatArray = npt.NDArray[np.float64]
 ENGINES = ["xgboost", "lightgbm", "catboost"]
 
 
-def small(engine: str = "xgboost", **options: Any) -> SurvivalBoost:
-    settings = {"censoring": "hazards", "n_estimators": 30, "random_state": 0, "n_jobs": 1}
-    return SurvivalBoost(engine, **{**settings, **options})
+def small(engine: str = "xgboost", **options: Any) -> HazardBoost:
+    settings = {"n_estimators": 30, "random_state": 0, "n_jobs": 1}
+    return HazardBoost(engine, **{**settings, **options})
 
 
 def simulated(
@@ -55,7 +55,7 @@ def two_causes() -> tuple[FloatArray, Any]:
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def fitted(request: pytest.FixtureRequest, two_causes: Any) -> SurvivalBoost:
+def fitted(request: pytest.FixtureRequest, two_causes: Any) -> HazardBoost:
     pytest.importorskip(request.param)
     return small(request.param).fit(*two_causes)
 
@@ -160,7 +160,7 @@ def test_curved_truth_is_recovered_better_than_by_linear_hazards_and_weights() -
     X_test, _, rate = simulated(1000, 4, effect)
     model = small(n_estimators=100).fit(X, y)
     assert model.member_weights_.get("linear", 0.0) < 0.1
-    boost = SurvivalBoost(censoring="boosted", random_state=0, n_jobs=1).fit(X, y)
+    boost = SurvivalBoost(random_state=0, n_jobs=1).fit(X, y)
     assert error(model, X_test, rate) < 0.9 * error(boost, X_test, rate)
 
 
@@ -252,7 +252,7 @@ def test_trees_alone_and_no_trees_at_all(two_causes: Any, tmp_path: Path) -> Non
     median = nothing.predict_quantile(np.ones((1, 1)))[0]
     assert median == pytest.approx(np.median(duration), rel=0.1)
     nothing.save(tmp_path / "nothing")
-    loaded = SurvivalBoost.load(tmp_path / "nothing")
+    loaded = load(tmp_path / "nothing")
     assert loaded.predict_quantile(np.ones((1, 1)))[0] == median
 
 
@@ -271,7 +271,7 @@ def test_saved_models_are_the_same(fitted: SurvivalBoost, two_causes: Any, tmp_p
     X = two_causes[0]
     curves = fitted.predict_cumulative_incidence(X)
     fitted.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert_array_equal(loaded.predict_cumulative_incidence(X), curves)
     assert loaded.member_weights_ == fitted.member_weights_
     assert loaded.get_params() == fitted.get_params()
@@ -290,14 +290,14 @@ def test_damaged_files_are_refused(fitted: SurvivalBoost, tmp_path: Path) -> Non
     content["t_max"] += 1
     file.write_text(json.dumps(content))
     with pytest.raises(ValueError, match="not as it was saved"):
-        SurvivalBoost.load(tmp_path / "model")
+        load(tmp_path / "model")
     fitted.save(tmp_path / "other")
     engine_file = next(f for f in (tmp_path / "other").iterdir() if f.suffix != ".json")
     engine_file.write_bytes(engine_file.read_bytes()[:-5])
     with pytest.raises(ValueError, match="is not the one that was saved"):
-        SurvivalBoost.load(tmp_path / "other")
+        load(tmp_path / "other")
     with pytest.raises(FileNotFoundError, match="no saved model"):
-        SurvivalBoost.load(tmp_path / "nowhere")
+        load(tmp_path / "nowhere")
 
 
 # ------------------------------------------------------------------------------------------- input
@@ -325,7 +325,7 @@ def test_bad_parameters_are_refused(
 def test_bad_data_is_refused(fitted: SurvivalBoost, two_causes: Any) -> None:
     X, (event, duration) = two_causes
     with pytest.raises(NotFittedError):
-        SurvivalBoost().predict(X)
+        HazardBoost().predict(X)
     with pytest.raises(ValueError, match="rows"):
         small().fit(X[:-1], (event, duration))
     with pytest.raises(ValueError, match="too few for `n_folds=2`"):
@@ -357,58 +357,25 @@ def test_whole_units_are_constant_and_ties_follow_the_unit(two_causes: Any) -> N
     assert model.predict_hazard(X[:5])[1][:2].tolist() == [-1.0, 0.0]
 
 
-# ------------------------------------------------------------------------------------- the default
-def test_hazards_are_the_default(two_causes: Any) -> None:
+# -------------------------------------------------------------------------------------- defaults
+def test_the_marginal_censoring_is_that_of_a_survival_boost(two_causes: Any) -> None:
     X, y = two_causes
-    model = small(censoring="auto").fit(X, y)
-    assert model.censoring_method_ == "hazards"
-    assert model.censoring_reason_.startswith("Hazards need no censoring weights.")
-    for kind in model.member_weights_:
-        assert kind in model.censoring_reason_
-    assert_array_equal(model.predict(X), small().fit(X, y).predict(X))
-    assert (model.n_floored_, model.refreshed_rounds_) == (0, [])
-    times = np.array([0.2, 0.9])
-    marginal = model.censoring_.survival(times)
-    others = small(censoring="kaplan-meier").fit(X, y)
-    assert_array_equal(marginal, others.censoring_.survival(times))
+    model, times = small().fit(X, y), np.array([0.2, 0.9])
+    others = SurvivalBoost(censoring="kaplan-meier", n_estimators=5).fit(X, y)
+    assert_array_equal(model.censoring_.survival(times), others.censoring_.survival(times))
     assert not hasattr(others, "member_weights_")
-    assert not hasattr(model.set_params(censoring="kaplan-meier").fit(X, y), "member_weights_")
+    assert not hasattr(others, "predict_hazard")
+    for name in ("n_floored_", "refreshed_rounds_", "censoring_method_"):
+        assert hasattr(others, name)
+        assert not hasattr(model, name)
 
 
-def test_where_hazards_are_not_the_default(two_causes: Any) -> None:
-    free = small(censoring="auto", monotone=False).fit(*two_causes)
-    assert free.censoring_method_ == "boosted"
-    assert "`monotone=False`" in free.censoring_reason_
-    asked = small(censoring="imputed").fit(*two_causes)
-    assert "Requested by" in asked.censoring_reason_
-    with pytest.raises(ValueError, match="monotone=False"):
-        small(monotone=False).fit(*two_causes)
-    with pytest.raises(ValueError, match='Train with `censoring="hazards"`'):
-        asked.predict_hazard(two_causes[0])
-
-
-def test_defaults_follow_the_method(two_causes: Any) -> None:
+def test_what_none_stands_for(two_causes: Any) -> None:
     X, y = two_causes
-    assert repr(SurvivalBoost()) == "SurvivalBoost()"
-    names = ("learning_rate", "min_leaf_people", "min_split_gain", "max_features")
-    assert all(SurvivalBoost().get_params()[name] is None for name in (*names, "n_estimators"))
-    for method, values in (
-        ("hazards", (0.15, 15.0, 1.0, 1.0)),
-        ("boosted", (0.05, 5.0, 2.0, 0.5)),
-    ):
-        default = small(censoring=method).fit(X, y)
-        given = small(censoring=method, **dict(zip(names, values, strict=True))).fit(X, y)
-        assert_array_equal(default.predict(X), given.predict(X))
-
-
-def test_hazard_boost_is_a_former_name(two_causes: Any) -> None:
-    from survival_objectives import HazardBoost
-
-    with pytest.warns(FutureWarning, match=r'SurvivalBoost\(censoring="hazards"\)'):
-        former = HazardBoost(n_estimators=10, n_rows_per_person=4, random_state=0, n_jobs=1)
-    now = small(n_estimators=10, rows_per_person=4)
-    assert_array_equal(former.fit(*two_causes).predict(two_causes[0]),
-                       now.fit(*two_causes).predict(two_causes[0]))  # fmt: skip
+    assert repr(HazardBoost()) == "HazardBoost()"
+    values = {"learning_rate": 0.15, "min_leaf_people": 15.0, "min_split_gain": 1.0}
+    assert all(HazardBoost().get_params()[name] is None for name in (*values, "n_estimators"))
+    assert_array_equal(small().fit(X, y).predict(X), small(**values).fit(X, y).predict(X))
 
 
 # ---------------------------------------------------------------------------------------- held out
@@ -486,25 +453,6 @@ def test_warm_start_may_add_trees_that_had_no_weight(engine: str) -> None:
     assert_array_equal(model.predict(X), whole.predict(X))
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"censoring": "boosted"},
-        {"censoring": "imputed"},
-        {"censoring": "auto", "monotone": False},
-        {"censoring": "auto", "random_state": None},
-        {"censoring": "auto", "completion": "hazards"},
-    ],
-)
-def test_a_warm_start_of_hazards_keeps_the_method(two_causes: Any, changed: Any) -> None:
-    X, y = two_causes
-    model = small(n_estimators=10, warm_start=True).fit(X, y)
-    before = model.predict(X)
-    with pytest.raises(ValueError, match="model to continue has hazards, but now the method is"):
-        model.set_params(n_estimators=20, **changed).fit(X, y)
-    assert_array_equal(model.predict(X), before)
-
-
 def test_a_warm_start_of_hazards_needs_the_same_people(two_causes: Any) -> None:
     X, (event, duration) = two_causes
     model = small(n_estimators=10, warm_start=True).fit(X, (event, duration))
@@ -525,12 +473,6 @@ def test_a_warm_start_without_linear_hazards_drops_them(two_causes: Any) -> None
 
 def test_warm_start_needs_a_seed(two_causes: Any) -> None:
     X, y = two_causes
-    auto = small(censoring="auto", warm_start=True, random_state=None).fit(X, y)
-    assert auto.censoring_method_ == "boosted"
-    assert "integer `random_state`" in auto.censoring_reason_
-    # It goes on as it began, also with a seed.
-    auto.set_params(random_state=0, n_estimators=40).fit(X, y)
-    assert (auto.censoring_method_, auto.n_estimators_) == ("boosted", 40)
     with pytest.raises(ValueError, match="integer `random_state`"):
         small(warm_start=True, random_state=None).fit(X, y)
 

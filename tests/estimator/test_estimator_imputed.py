@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
-from estimator_data import boost, same_booster, simulated, tree_settings
+from estimator_data import boost, same_booster, simulated, tree_settings, with_checkpoints
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from seed_noise import largest_mean
-from sklearn.base import clone
 
-from survival_objectives import SurvivalBoost
-from survival_objectives import estimators as estimator
+from survival_objectives import load
 from survival_objectives._engines import protocol as registry
 from survival_objectives._horizons import training as stacked
 from survival_objectives._horizons.schemes import ImputedScheme
@@ -123,20 +119,9 @@ def test_few_events_are_nearer_to_the_truth_than_with_weights(engine):
     people = few_events()
     settings = {"n_estimators": 60, "learning_rate": 0.1}
     imputed = boost(engine, censoring="imputed", **settings).fit(people.X, people.y)
-    weighed = boost(engine, censoring="boosted", **settings).fit(people.X, people.y)
+    weighed = boost(engine, **settings).fit(people.X, people.y)
     assert error_to_truth(imputed, people) < 0.5 * error_to_truth(weighed, people)
     assert imputed.n_floored_ == 0
-
-
-def test_without_hazards_auto_follows_the_share_of_censored_people_by_weight(data):
-    """Hazards give monotone curves only."""
-    model = boost("xgboost", censoring="auto", monotone=False)
-    few = clone(model).fit(data.X, data.y)
-    assert (few.censoring, few.censoring_method_) == ("auto", "boosted")
-    assert "`monotone=False`" in few.censoring_reason_
-    weight = np.where(data.y["event"] == 0, 10.0, 1.0)
-    many = clone(model).fit(data.X, data.y, sample_weight=weight)
-    assert many.censoring_method_ == "imputed"
 
 
 @pytest.mark.filterwarnings("ignore:No one is censored")
@@ -182,12 +167,12 @@ def test_warm_start_and_files(engine, data, tmp_path):
     assert (model.n_estimators_, model.censoring_method_) == (30, "imputed")
     model.save(tmp_path / "model")
     assert not list((tmp_path / "model").glob("censoring*"))
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert loaded.censoring_method_ == "imputed"
     np.testing.assert_array_equal(
         loaded.predict_survival_function(data.X), model.predict_survival_function(data.X)
     )
-    model.set_params(n_estimators=40, censoring="auto").fit(data.X, data.y)
+    model.set_params(n_estimators=40, censoring="boosted").fit(data.X, data.y)
     assert model.censoring_method_ == "boosted"
 
 
@@ -213,13 +198,13 @@ def test_draws_are_new_for_every_chunk_and_the_same_when_resumed(data, monkeypat
 def test_a_resumed_training_is_the_uninterrupted_one(engine, data, monkeypatch, censoring):
     """On every engine, though only trainings on a cluster write checkpoints."""
     settings = {"n_estimators": 60, "censoring": censoring, "refresh_every": 10}
-    training, states = estimator.Training, []
+    states = []
 
     def fitted(state):
         states.clear()
         checkpoints = Checkpoints(state, 10, states.append)
         with monkeypatch.context() as patch:
-            patch.setattr(estimator, "Training", partial(training, checkpoints=checkpoints))
+            with_checkpoints(patch, checkpoints)
             return boost(engine, **settings).fit(data.X, data.y)
 
     whole = fitted(None)

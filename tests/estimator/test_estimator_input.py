@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from estimator_data import boost, simulated
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives import estimators as estimator
-from survival_objectives._horizons.training import StackedTraining
+from survival_objectives._training import memory
 
 REFUSED = [
     ({"engine": "lightgdm"}, ValueError, "`engine` is 'lightgdm'; choose from 'xgboost'"),
@@ -57,7 +57,7 @@ def no_training(monkeypatch):
     def train(*arguments, **options):
         pytest.fail("Training began.")
 
-    monkeypatch.setattr(StackedTraining, "fit", train)
+    monkeypatch.setattr(memory, "trained", train)
 
 
 @pytest.mark.parametrize(("parameters", "error", "words"), REFUSED)
@@ -72,9 +72,9 @@ def test_bad_parameters_are_refused_before_training(parameters, error, words, da
 
 def test_unknown_parameters_are_refused():
     with pytest.raises(TypeError, match="n_iter"):
-        SurvivalBoost(n_iter=3)
+        HazardBoost(n_iter=3)
     with pytest.raises(ValueError, match="Invalid parameter 'n_iter'"):
-        SurvivalBoost().set_params(n_iter=3)
+        HazardBoost().set_params(n_iter=3)
 
 
 def bad_data(data):

@@ -16,7 +16,7 @@ from estimator_data import boost, same_booster
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost, load
 from survival_objectives._engines import protocol as registry
 from survival_objectives._models import storage as files
 
@@ -41,7 +41,7 @@ def test_round_trip_to_the_last_bit(engine, columns, fitted, data, mixed, tmp_pa
     X, y = mixed if columns == "mixed" else (data.X, data.y)
     model = fitted(engine, columns)
     model.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert_same_predictions(model, loaded, X)
     assert loaded.score(X, y) == model.score(X, y)
     assert loaded.get_params() == model.get_params()
@@ -51,7 +51,7 @@ def test_round_trip_to_the_last_bit(engine, columns, fitted, data, mixed, tmp_pa
         assert getattr(loaded, name) == getattr(model, name)
     # Saved again it is the same again.
     loaded.save(tmp_path / "again")
-    assert_same_predictions(model, SurvivalBoost.load(tmp_path / "again"), X)
+    assert_same_predictions(model, load(tmp_path / "again"), X)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_round_trip_of_other_models(engine, options, data, tmp_path):
         y = (data.y["event"] > 0, data.y["duration"])
     model = boost(engine, **options).fit(data.X.to_numpy(), y)
     model.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert_same_predictions(model, loaded, data.X.to_numpy())
     assert not hasattr(loaded, "feature_names_in_")
 
@@ -79,7 +79,7 @@ def test_columns_and_categories_are_checked_after_loading(engine, fitted, mixed,
     X, _ = mixed
     model = fitted(engine, "mixed")
     model.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     with pytest.raises(ValueError, match="another order"):
         loaded.predict(X[X.columns[::-1]])
     turned = X.copy()
@@ -93,7 +93,7 @@ def test_categories_of_any_plain_type(levels, data, tmp_path):
     X = data.X.assign(kind=pd.Categorical(values, categories=levels))
     model = boost("lightgbm").fit(X, data.y)
     model.save(tmp_path / "model")
-    assert_same_predictions(model, SurvivalBoost.load(tmp_path / "model"), X)
+    assert_same_predictions(model, load(tmp_path / "model"), X)
 
 
 @pytest.mark.parametrize("method", ["hazards", "boosted"])
@@ -109,7 +109,7 @@ def test_one_row_with_missing_values_is_itself_in_many(engine, method, data, tmp
         many.loc[many.index[0], column] = None
         row = pd.DataFrame([{**X.iloc[0].to_dict(), column: None}], dtype=object)
         expected = model.predict_cumulative_incidence(many)[:1]
-        for one in (model, SurvivalBoost.load(tmp_path / "model")):
+        for one in (model, load(tmp_path / "model")):
             assert_allclose(one.predict_cumulative_incidence(row), expected, atol=1e-12)
         assert_allclose(model.predict(row), model.predict(many)[:1], atol=1e-9)
 
@@ -124,7 +124,7 @@ def test_numpy_parameters_are_kept(data, tmp_path):
         engine_params={"lambda_l2": np.float64(2.0)},
     ).fit(data.X, data.y)
     model.save(tmp_path / "model")
-    parameters = SurvivalBoost.load(tmp_path / "model").get_params()
+    parameters = load(tmp_path / "model").get_params()
     assert parameters == model.get_params()
     assert type(parameters["n_estimators"]) is int
 
@@ -136,7 +136,7 @@ def test_what_json_cannot_hold_falls_back_to_the_default(data, tmp_path):
         random_state=np.random.default_rng(0),
     ).fit(data.X, data.y)
     model.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert loaded.horizon_sampler == SurvivalBoost().horizon_sampler
     assert loaded.random_state is None
     assert_same_predictions(model, loaded, data.X)
@@ -145,7 +145,7 @@ def test_what_json_cannot_hold_falls_back_to_the_default(data, tmp_path):
 def test_training_goes_on_after_loading(engine, data, tmp_path):
     model = boost(engine, warm_start=True).fit(data.X, data.y)
     model.save(tmp_path / "model")
-    loaded = SurvivalBoost.load(tmp_path / "model").set_params(n_estimators=30)
+    loaded = load(tmp_path / "model").set_params(n_estimators=30)
     loaded.fit(data.X, data.y)
     model.set_params(n_estimators=30).fit(data.X, data.y)
     assert_array_equal(loaded.predict(data.X), model.predict(data.X))
@@ -233,37 +233,37 @@ def saved(engine, fitted, tmp_path):
 
 def test_missing_and_existing_paths(fitted, tmp_path):
     with pytest.raises(FileNotFoundError, match=f"no {METADATA}"):
-        SurvivalBoost.load(tmp_path / "nowhere")
+        load(tmp_path / "nowhere")
     (tmp_path / "full").mkdir()
     with pytest.raises(FileExistsError, match="exists already"):
         fitted("lightgbm").save(tmp_path / "full")
     assert list((tmp_path / "full").iterdir()) == []
     fitted("lightgbm").save(str(tmp_path / "new" / "folder" / "model"))
-    assert SurvivalBoost.load(str(tmp_path / "new" / "folder" / "model")).engine_ == "lightgbm"
+    assert load(str(tmp_path / "new" / "folder" / "model")).engine_ == "lightgbm"
 
 
 def test_unfitted_models_are_not_saved(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
-        SurvivalBoost().save(tmp_path / "model")
+        HazardBoost().save(tmp_path / "model")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "3", "{}", '{"format": "x"}', "\x00"])
 def test_garbage_is_refused(tmp_path, content):
     (tmp_path / METADATA).write_text(content)
     with pytest.raises(ValueError, match="not the description of a saved model"):
-        SurvivalBoost.load(tmp_path)
+        load(tmp_path)
     (tmp_path / METADATA).write_bytes(b"\xff\xfe\xfa")
     with pytest.raises(ValueError, match="not the description of a saved model"):
-        SurvivalBoost.load(tmp_path)
+        load(tmp_path)
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(ValueError, match="not the description of a saved model"):
-        SurvivalBoost.load(tmp_path / "file")
+        load(tmp_path / "file")
 
 
 def test_a_newer_format_is_refused(saved):
     _change(saved, format=files.FORMAT + 1, version="9.0")
     with pytest.raises(ValueError, match=r"newer survival-objectives \(9.0\).*Upgrade"):
-        SurvivalBoost.load(saved)
+        load(saved)
 
 
 def _change(folder: Path, **changes):
@@ -286,14 +286,14 @@ def test_a_broken_engine_file_is_refused(saved, name, damage):
         }[damage]
     )
     with pytest.raises(ValueError, match=rf"is damaged: the file {file.name} is not the one"):
-        SurvivalBoost.load(saved)
+        load(saved)
 
 
 def test_a_missing_engine_file_is_named(saved):
     for file in [*saved.glob("censoring.*"), *saved.glob("events.*")]:
         file.unlink()
         with pytest.raises(ValueError, match=r"is damaged: the file .* is missing"):
-            SurvivalBoost.load(saved)
+            load(saved)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_a_missing_engine_file_is_named(saved):
 def test_a_damaged_description_is_refused(saved, changes):
     _change(saved, **changes)
     with pytest.raises(ValueError, match="is damaged"):
-        SurvivalBoost.load(saved)
+        load(saved)
 
 
 @pytest.mark.parametrize("stage", ["engine", "json"])
@@ -324,7 +324,7 @@ def test_an_interrupted_save_leaves_nothing(engine, fitted, tmp_path, monkeypatc
 
 def test_a_model_can_be_moved(saved, fitted, engine, data, tmp_path):
     shutil.move(saved, tmp_path / "elsewhere")
-    loaded = SurvivalBoost.load(tmp_path / "elsewhere")
+    loaded = load(tmp_path / "elsewhere")
     assert_array_equal(loaded.predict(data.X), fitted(engine).predict(data.X))
 
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost
-from survival_objectives._horizons.plan import RandomStreams, coarse_censoring_curve, planned_frame
+from survival_objectives._horizons.plan import RandomStreams
+from survival_objectives._models.plan import coarse_censoring_curve, planned_frame
 from survival_objectives._people import SurvivalTarget, check_features
 from survival_objectives._people.population import Population
 from survival_objectives.marginal import kaplan_meier_censoring
@@ -24,11 +24,8 @@ def outcomes(duration, event=None):
 
 
 def frame(duration, **options):
-    beyond = options.pop("beyond", 0.0)
-    parameters = SurvivalBoost(**options).get_params()
-    return planned_frame(
-        Population(outcomes(duration), None), "xgboost", SCHEMA, parameters, beyond=beyond
-    )
+    options = {"horizon_max": None, "n_jobs": None, **options}
+    return planned_frame(Population(outcomes(duration), None), "xgboost", SCHEMA, **options)
 
 
 def exponential(n_samples=2000):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost
 from survival_objectives._engines.protocol import engine
-from survival_objectives._models.boosters import censoring_settings, tree_settings
+from survival_objectives._hazards.settings import HazardSettings
+from survival_objectives._horizons.settings import HorizonSettings
+from survival_objectives._models.boosters import censoring_settings
 from survival_objectives._people import check_features
 
 ENGINES = ("xgboost", "lightgbm", "catboost")
@@ -16,8 +18,11 @@ SCHEMA = check_features(pd.DataFrame({"age": [1.0, 2.0]}))
 
 def settings(name, method, **parameters):
     pytest.importorskip(name)
-    given = SurvivalBoost(name, **parameters).get_params()
-    return tree_settings(engine(name), SCHEMA, 2, method, given, 7)
+    estimator, kind = HazardBoost, HazardSettings
+    if method == "boosted":
+        estimator, kind = SurvivalBoost, HorizonSettings
+    found = kind.of(estimator(name, **parameters).get_params(), engine(name))
+    return found.trees(schema=SCHEMA, n_causes=2, seed=7, n_jobs=None)
 
 
 @pytest.mark.parametrize("name", ENGINES)

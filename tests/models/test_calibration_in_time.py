@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost
 from survival_objectives._people import check_survival_target
 from survival_objectives.marginal import aalen_johansen
 
@@ -234,7 +234,7 @@ def test_every_time_up_to_the_end_of_follow_up_has_a_density():
     outcome = observed_two(rng.weibull(0.7, 1000), rng.uniform(0.1, 4, 1000))
     times = np.linspace(0, outcome[1].max(), 33)
     X = rng.normal(size=(1000, 3))
-    model = SurvivalBoost(random_state=0, n_jobs=1).fit(X, outcome)
+    model = HazardBoost(random_state=0, n_jobs=1).fit(X, outcome)
     mass = -np.diff(model.predict_survival_function(X, times), axis=1)
     assert mass.min() > 1e-6
 
@@ -244,7 +244,7 @@ def test_ten_rounds_are_at_least_as_good_as_the_population_curve():
     X = rng.normal(size=(2000, 3))
     life = rng.exponential(np.exp(-X[:, 0]))
     outcome = observed_two(life, rng.exponential(2.0, 2000))
-    model = SurvivalBoost(n_estimators=10, random_state=0, n_jobs=1).fit(X, outcome)
+    model = HazardBoost(n_estimators=10, random_state=0, n_jobs=1).fit(X, outcome)
     times = np.linspace(0.1, 3, 20)
     truth = np.exp(-times * np.exp(X[:, :1]))
     error = np.mean((model.predict_survival_function(X, times) - truth) ** 2)

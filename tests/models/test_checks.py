@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives._hazards import training as hazards
 from survival_objectives._hazards.mixture import HazardTrees
 from survival_objectives._models.checks import check_hazard_paths, warn_about_model
@@ -19,7 +19,7 @@ from survival_objectives.datasets import make_competing_risks
 def test_hazards_are_refused_where_trees_and_engine_differ(engine, monkeypatch):
     pytest.importorskip(engine)
     data = make_competing_risks(1500, n_causes=2, random_state=0)
-    model = SurvivalBoost(engine, n_estimators=30, linear=False, random_state=0, n_jobs=1)
+    model = HazardBoost(engine, n_estimators=30, linear=False, random_state=0, n_jobs=1)
     mixture = model.fit(data.X, data.y).fitted_model.mixture
     values = data.X.to_numpy(np.float32)
     check_hazard_paths(mixture, values, {})
@@ -37,7 +37,7 @@ def test_every_fit_of_hazards_is_checked(monkeypatch):
     data = make_competing_risks(300, n_causes=1, random_state=0)
     seen = []
     monkeypatch.setattr(hazards, "check_hazard_paths", lambda *given: seen.append(given))
-    SurvivalBoost(n_estimators=10, random_state=0, n_jobs=1).fit(data.X, data.y)
+    HazardBoost(n_estimators=10, random_state=0, n_jobs=1).fit(data.X, data.y)
     assert len(seen) == 1
 
 

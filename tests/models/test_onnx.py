@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import SurvivalBoost, load
 from survival_objectives._models.onnx import curves as onnx_curves
 from survival_objectives.datasets import make_competing_risks
 
@@ -188,7 +188,7 @@ def test_a_loaded_model_is_exported_alike(engine, tmp_path):
     X, y = people(categories=True)
     model = fitted(engine, "hazards", X, y)
     model.save(tmp_path / "saved")
-    SurvivalBoost.load(tmp_path / "saved").to_onnx(tmp_path / "loaded.onnx", times=[1.0])
+    load(tmp_path / "saved").to_onnx(tmp_path / "loaded.onnx", times=[1.0])
     model.to_onnx(tmp_path / "model.onnx", times=[1.0])
     first, second = ((tmp_path / f"{name}.onnx").read_bytes() for name in ("model", "loaded"))
     assert first == second
@@ -215,7 +215,8 @@ def test_a_file_that_exists_is_not_overwritten(tmp_path):
 
 def test_encoded_categories_are_refused_by_name(tmp_path):
     X, y = people(1200)
-    codes = np.arange(len(X)) % 300
+    # Frequent levels differ from rare ones: CatBoost counts levels.
+    codes = np.append(np.arange(300), np.arange(900) % 100)
     y["duration"] *= np.where(codes < 100, 0.1, 1.0)
     X["postcode"] = pd.Categorical([f"p{code}" for code in codes])
     model = fitted("catboost", "kaplan-meier", X, y)
@@ -258,3 +259,14 @@ def test_levels_that_look_the_same_are_refused_as_text(tmp_path):
     model = fitted("xgboost", "kaplan-meier", X, y)
     with pytest.raises(ValueError, match="dose"):
         model.to_onnx(tmp_path / "model.onnx", categories="text")
+
+
+def test_an_empty_level_is_refused_as_text(tmp_path):
+    """An empty text means missing in the graph."""
+    X, y = people(200, 1)
+    X["ward"] = pd.Categorical(np.where(X.iloc[:, 1] > 0, "", "b"))
+    model = fitted("xgboost", "kaplan-meier", X, y)
+    with pytest.raises(ValueError, match="ward has the level '', which means missing"):
+        model.to_onnx(tmp_path / "m.onnx", categories="text")
+    model.to_onnx(tmp_path / "m.onnx")
+    assert (tmp_path / "m.onnx").exists()

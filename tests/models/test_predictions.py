@@ -8,13 +8,13 @@ from estimator_data import boost
 from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives._models.predictions import brier_score_until
 
 
 def test_setting_the_fitted_model_sets_all_fitted_attributes(data):
     model = boost("xgboost", n_estimators=5).fit(data.X, data.y)
-    other = SurvivalBoost()
+    other = HazardBoost()
     with pytest.raises(NotFittedError):
         _ = other.fitted_model
     other.fitted_model = model.fitted_model
@@ -25,7 +25,7 @@ def test_setting_the_fitted_model_sets_all_fitted_attributes(data):
 
 
 def test_attributes_of_an_earlier_model_do_not_stay(data):
-    model = SurvivalBoost(n_estimators=5, random_state=0, n_jobs=1).fit(data.X, data.y)
+    model = HazardBoost(n_estimators=5, random_state=0, n_jobs=1).fit(data.X, data.y)
     assert hasattr(model, "member_weights_")
     model.fitted_model = boost("xgboost", n_estimators=5).fit(data.X, data.y).fitted_model
     assert not hasattr(model, "member_weights_")

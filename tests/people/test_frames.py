@@ -8,7 +8,7 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import OneHotEncoder
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, load
 from survival_objectives._people.labels import survival_outcomes
 from survival_objectives.assessment import assess
 from survival_objectives.datasets import make_competing_risks
@@ -19,7 +19,7 @@ LABELS = np.array(["censored", "relapse", "death"])
 
 def small(**options):
     # Without linear hazards, which would leave no trees for 200 people.
-    return SurvivalBoost(n_estimators=8, linear=False, random_state=0, n_jobs=1, **options)
+    return HazardBoost(n_estimators=8, linear=False, random_state=0, n_jobs=1, **options)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_names_survive_slicing_saving_and_reach_frames_and_report(data, frame, t
     y = survival_outcomes(frame, duration="time", event="status")
     model = small().fit(data.X, y.iloc[:200])
     model.save(tmp_path / "model")
-    again = SurvivalBoost.load(tmp_path / "model")
+    again = load(tmp_path / "model")
     assert again.event_names_ == ("event-free", "death", "relapse")
     curves = again.predict_cumulative_incidence(data.X, [1.0, 2.0], as_frame=True)
     assert list(curves.columns.unique("event")) == ["event-free", "death", "relapse"]
@@ -141,7 +141,7 @@ def test_sparse_one_hot_columns_are_their_dense_selves(data):
 
 
 def test_a_model_says_what_it_is(data, named, tmp_path):
-    shown = "SurvivalBoost(linear=False, n_estimators=8, n_jobs=1, random_state=0)"
+    shown = "HazardBoost(linear=False, n_estimators=8, n_jobs=1, random_state=0)"
     assert repr(small()) == shown
     counts = data.y["event"].value_counts()
     for text in (repr(named), named._repr_mimebundle_()["text/html"], named._repr_html_()):
@@ -150,9 +150,7 @@ def test_a_model_says_what_it_is(data, named, tmp_path):
         assert f"{counts[2]} death, {counts[1]} relapse" in text
         assert f"{named.times_[-1]:g}" in text
     named.save(tmp_path / "model")
-    assert f"events: {counts[2]} death, {counts[1]} relapse" in repr(
-        SurvivalBoost.load(tmp_path / "model")
-    )
+    assert f"events: {counts[2]} death, {counts[1]} relapse" in repr(load(tmp_path / "model"))
 
 
 def test_names_in_html_are_escaped(data):
@@ -196,10 +194,17 @@ def test_mistakes_are_named(frame, options, message):
 
 
 def test_the_label_of_censoring_is_asked_for(frame):
-    alive = frame.assign(status=frame["status"].replace("censored", "alive"))
-    with pytest.raises(ValueError, match=r"none of which means censored.*`censored='alive'`"):
-        small().fit(alive, duration="time", event="status")
-    model = small().fit(alive, duration="time", event="status", censored="alive")
+    moved = frame.assign(status=frame["status"].replace("censored", "moved away"))
+    with pytest.raises(ValueError, match=r"none of which means censored.*`censored='moved away'`"):
+        small().fit(moved, duration="time", event="status")
+    model = small().fit(moved, duration="time", event="status", censored="moved away")
     assert model.event_names_ == ("event-free", "death", "relapse")
-    everyone = survival_outcomes(alive, duration="time", event="status", censored=[])
-    assert everyone.attrs["event_names"] == ("event-free", "alive", "death", "relapse")
+    everyone = survival_outcomes(moved, duration="time", event="status", censored=[])
+    assert everyone.attrs["event_names"] == ("event-free", "death", "moved away", "relapse")
+
+
+@pytest.mark.parametrize("label", ["alive", "Lost to follow-up ", "no"])
+def test_labels_that_say_so_mean_censored_as_on_the_command_line(frame, label):
+    alive = frame.assign(status=frame["status"].replace("censored", label))
+    outcomes = survival_outcomes(alive, duration="time", event="status")
+    assert outcomes.attrs["event_names"] == ("event-free", "death", "relapse")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives._hazards.people import folds_of_groups, stratified_folds
 from survival_objectives._people import copies, row_keys
 from survival_objectives.assessment import assess
@@ -67,7 +67,7 @@ def test_copies_train_as_if_named_by_groups(engine):
     X, y = data.X.iloc[rows].reset_index(drop=True), data.y.iloc[rows].reset_index(drop=True)
 
     def fitted(**options):
-        model = SurvivalBoost(engine, n_estimators=20, n_jobs=1, random_state=0)
+        model = HazardBoost(engine, n_estimators=20, n_jobs=1, random_state=0)
         return model.fit(X, y, **options).predict_cumulative_incidence(data.X, [0.5, 1.0])
 
     np.testing.assert_array_equal(fitted(), fitted(groups=rows))
@@ -82,9 +82,9 @@ def test_wrong_groups_are_refused():
         (np.zeros(60), "1 different values, too few for `n_folds=2`"),
     ):
         with pytest.raises(ValueError, match=message):
-            SurvivalBoost().fit(data.X, data.y, groups=groups)
+            HazardBoost().fit(data.X, data.y, groups=groups)
     with pytest.raises(ValueError, match="4 different values, too few for `n_splits=5`"):
-        assess(SurvivalBoost(), data.X, data.y, groups=np.arange(60) % 4)
+        assess(HazardBoost(), data.X, data.y, groups=np.arange(60) % 4)
 
 
 @pytest.mark.filterwarnings("ignore:No split on a feature")
@@ -93,12 +93,12 @@ def test_noise_gives_no_gain_where_folds_are_by_person():
     person = np.repeat(np.arange(300), 4)
     X = generator.normal(size=(300, 5))[person] + 0.01 * generator.normal(size=(1200, 5))
     y = generator.integers(0, 2, 300)[person], generator.exponential(size=300)[person]
-    model = SurvivalBoost(n_jobs=1, random_state=0)
+    model = HazardBoost(n_jobs=1, random_state=0)
 
     def gain(groups):
         result = assess(model, X, y, groups=groups, n_splits=3, random_state=0)
         found = result.comparisons.query(
-            "model == 'SurvivalBoost' and reference == 'Kaplan-Meier' "
+            "model == 'HazardBoost' and reference == 'Kaplan-Meier' "
             "and metric == 'integrated_brier_score'"
         )
         return found.iloc[0]
@@ -112,4 +112,4 @@ def test_held_out_people_who_can_choose_nothing_are_refused(rows):
     data = make_competing_risks(60, n_causes=1, random_state=0)
     chosen = (data.y["event"] == 0).to_numpy() if rows == "censored" else rows
     with pytest.raises(ValueError, match="too few to choose the number of rounds"):
-        SurvivalBoost().fit(data.X, data.y, eval_set=(data.X[chosen], data.y[chosen]))
+        HazardBoost().fit(data.X, data.y, eval_set=(data.X[chosen], data.y[chosen]))

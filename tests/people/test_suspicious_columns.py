@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives._people import late_entry_columns, several_rows
 from survival_objectives.datasets import load_covid_hospital
 
@@ -99,7 +99,7 @@ def test_ids_of_groups_are_not_people(name):
 @pytest.mark.filterwarnings("ignore:No split on a feature")
 def test_fit_on_a_frame_warns_of_late_entry_and_of_ids():
     people = truncated_people(300)
-    model = SurvivalBoost(n_estimators=2, n_jobs=1)
+    model = HazardBoost(n_estimators=2, n_jobs=1)
     with pytest.warns(UserWarning, match="looks like late entry: 'when joined' is never above the"):
         model.fit(people, duration="exit_age", event="dead")
     repeated = people.drop(columns="when joined").assign(patient=np.arange(300) // 4)

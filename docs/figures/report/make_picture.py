@@ -13,7 +13,7 @@ from pathlib import Path
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives.assessment import assess
 from survival_objectives.datasets import load_covid_hospital
 from survival_objectives.report import write_report
@@ -24,7 +24,7 @@ SIZE = {"width": 1040, "height": 650}
 def report(folder: Path) -> Path:
     """A report on the bundled data."""
     data = load_covid_hospital()
-    model = SurvivalBoost(random_state=0, n_jobs=1)
+    model = HazardBoost(random_state=0, n_jobs=1)
     assessment = assess(model, data.X, data.y, n_splits=5, random_state=0)
     return write_report(
         folder / "report.html",

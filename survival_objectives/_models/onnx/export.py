@@ -86,6 +86,12 @@ def _check_exportable(fitted: FittedModel, *, as_text: bool) -> None:
 def _check_level_texts(schema: Features) -> None:
     for column, levels in schema.categories.items():
         texts = [level_text(level) for level in levels]
+        if "" in texts:
+            msg = (
+                f"{column_name(schema, column)} has the level '', which means missing in a graph "
+                'of texts. Rename the level before training, or export with `categories="codes"`.'
+            )
+            raise ValueError(msg)
         if len(set(texts)) < len(texts):
             msg = (
                 f"Levels of {column_name(schema, column)} look the same as text, such as 1 and "
