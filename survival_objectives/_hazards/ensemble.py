@@ -16,8 +16,8 @@ from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._hazards.state import HazardState
 from survival_objectives._people.population import Reduction
 
-# With a single held-out part, the better of two kinds of trees after this many rounds is kept.
-_RACE_ROUNDS = 30
+# With many people, the better of two kinds of trees after this many rounds is kept.
+_RACE_ROUNDS = 15
 _LEAST_WEIGHT = 1e-3
 
 

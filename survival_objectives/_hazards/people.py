@@ -4,15 +4,14 @@ Features come in batches that may be read from disk each time; the outcomes of t
 memory. If other processes hold more people, all processes make the same calls, and a `Reduction`
 sums their counts.
 
-Up to 50 000 people, all of them are used, with up to 8 rows each besides the last one, and folds
-are held out in turn. With more people the cost of training grows faster than its error falls, so
-the number of rows is limited to
+Each person has up to 8 rows besides the last one. With many people the cost of training grows
+faster than its error falls, so the number of rows of a single model is limited to
 
     n_rows = 450 000 (n / 50 000)^(1/2),                                                       (80)
 
-or to `Engine.most_rows` if that is less, first with fewer rows per person, down to two besides the
-last, then with a random subset of the people. A single part of the people is then held out instead
-of folds.
+and to 0.6 of it where several models are trained on the same rows; or to `Engine.most_rows` if that
+is less. First there are fewer rows per person, down to two besides the last, then a random subset
+of the people, drawn by their outcomes.
 """
 
 from __future__ import annotations
@@ -31,11 +30,13 @@ from survival_objectives._hazards.settings import ALL_ROWS
 from survival_objectives._people import Features
 from survival_objectives._people.population import Reduction
 
-#: Up to this many people, rows are not subsampled further.
-MANY_PEOPLE = 50_000
-_ROWS_PER_PERSON, _LEAST_ROWS_PER_PERSON = 8, 2
+#: Above this many people, one kind of trees is enough, and gains in likelihood are hardly noisy.
+MANY_PEOPLE = 20_000
+_MOST_ROWS_PER_PERSON, _LEAST_ROWS_PER_PERSON = 8, 2
+# Rows for 50 000 people of a single model, and their share where several are trained on them.
+_ROWS_OF_50_000, _SHARE_OF_SEVERAL = 450_000, 0.6
 # Up to how many people, in how many folds and repeats.
-_PLANS = ((2_000, 5, 3), (20_000, 5, 2), (100_000, 5, 1), (np.inf, 4, 1))
+_PLANS = ((10_000, 5, 3), (20_000, 5, 2), (50_000, 5, 1), (200_000, 4, 1), (np.inf, 3, 1))
 # Maximum number of boosting rounds up to this many people, and above.
 _MOST_ROUNDS, _MOST_ROUNDS_ABOVE = 300, 1000
 _ROUNDS_PER_EVALUATION = 5
@@ -188,7 +189,11 @@ class RowBudget:
 
     @classmethod
     def of(
-        cls, n_people: float, rows_per_person: int | str | None, most_rows: float = np.inf
+        cls,
+        n_people: float,
+        rows_per_person: int | str | None,
+        most_rows: float = np.inf,
+        n_models: int = 1,
     ) -> RowBudget:
         """The budget for a number of people.
 
@@ -200,11 +205,13 @@ class RowBudget:
             Requested number of rows; None follows equation (80).
         most_rows : float, optional
             Most rows in all, where they follow equation (80).
+        n_models : int, default=1
+            Models that are trained on them.
 
         Examples
         --------
-        >>> RowBudget.of(50_000, None)
-        RowBudget(n_rows=8, people_share=1.0)
+        >>> RowBudget.of(50_000, None), RowBudget.of(50_000, None, n_models=5)
+        (RowBudget(n_rows=8, people_share=1.0), RowBudget(n_rows=4, people_share=1.0))
         >>> RowBudget.of(200_000, None)
         RowBudget(n_rows=3, people_share=1.0)
         >>> RowBudget.of(5_000_000, None)
@@ -214,11 +221,11 @@ class RowBudget:
             return cls(None, 1.0)
         if rows_per_person is not None:
             return cls(int(rows_per_person), 1.0)
-        if n_people <= MANY_PEOPLE:
-            return cls(_ROWS_PER_PERSON, 1.0)
-        n_rows = (_ROWS_PER_PERSON + 1) * np.sqrt(MANY_PEOPLE * n_people)
-        per_person = min(n_rows, most_rows) / n_people
-        n_rows = max(_LEAST_ROWS_PER_PERSON, int(np.floor(per_person + 1e-9)) - 1)
+        share = 1.0 if n_models == 1 else _SHARE_OF_SEVERAL
+        total = share * _ROWS_OF_50_000 * np.sqrt(n_people / 50_000)
+        per_person = min(total, most_rows) / n_people
+        n_rows = int(np.floor(per_person + 1e-9)) - 1
+        n_rows = min(max(_LEAST_ROWS_PER_PERSON, n_rows), _MOST_ROWS_PER_PERSON)
         return cls(n_rows, min(1.0, float(round(per_person / (n_rows + 1), 6))))
 
 
@@ -348,12 +355,10 @@ def most_rounds(n_people: float) -> int:
 def rounds_per_evaluation(n_people: float, rounds_per_call: int) -> int:
     """Rounds between two held-out evaluations.
 
-    >>> rounds_per_evaluation(1_000, 1), rounds_per_evaluation(1_000_000, 30)
+    >>> rounds_per_evaluation(1_000, 30), rounds_per_evaluation(1_000_000, 30)
     (5, 30)
     """
-    if n_people <= MANY_PEOPLE:
-        return _ROUNDS_PER_EVALUATION
-    return max(2 * _ROUNDS_PER_EVALUATION, rounds_per_call)
+    return max(_ROUNDS_PER_EVALUATION, rounds_per_call if n_people > MANY_PEOPLE else 1)
 
 
 def folds_of_groups(

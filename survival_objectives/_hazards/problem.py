@@ -129,17 +129,19 @@ class HazardProblem:
         self.is_large = n_people > MANY_PEOPLE
         self.n_rounds = settings.n_rounds or most_rounds(n_people)
         self.rounds_per_evaluation = rounds_per_evaluation(n_people, settings.rounds_per_call)
-        self._budget = RowBudget.of(n_people, settings.rows_per_person, settings.most_rows)
+        n_repeats = settings.n_repeats or 1
+        self.n_folds = 1 if judges is not None else settings.n_folds or 2
+        self._budget = RowBudget.of(
+            n_people, settings.rows_per_person, settings.most_rows, self.n_folds
+        )
         everyone, most = np.arange(people.n_samples), self._budget.people_share * n_people
         drawn = drawn_by_outcome(people, everyone, most, stream, reduction)
         if drawn is not None:
             people = people.take(drawn.people).weighted(drawn.weight)
         if judges is not None:
-            self.n_folds = 1
             self.fold = np.repeat([-1, 0], [people.n_samples, judges.n_samples])[None]
             people = people.followed_by(judges)
         else:
-            self.n_folds, n_repeats = settings.n_folds or 2, settings.n_repeats or 1
             draws = [
                 folds_of_groups(
                     lambda event: stratified_folds(
