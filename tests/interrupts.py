@@ -90,10 +90,12 @@ def outcome(training: Callable[[], object], moment: float) -> str:
 def _train(training: Callable[[], object], begin: int) -> int:
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Kept: a signal that falls into the deletion of a finished model is XGBoost's to lose.
+    finished = []
     try:
         os.write(begin, b".")
         while True:
-            training()
+            finished.append(training())
     except KeyboardInterrupt:
         return 0
     except BaseException:

@@ -16,12 +16,11 @@ import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._hazards.plugin import MatrixRows
-from survival_objectives._people.labels import named_outcomes
 from survival_objectives._plugin.hazard_objective import HazardTrainingProblem
 from survival_objectives._plugin.problem_rows import counted_target
 from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters.catboost._pool import row_pool
-from survival_objectives.adapters.catboost._trained import check_unscaled
+from survival_objectives.adapters.catboost._trained import check_unscaled, constraint_params
 from survival_objectives.losses import pointwise_log_loss
 
 catboost = import_engine("catboost")
@@ -61,8 +60,7 @@ class HazardLoss(str, HazardTrainingProblem):
         """Make the name of the loss, which depends on the number of causes."""
         if y is None:  # A copy.
             return super().__new__(cls, X)
-        coded, _names = named_outcomes(y)
-        n_causes = counted_target(coded, sample_weight).n_causes
+        n_causes = counted_target(y, sample_weight).n_causes
         return super().__new__(cls, _ONE_CAUSE if n_causes == 1 else _SEVERAL_CAUSES)
 
     def __repr__(self) -> str:
@@ -107,6 +105,11 @@ class HazardLoss(str, HazardTrainingProblem):
             # Other encodings are statistics of the target, which would be stored with the model.
             params["one_hot_max_size"] = 255
         return params
+
+    def _constraint_params(
+        self, directions: list[int] | None, groups: list[list[int]] | None
+    ) -> dict[str, Any]:
+        return constraint_params(directions, groups, self.n_margins)
 
     def held_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Any:
         """`catboost.Pool` of held-out people, for ``eval_set`` and early stopping.

@@ -39,7 +39,7 @@ from survival_objectives.adapters.catboost._censoring import CensoringTrainer
 from survival_objectives.adapters.catboost._derivatives import compiled_derivatives
 from survival_objectives.adapters.catboost._pool import row_pool
 from survival_objectives.adapters.catboost._seen_margins import SeenMargins
-from survival_objectives.adapters.catboost._trained import check_unscaled
+from survival_objectives.adapters.catboost._trained import check_unscaled, constraint_params
 from survival_objectives.losses import Target, gradient_hessian, pointwise_log_loss
 
 catboost = import_engine("catboost")
@@ -272,6 +272,11 @@ class IPCWLoss(TrainingProblem):
         """The IPCW log-loss as a CatBoost metric, for ``eval_metric`` and early stopping."""
         return (IPCWLogLoss if self.n_margins == 1 else _IPCWLogLossMulti)(self)
 
+    def _constraint_params(
+        self, directions: list[int] | None, groups: list[list[int]] | None
+    ) -> dict[str, Any]:
+        return constraint_params(directions, groups, self.n_margins)
+
     def _refresh_callback(self, params: Mapping[str, Any] | None) -> Any:
         return _Refresh(self, params)
 
@@ -281,7 +286,7 @@ class IPCWLoss(TrainingProblem):
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self._targets)):
             msg = (
                 f"This pool has the label {numbers.max():g}, which is no row number of this loss. "
-                "Train on `loss.train_pool`."
+                "Train on `loss.train_pool`, and evaluate on `loss.held_out(X, y)`."
             )
             raise ValueError(msg)
         training = rows < len(self._pool_weight)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._engines.constraints import INTERACTION, MONOTONE
 from survival_objectives._people import Features
-from survival_objectives._plugin.problem import sklearn_advice
+from survival_objectives._plugin.problem import refuse_change, sklearn_advice
 from survival_objectives.adapters._engine import column_names, import_engine
 
 lgb = import_engine("lightgbm")
@@ -21,11 +23,82 @@ MAKING = threading.RLock()
 
 
 class TrainingDataset(lgb.Dataset):  # type: ignore[misc, name-defined]
-    """A Dataset that threads may share: LightGBM bins its rows in the first training, once."""
+    """Own rows, which keep their labels, weights and start; several threads may share them.
+
+    LightGBM bins the rows in the first training, once.
+    """
+
+    #: Where boosting starts, (n_rows, n_margins), if it is the init score.
+    start: FloatArray | None = None
+    #: The rows once more, to continue a model after LightGBM has freed them.
+    values: Callable[[], Float32Array] | None = None
+    _is_own_call = True
+
+    def keep(
+        self, start: FloatArray | None = None, values: Callable[[], Float32Array] | None = None
+    ) -> Any:
+        """The Dataset, which refuses changes from now on."""
+        self.start, self.values, self._is_own_call = start, values, False
+        return self
+
+    @contextmanager
+    def _own_call(self) -> Iterator[None]:
+        before, self._is_own_call = self._is_own_call, True
+        try:
+            yield
+        finally:
+            self._is_own_call = before
 
     def construct(self) -> Any:
-        with MAKING:
+        """The binned rows, as LightGBM makes them."""
+        with MAKING, self._own_call():
             return super().construct()
+
+    def set_label(self, *arguments: Any, **options: Any) -> Any:
+        """Refused but for LightGBM itself."""
+        return self._changed("set_label", *arguments, **options)
+
+    def set_weight(self, *arguments: Any, **options: Any) -> Any:
+        """Refused but for LightGBM itself."""
+        return self._changed("set_weight", *arguments, **options)
+
+    def _changed(self, name: str, *arguments: Any, **options: Any) -> Any:
+        if not self._is_own_call:
+            raise ValueError(refuse_change("objective.train_set", name))
+        return getattr(super(), name)(*arguments, **options)
+
+    def _update_params(self, params: Any) -> Any:
+        value = None if params is None else params.get("monotone_constraints")
+        n_columns = len(self.feature_name)
+        if isinstance(value, Mapping) or (
+            isinstance(value, list | tuple | np.ndarray) and len(value) != n_columns
+        ):
+            msg = (
+                f"`monotone_constraints` is {value!r}, but LightGBM wants a list of {n_columns}, "
+                "the time last. Write `{**objective.params, **objective.constraints(monotone=...)}`"
+                " with a dict by name or one value for each feature."
+            )
+            raise ValueError(msg)
+        return super()._update_params(params)
+
+    def _set_predictor(self, predictor: Any) -> Any:
+        rows = vars(self).get("data")
+        is_needed = self._handle is not None and (predictor or self._predictor)
+        if rows is None and self.values is not None and is_needed:
+            self.__dict__["data"] = self.values()
+        try:
+            with self._own_call():
+                return super()._set_predictor(predictor)
+        finally:
+            self.__dict__["data"] = rows
+
+    def _set_init_score_by_predictor(self, *arguments: Any, **options: Any) -> Any:
+        result = super()._set_init_score_by_predictor(*arguments, **options)
+        if self.start is not None:
+            # LightGBM lets the scores of `init_model` replace the start, which they lack.
+            score = np.reshape(self.init_score, self.start.shape, order="F") + self.start
+            self.set_init_score(score.ravel() if score.shape[1] == 1 else score)
+        return result
 
 
 def row_dataset(
@@ -72,7 +145,7 @@ def own_rows(dataset: Any, own: Any) -> IntArray | None:
         return np.asarray(dataset.used_indices, dtype=np.int64)
     msg = (
         "This Dataset is not this objective's own, so the weights do not belong to its rows. "
-        "Train on `objective.train_set`."
+        "Train on `objective.train_set`, and evaluate on `objective.held_out(X, y)`."
     )
     raise ValueError(msg)
 
@@ -84,3 +157,11 @@ def own_loss_named(booster: Any, pattern: str) -> str | None:
     """
     named = re.search(r"^objective=(.*)$", booster.model_to_string(num_iteration=1), re.MULTILINE)
     return None if named is None or re.match(pattern, named[1]) else named[1]
+
+
+def constraint_params(
+    directions: list[int] | None, groups: list[list[int]] | None
+) -> dict[str, Any]:
+    """Constraints on the stacked columns as parameters of LightGBM."""
+    given = {MONOTONE: directions, INTERACTION: groups}
+    return {name: value for name, value in given.items() if value is not None}

@@ -21,6 +21,7 @@ from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters.lightgbm._dataset import (
     MAKING,
     TrainingDataset,
+    constraint_params,
     engine_params,
     own_loss_named,
     own_rows,
@@ -61,7 +62,7 @@ class HazardObjective(HazardTrainingProblem):
         """`lightgbm.Dataset` of the risk-set rows, the interval as last column."""
         with MAKING:
             if "_train_set" not in self.__dict__:
-                self._train_set = self._dataset(self._data.training, kind=TrainingDataset)
+                self._train_set = self._dataset(self._data.training, kind=TrainingDataset).keep()
             return self._train_set
 
     @property
@@ -93,6 +94,11 @@ class HazardObjective(HazardTrainingProblem):
         )
         self._known_rows()[dataset] = rows.n_people, np.asfortranarray(rows.start)
         return dataset
+
+    def _constraint_params(
+        self, directions: list[int] | None, groups: list[list[int]] | None
+    ) -> dict[str, Any]:
+        return constraint_params(directions, groups)
 
     def _known_rows(self) -> WeakKeyDictionary[Any, tuple[float, FloatArray]]:
         """Total weight of the people, and starting margins, of own Datasets."""

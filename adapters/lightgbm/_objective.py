@@ -25,6 +25,7 @@ from survival_objectives.adapters._engine import column_names, import_engine, ri
 from survival_objectives.adapters.lightgbm._dataset import (
     MAKING,
     TrainingDataset,
+    constraint_params,
     engine_params,
     own_loss_named,
     own_rows,
@@ -80,6 +81,9 @@ class IPCWObjective(TrainingProblem):
                     feature_name=self._marked(column_names(self._features)),
                     label=self._events.target,
                     weight=self.initial_weight,
+                ).keep(
+                    self._start_margin(self._events.horizon),
+                    partial(self._events.matrix, self._features),
                 )
             return self._train_set
 
@@ -106,7 +110,8 @@ class IPCWObjective(TrainingProblem):
             label=rows.target,
             weight=rows.weight,
             reference=self.train_set,
-        )
+            kind=TrainingDataset,
+        ).keep(rows.start, lambda: rows.matrix)
 
     # ------------------------------------------------------------------------------- the objective
     def __call__(self, margin: npt.NDArray[Any], dataset: Any) -> tuple[Float32Array, Float32Array]:
@@ -114,12 +119,12 @@ class IPCWObjective(TrainingProblem):
         rows = self._own_rows(dataset)
         if rows is not None:
             self._data.folds.trains_on(dataset)
-        if dataset._predictor is not None and self._start != "zero":
-            msg = (
-                "LightGBM lets the scores of `init_model` replace the start of boosting, which "
-                "they lack. Construct both objectives with `start='zero'` to continue training."
-            )
-            raise ValueError(msg)
+            if dataset._predictor is not None:
+                msg = (
+                    "`lgb.cv` with `init_model` would evaluate folds by a model of their own "
+                    "people. Train each fold from its beginning."
+                )
+                raise ValueError(msg)
         if rows is None:
             self._check_start(dataset)
         gradient, hessian = self._derivatives(margin, rows, order="F")
@@ -149,6 +154,8 @@ class IPCWObjective(TrainingProblem):
 
     def metric(self, margin: npt.NDArray[Any], dataset: Any) -> tuple[str, float, bool]:
         """Name and value of the IPCW log-loss (lower is better), for ``feval=objective.metric``."""
+        if not isinstance(dataset, TrainingDataset):
+            self._own_rows(dataset)  # A fold, or refused.
         label, weight = dataset.get_label(), dataset.get_weight()
         rows: IntArray | slice | None = None
         if dataset is getattr(self, "_train_set", None):
@@ -161,6 +168,11 @@ class IPCWObjective(TrainingProblem):
                 )
         margin = margin.reshape(len(label), -1, order="F")
         return "ipcw_log_loss", self._metric(margin, label, weight, rows), False
+
+    def _constraint_params(
+        self, directions: list[int] | None, groups: list[list[int]] | None
+    ) -> dict[str, Any]:
+        return constraint_params(directions, groups)
 
     def _refresh_callback(self, params: Mapping[str, Any] | None) -> Any:
         return _Refresh(self, params)
@@ -372,6 +384,8 @@ class _Refresh:
             )
             raise TypeError(msg)
         self._thread.check()
+        if env.begin_iteration > 0:
+            raise ValueError(alternation.CONTINUED)
         n_rounds = env.iteration - env.begin_iteration
         if n_rounds == 0 or self._alternation is None:
             self._alternation = self._objective._new_alternation()

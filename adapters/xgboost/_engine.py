@@ -38,6 +38,7 @@ from survival_objectives.adapters._engine import (
     import_engine,
     models_gradient_hessian,
 )
+from survival_objectives.adapters.xgboost._matrix import constraint_params
 
 xgb = import_engine("xgboost")
 
@@ -124,18 +125,6 @@ SETTINGS = EngineSettings(
     _ALIASES,
     known={*inspect.signature(xgb.XGBModel).parameters, "validate_parameters", "top_k"},
 )
-
-
-def constraint_params(
-    directions: list[int] | None, groups: list[list[int]] | None
-) -> dict[str, str]:
-    """Constraints on the stacked columns as parameters of XGBoost."""
-    params = {}
-    if directions is not None:
-        params[MONOTONE] = str(tuple(directions))
-    if groups is not None:
-        params[INTERACTION] = str(groups)
-    return params
 
 
 # Weight of a column in the draws of columns, where others have 1.

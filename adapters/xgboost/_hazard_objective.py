@@ -22,6 +22,7 @@ from survival_objectives.adapters.xgboost._engine import margins_of, row_matrix
 from survival_objectives.adapters.xgboost._matrix import (
     QuantileMatrix,
     SliceableMatrix,
+    constraint_params,
     engine_params,
     mark_of,
     number_rows,
@@ -102,6 +103,11 @@ class HazardObjective(HazardTrainingProblem):
         matrix.set_info(label=rows.target, weight=rows.weight)
         self._people_in()[matrix] = rows.n_people
         return matrix
+
+    def _constraint_params(
+        self, directions: list[int] | None, groups: list[list[int]] | None
+    ) -> dict[str, Any]:
+        return constraint_params(directions, groups)
 
     def _people_in(self) -> WeakKeyDictionary[Any, float]:
         """Total weight of the people of own matrices."""

@@ -27,6 +27,7 @@ from survival_objectives.adapters.xgboost._engine import Evaluator, margins_of, 
 from survival_objectives.adapters.xgboost._matrix import (
     QuantileMatrix,
     SliceableMatrix,
+    constraint_params,
     engine_params,
     mark_of,
     number_rows,
@@ -149,6 +150,11 @@ class IPCWObjective(TrainingProblem):
         margin = margin.reshape(len(label), -1)
         return "ipcw_log_loss", self._metric(margin, label, weight, rows)
 
+    def _constraint_params(
+        self, directions: list[int] | None, groups: list[list[int]] | None
+    ) -> dict[str, Any]:
+        return constraint_params(directions, groups)
+
     def _refresh_callback(self, params: Mapping[str, Any] | None) -> Any:
         return _Refresh(self, params)
 
@@ -257,6 +263,8 @@ class _Refresh(xgb.callback.TrainingCallback):  # type: ignore[misc, name-define
                 "weights cannot be refreshed there. Run `xgb.train` on the people of each fold."
             )
             raise TypeError(msg)
+        if model.num_boosted_rounds():
+            raise ValueError(alternation.CONTINUED)
         self._thread.check()
         self._alternation = self._objective._new_alternation()
         self._model = _LiveModel(model, self._objective, self._params)

@@ -14,7 +14,7 @@ import importlib.util
 import io
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -83,6 +83,20 @@ class TreeSettings:
     seed: int
     n_jobs: int | None
     engine_params: Mapping[str, Any] = field(default_factory=dict)
+
+    def of_censoring(self) -> TreeSettings:
+        """Trees of the censoring model: shallower, as its errors multiply those of the events.
+
+        It is monotone whatever the events are: a probability of staying uncensored falls in time.
+        Constraints on features are about the events, and do not hold for it.
+        """
+        own = {
+            name: value
+            for name, value in self.engine_params.items()
+            if name not in (MONOTONE, INTERACTION)
+        }
+        depth = max(1, self.max_depth - 1)
+        return replace(self, n_causes=1, max_depth=depth, monotone=True, engine_params=own)
 
     def threads(self, n_rows: int) -> int:
         """Threads for so many rows: ``n_jobs``, or by the size of the work."""

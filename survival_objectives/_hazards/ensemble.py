@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from survival_objectives._engines.protocol import Trainer
-from survival_objectives._hazards.formulas import LOCAL, selected_weights
+from survival_objectives._hazards.formulas import LOCAL, PersonLikelihood, selected_weights
 from survival_objectives._hazards.member import Candidate, TrainingLog
 from survival_objectives._hazards.mixture import LINEAR, ON_LINEAR, TREES, Member, Mixture
 from survival_objectives._hazards.people import HazardPeople
@@ -93,7 +93,9 @@ class HazardTraining:
         """The mixture of all members with a positive weight."""
         problem = self.problem
         candidates = self._fitted_candidates(self._kinds())
-        likelihoods = np.array([candidate.likelihood() for candidate in candidates])
+        likelihoods = PersonLikelihood(
+            np.array([candidate.likelihood() for candidate in candidates])
+        )
         cost = np.array([float(candidate.n_rounds > 0) for candidate in candidates])
         weights = selected_weights(likelihoods, cost, problem.judge_weight, problem.reduction)
         weights = np.where(weights < _LEAST_WEIGHT, 0.0, weights)

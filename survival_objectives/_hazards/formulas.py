@@ -13,6 +13,15 @@ uniform u_j, with the weight of the whole slice:
 The last interval adds a row: with target k and weight 1 for an event of cause k, with target 0 and
 the observed share of the interval as weight for a censored person.
 
+A person who comes under observation later than at e_0 has rows from then on: L counts the intervals
+from that of the entry on, and with shares a and b of an interval that have passed at entry and at
+exit, rows without an event weigh
+
+    1 - a in the interval of the entry,      b - a if it is that of the exit too,            (110)
+
+times the weight of (70). An event weighs 1 however late in its interval the entry is: curves are
+linear in an interval, so that events in its rest are rarer by the same share as those seen.
+
 Margins are log-odds against staying event-free. They start at smoothed marginal hazards, where
 D_km are events, R_km the sum of weights times exp(offset), and D_k, R_k their sums over intervals:
 
@@ -37,10 +46,19 @@ Each person contributes to the likelihood of the observed outcomes
     l = F_k(e_{m+1}) - F_k(e_m) for an event of cause k in (e_m, e_{m+1}],
     l = (1 - r) S(e_m) + r S(e_{m+1}) when censored after a share r of it,                     (75)
 
-and several models are mixed with the weights pi_j that maximise the likelihood of held-out people,
-found by expectation-maximisation with sample weights w_i:
+divided by the probability s = (1 - a) S(e_m) + a S(e_{m+1}) of being event-free at entry. Several
+models are mixed with the weights pi_j that maximise the likelihood of held-out people, found by
+expectation-maximisation with sample weights w_i:
 
     pi_j <- sum_i w_i pi_j l_ij / (sum_j' pi_j' l_ij') / sum_i w_i.                            (76)
+
+With late entry the likelihood of a mixture is sum_j pi_j l_ij / sum_j pi_j s_ij, where models count
+in proportion to the people they expect to enter. Its maximum is found by
+
+    pi_j <- pi_j (sum_i w_i l_ij / L_i) / (sum_i w_i s_ij / S_i),                             (111)
+    L_i = sum_j pi_j l_ij,    S_i = sum_j pi_j s_ij,
+
+divided by their sum.
 
 The number of boosting rounds maximises the likelihood of the same people, so that boosted models
 look better than they are. They have to pay for their weight: with c_j = 1 for models with trees and
@@ -48,11 +66,12 @@ look better than they are. They have to pay for their weight: with c_j = 1 for m
 
     sum_i w_i log(sum_{j in A} pi_j l_ij) - sum_{j in A} c_j                                   (82)
 
-is used.
+is used; with late entry log(sum_{j in A} pi_j s_ij) is subtracted from each term.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -64,7 +83,9 @@ from survival_objectives._people.population import LocalReduction, Reduction
 
 __all__ = [
     "LOCAL",
+    "PersonLikelihood",
     "RiskRows",
+    "entry_places",
     "interval_places",
     "interval_start",
     "knot_incidence",
@@ -150,16 +171,33 @@ def interval_places(knots: FloatArray, place: FloatArray) -> tuple[IntArray, Flo
     return interval, np.clip(share, 0.0, 1.0)
 
 
+def entry_places(
+    knots: FloatArray, entry: FloatArray | None, n_samples: int
+) -> tuple[IntArray, FloatArray]:
+    """First interval in which each person is at risk, and the share of it before the entry.
+
+    >>> entry_places(np.array([0.0, 1.0, 3.0]), np.array([0.0, 1.0, 1.5]), 3)
+    (array([0, 1, 1]), array([0.  , 0.  , 0.25]))
+    """
+    if entry is None:
+        return np.zeros(n_samples, np.int64), np.zeros(n_samples)
+    # Unlike an event, an entry at a knot belongs to the interval after it.
+    interval = np.minimum(np.searchsorted(knots[1:], entry, side="right"), len(knots) - 2)
+    share = (np.maximum(entry, knots[0]) - knots[interval]) / np.diff(knots)[interval]
+    return interval, np.clip(share, 0.0, 1.0)
+
+
 def risk_rows(
     event: npt.NDArray[np.int32],
     place: FloatArray,
     knots: FloatArray,
     *,
+    entry: FloatArray | None = None,
     weight: FloatArray | None = None,
     n_rows: int | None = None,
     generator: np.random.Generator | None = None,
 ) -> RiskRows:
-    """One row per person and interval at risk, sampled as in (70).
+    """One row per person and interval at risk, sampled as in (70) and weighted as in (110).
 
     Parameters
     ----------
@@ -168,6 +206,8 @@ def risk_rows(
     place : array of shape (n_samples,)
         Time of the event or of censoring, on the axis of the knots.
     knots : array of shape (M + 1,)
+    entry : array of shape (n_samples,), optional
+        Time of entry, on the axis of the knots. Default: before the first knot.
     weight : array of shape (n_samples,), optional
         Sample weights.
     n_rows : int, optional
@@ -176,10 +216,14 @@ def risk_rows(
         Source of the draws; needed with ``n_rows``.
     """
     last, share = interval_places(knots, place)
-    person, interval, row_weight = _event_free_rows(last, n_rows, generator)
+    first, passed = entry_places(knots, entry, len(event))
+    person, interval, row_weight = _event_free_rows(np.maximum(last - first, 0), n_rows, generator)
+    interval += first[person]
+    row_weight *= np.where(interval == first[person], 1 - passed[person], 1.0)
     happened = event > 0
+    share = np.where(last == first, share - passed, share)
     share = np.where(happened, 1.0, share)
-    leaving = np.flatnonzero(share > 0)
+    leaving = np.flatnonzero((share > 0) & (first <= last))
     person = np.concatenate([person, leaving])
     row_weight = np.concatenate([row_weight, share[leaving]])
     if weight is not None:
@@ -300,16 +344,57 @@ def time_corrections(
     return correction
 
 
+@dataclass(frozen=True)
+class PersonLikelihood:
+    """Likelihood of the outcomes of people under one model, or several along the first axis.
+
+    Attributes
+    ----------
+    outcome : float64 array
+        l of (75), of shape (..., n_samples).
+    entered : float64 array, or None
+        Probability s of being event-free at entry, of the same shape; None where it is 1.
+    """
+
+    outcome: FloatArray
+    entered: FloatArray | None = None
+
+    @classmethod
+    def stacked(cls, models: Sequence[PersonLikelihood]) -> PersonLikelihood:
+        """The likelihoods of several models, along a first axis."""
+        entered = [model.entered for model in models if model.entered is not None]
+        return cls(
+            np.array([model.outcome for model in models]), np.array(entered) if entered else None
+        )
+
+    def take(self, models: Sequence[int]) -> PersonLikelihood:
+        """The likelihoods of some of the models."""
+        return PersonLikelihood(
+            self.outcome[models], None if self.entered is None else self.entered[models]
+        )
+
+    def log_mixed(self, pi: FloatArray) -> FloatArray:
+        """Log-likelihood of each person under a mixture, conditional on the entry."""
+        log_likelihood: FloatArray = np.log(pi @ self.outcome)
+        if self.entered is not None:
+            log_likelihood -= np.log(pi @ self.entered)
+        return log_likelihood
+
+
 def person_likelihood(
-    incidence: FloatArray, event: npt.NDArray[np.int32], place: FloatArray, knots: FloatArray
-) -> FloatArray:
-    """Likelihood of each person's outcome, equation (75), at least 1e-7.
+    incidence: FloatArray,
+    event: npt.NDArray[np.int32],
+    place: FloatArray,
+    knots: FloatArray,
+    entry: FloatArray | None = None,
+) -> PersonLikelihood:
+    """Likelihood of each person's outcome, equation (75), at least 1e-7 of that of the entry.
 
     Parameters
     ----------
     incidence : array of shape (K, M + 1, n_samples)
         At knots.
-    event, place, knots
+    event, place, knots, entry
         As in `risk_rows`.
     """
     interval, share = interval_places(knots, place)
@@ -318,17 +403,26 @@ def person_likelihood(
     risen = incidence[cause, interval + 1, person] - incidence[cause, interval, person]
     survival = 1 - incidence.sum(axis=0)
     stayed = (1 - share) * survival[interval, person] + share * survival[interval + 1, person]
-    return np.maximum(np.where(event > 0, risen, stayed), _LEAST_LIKELIHOOD)
+    outcome = np.where(event > 0, risen, stayed)
+    if entry is None:
+        return PersonLikelihood(np.maximum(outcome, _LEAST_LIKELIHOOD))
+    first, passed = entry_places(knots, entry, len(event))
+    entered = (1 - passed) * survival[first, person] + passed * survival[first + 1, person]
+    entered = np.maximum(entered, _LEAST_LIKELIHOOD)
+    return PersonLikelihood(np.maximum(outcome, _LEAST_LIKELIHOOD * entered), entered)
 
 
 def mixture_weights(
-    likelihood: FloatArray, weight: FloatArray | None = None, reduction: Reduction = LOCAL
+    likelihood: PersonLikelihood,
+    weight: FloatArray | None = None,
+    reduction: Reduction = LOCAL,
 ) -> FloatArray:
-    """Mixture weights of several models that maximise the likelihood, equation (76).
+    """Mixture weights of several models that maximise the likelihood, equation (76) or (111).
 
     Parameters
     ----------
-    likelihood : array of shape (n_models, n_samples)
+    likelihood : PersonLikelihood
+        Of shape (n_models, n_samples).
     weight : array of shape (n_samples,), optional
         Sample weights.
     reduction : Reduction
@@ -336,23 +430,32 @@ def mixture_weights(
 
     Examples
     --------
-    >>> mixture_weights(np.array([[0.5, 0.5], [0.1, 0.1]])).round(3)
+    >>> mixture_weights(PersonLikelihood(np.array([[0.5, 0.5], [0.1, 0.1]]))).round(3)
     array([1., 0.])
     """
-    n_models, n_samples = likelihood.shape
+    n_models, n_samples = likelihood.outcome.shape
     total = reduction.sum(n_samples if weight is None else weight.sum())
     pi = np.full(n_models, 1 / n_models)
-    for _ in range(_MIXTURE_STEPS):
-        joint = pi[:, None] * likelihood
+
+    def shares(values: FloatArray) -> FloatArray:
+        joint = pi[:, None] * values
         joint /= joint.sum(axis=0)
         if weight is not None:
             joint *= weight
-        pi = reduction.sum(joint.sum(axis=1)) / total
+        return reduction.sum(joint.sum(axis=1))
+
+    for _ in range(_MIXTURE_STEPS):
+        if likelihood.entered is None:
+            pi = shares(likelihood.outcome) / total
+        else:
+            # The second share has the factor pi of (111) too; 0 / 0 is a model without weight.
+            ratio = shares(likelihood.outcome) / np.maximum(shares(likelihood.entered), 1e-300)
+            pi = pi * ratio / (pi @ ratio)
     return pi
 
 
 def selected_weights(
-    likelihood: FloatArray,
+    likelihood: PersonLikelihood,
     cost: FloatArray,
     weight: FloatArray | None = None,
     reduction: Reduction = LOCAL,
@@ -361,7 +464,8 @@ def selected_weights(
 
     Parameters
     ----------
-    likelihood : array of shape (n_models, n_samples)
+    likelihood : PersonLikelihood
+        Of shape (n_models, n_samples).
     cost : array of shape (n_models,)
         c.
     weight, reduction
@@ -369,15 +473,17 @@ def selected_weights(
 
     Examples
     --------
-    >>> selected_weights(np.array([[0.5, 0.5, 0.4], [0.4, 0.4, 0.6]]), np.array([0.0, 1.0]))
+    >>> likelihood = PersonLikelihood(np.array([[0.5, 0.5, 0.4], [0.4, 0.4, 0.6]]))
+    >>> selected_weights(likelihood, np.array([0.0, 1.0]))
     array([1., 0.])
     """
-    n_models = len(likelihood)
+    n_models = len(likelihood.outcome)
     best, found = -np.inf, np.zeros(n_models)
     for size in range(1, n_models + 1):
         for subset in map(list, combinations(range(n_models), size)):
-            pi = mixture_weights(likelihood[subset], weight, reduction) if size > 1 else np.ones(1)
-            log_likelihood = np.log(pi @ likelihood[subset])
+            some = likelihood.take(subset)
+            pi = mixture_weights(some, weight, reduction) if size > 1 else np.ones(1)
+            log_likelihood = some.log_mixed(pi)
             own = log_likelihood.sum() if weight is None else log_likelihood @ weight
             criterion = float(reduction.sum(own)) - cost[subset].sum()
             if criterion > best:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives._hazards.formulas import LOCAL
+from survival_objectives._hazards.formulas import LOCAL, RiskRows, risk_rows
 from survival_objectives._hazards.settings import ALL_ROWS
 from survival_objectives._people import Features
 from survival_objectives._people.population import Reduction
@@ -85,6 +85,8 @@ class HazardPeople:
         0 = censored, 1..K = causes.
     place : float64 array of shape (n_samples,)
         Time of the event or of censoring, on the axis of the knots.
+    entry : float64 array of shape (n_samples,), or None
+        Time of entry, on the axis of the knots; None where it is before the first knot.
     weight : float64 array of shape (n_samples,), or None
         Sample weights with a mean of 1.
     knots : float64 array of shape (M + 1,)
@@ -100,6 +102,7 @@ class HazardPeople:
     knots: FloatArray
     n_causes: int
     group: IntArray | None = None
+    entry: FloatArray | None = None
 
     @property
     def n_samples(self) -> int:
@@ -119,6 +122,24 @@ class HazardPeople:
     def weights(self, chosen: IntArray) -> FloatArray | None:
         """Sample weights of a subset."""
         return None if self.weight is None else self.weight[chosen]
+
+    def entries(self, chosen: IntArray) -> FloatArray | None:
+        """Times of entry of a subset."""
+        return None if self.entry is None else self.entry[chosen]
+
+    def rows(
+        self, n_rows: int | None = None, generator: np.random.Generator | None = None
+    ) -> RiskRows:
+        """Rows of the risk sets, see `risk_rows`."""
+        return risk_rows(
+            self.event,
+            self.place,
+            self.knots,
+            entry=self.entry,
+            weight=self.weight,
+            n_rows=n_rows,
+            generator=generator,
+        )
 
     def features(self, chosen: npt.NDArray[np.integer[Any]]) -> Features:
         """Features of a subset, in memory; ``chosen`` is increasing."""
@@ -144,6 +165,7 @@ class HazardPeople:
             place=self.place[chosen],
             weight=self.weights(chosen),
             group=None if self.group is None else self.group[chosen],
+            entry=self.entries(chosen),
         )
 
     def weighted(self, factor: FloatArray) -> HazardPeople:
@@ -152,14 +174,16 @@ class HazardPeople:
 
     def followed_by(self, others: HazardPeople) -> HazardPeople:
         """These people, followed by others."""
-        weight = None
-        if self.weight is not None or others.weight is not None:
-            weight = np.concatenate(
-                [
-                    np.ones(group.n_samples) if group.weight is None else group.weight
-                    for group in (self, others)
-                ]
+
+        def joined(own: FloatArray | None, other: FloatArray | None, known: float) -> Any:
+            if own is None and other is None:
+                return None
+            sizes = (self.n_samples, others.n_samples)
+            parts = zip((own, other), sizes, strict=True)
+            return np.concatenate(
+                [np.full(size, known) if part is None else part for part, size in parts]
             )
+
         return replace(
             self,
             batches=_Concatenated(
@@ -167,8 +191,9 @@ class HazardPeople:
             ),
             event=np.concatenate([self.event, others.event]),
             place=np.concatenate([self.place, others.place]),
-            weight=weight,
+            weight=joined(self.weight, others.weight, 1.0),
             group=None,
+            entry=joined(self.entry, others.entry, -np.inf),
         )
 
 

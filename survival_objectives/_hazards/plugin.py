@@ -12,7 +12,6 @@ from survival_objectives._arrays import BoolArray, Float32Array, FloatArray, Int
 from survival_objectives._hazards.formulas import (
     RiskRows,
     interval_start,
-    risk_rows,
     row_margins,
     time_corrections,
 )
@@ -146,7 +145,7 @@ class PluginHazards:
         if drawn is not None:
             chosen = drawn.people
             people = people.take(chosen).weighted(drawn.weight)
-        rows = _drawn_rows(people, budget, generator)
+        rows = people.rows(budget.n_rows, generator)
         if not (rows.target == 0).any():
             msg = "No person is event-free at the end of any time interval: no model can be fitted."
             raise ValueError(msg)
@@ -171,7 +170,7 @@ class PluginHazards:
 
     def held_out(self, people: HazardPeople) -> MatrixRows:
         """Rows of other people, with the start of the training people."""
-        rows = _drawn_rows(people, self.budget, np.random.default_rng(self.seed))
+        rows = people.rows(self.budget.n_rows, np.random.default_rng(self.seed))
         return self.start.matrix_rows(people, rows)
 
     def part_held_out(self) -> MatrixRows:
@@ -214,19 +213,6 @@ class PluginHazards:
         correction = time_corrections(margin, rows, self.people.n_intervals)
         coefficients = None if start.coefficients is None else start.coefficients[None]
         return HazardModel((start.level + correction)[None], coefficients, trees)
-
-
-def _drawn_rows(
-    people: HazardPeople, budget: RowBudget, generator: np.random.Generator
-) -> RiskRows:
-    return risk_rows(
-        people.event,
-        people.place,
-        people.knots,
-        weight=people.weight,
-        n_rows=budget.n_rows,
-        generator=generator,
-    )
 
 
 def _fitted_start(

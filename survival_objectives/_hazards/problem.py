@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from survival_objectives._arrays import BoolArray, Float32Array, FloatArray, IntArray
 from survival_objectives._engines.protocol import StackedBatch, Trainer
-from survival_objectives._hazards.formulas import RiskRows, interval_start, risk_rows, row_margins
+from survival_objectives._hazards.formulas import RiskRows, interval_start, row_margins
 from survival_objectives._hazards.linear import (
     LINEAR_PEOPLE,
     LinearDesign,
@@ -159,14 +159,7 @@ class HazardProblem:
 
     def _draw_rows(self, stream: np.random.Generator) -> None:
         people = self.people
-        self.rows = risk_rows(
-            people.event,
-            people.place,
-            people.knots,
-            weight=people.weight,
-            n_rows=self._budget.n_rows,
-            generator=stream,
-        )
+        self.rows = people.rows(self._budget.n_rows, stream)
         if not people.is_in_memory:
             self.rows = self.rows.by_person()
         if not self.reduction.sum((self.rows.target == 0).sum()):

@@ -123,6 +123,7 @@ class HazardSettings:
     holds_out: ClassVar[tuple[str, Any]] = ("n_folds", None)
     #: Name of a parameter that needs people as they were passed: there is none.
     own_model: ClassVar[str | None] = None
+    takes_late_entry: ClassVar[bool] = True
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any], used: Engine) -> HazardSettings:

@@ -19,7 +19,7 @@ from survival_objectives._hazards.settings import DEFAULTS, HazardSettings
 from survival_objectives._hazards.state import HazardState
 from survival_objectives._models.curves import KnotCurves
 from survival_objectives._models.fitted import ModelFrame, RoundRecord, TrainingRecord
-from survival_objectives._models.knots import marginal_hazard, time_knots
+from survival_objectives._models.knots import LateEntry, marginal_hazard, time_knots
 from survival_objectives._models.plan import planned_frame
 from survival_objectives._models.run import Run
 from survival_objectives._people import (
@@ -244,8 +244,10 @@ def knot_curves(
     """Knots, with the marginal hazards between them."""
     axis, t_max = frame.axis, frame.t_max
     aligned = population.aligned(axis)
-    knots = time_knots(axis, aligned.event_times(t_max), t_max, n_intervals)
-    if knots[0] > 0:
+    times = aligned.event_times(t_max)
+    late = LateEntry.of(axis, aligned.target, times)
+    knots = time_knots(axis, times, t_max, n_intervals, late)
+    if knots[0] > 0 and late is None:
         # Other people may have events before the first training event.
         knots = np.concatenate([[0.0], knots])
     marginal = marginal_hazard(axis, knots, aligned.target, aligned.weight)
@@ -257,15 +259,17 @@ def people_on_axis(
 ) -> HazardPeople:
     """People with their outcomes on the axis of the knots."""
     target = frame.axis.aligned(censored_at_end(outcomes.target, frame))
+    place = np.minimum(frame.axis.number(target.duration), knots[-1])
     is_one_batch = isinstance(batches, MemoryBatches) and len(batches.cohorts) == 1
     return HazardPeople(
         InMemory(batches.resident) if is_one_batch else batches,
         target.event,
-        np.minimum(frame.axis.number(target.duration), knots[-1]),
+        place,
         outcomes.weight,
         knots,
         target.n_causes,
         _groups(batches, outcomes),
+        frame.axis.entry_number(target),
     )
 
 
@@ -273,5 +277,9 @@ def _groups(batches: Batches, outcomes: Outcomes) -> IntArray | None:
     """Rows that share a fold: groups as passed, or else copies among the rows of this process."""
     if outcomes.group is not None or not outcomes.n_samples:
         return outcomes.group
-    key = np.concatenate([row_keys(features.values) for _, features in batches])
-    return copies(key, outcomes.target.event, outcomes.target.duration)
+    target = outcomes.target
+    entry = np.empty((outcomes.n_samples, 0)) if target.entry is None else target.entry[:, None]
+    key = np.concatenate(
+        [row_keys(np.column_stack([features.values, entry[rows]])) for rows, features in batches]
+    )
+    return copies(key, target.event, target.duration)

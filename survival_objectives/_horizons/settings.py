@@ -97,6 +97,7 @@ class HorizonSettings:
     state_type: ClassVar[type[LoopState]] = LoopState
     #: The parameter that has no effect beside ``eval_set``.
     holds_out: ClassVar[tuple[str, Any]] = ("validation_fraction", 0.1)
+    takes_late_entry: ClassVar[bool] = False
 
     @property
     def own_model(self) -> str | None:

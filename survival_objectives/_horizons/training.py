@@ -44,7 +44,6 @@ from survival_objectives._horizons.schemes import (
     WeightSettings,
 )
 from survival_objectives._horizons.settings import COMPLETED, DOUBLY_ROBUST, HorizonSettings
-from survival_objectives._models.boosters import censoring_settings
 from survival_objectives._models.curves import StepCurves
 from survival_objectives._models.fitted import ModelFrame, TrainingRecord
 from survival_objectives._models.plan import BULK_QUANTILE, coarse_censoring_curve, planned_frame
@@ -217,7 +216,7 @@ class _Training:
             return None
         former = None if self.previous is None else self.previous.censoring_trees
         return self.run.engine.trainer(
-            censoring_settings(prepared.trees), None if former is None else former.model
+            prepared.trees.of_censoring(), None if former is None else former.model
         )
 
     def _scheme(

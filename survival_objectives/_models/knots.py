@@ -59,8 +59,44 @@ class MarginalHazard:
         return hazard
 
 
+@dataclass(frozen=True)
+class LateEntry:
+    """What determines the knots besides the events, where people come under observation late.
+
+    Attributes
+    ----------
+    first : float
+        Number of the unit of the first entry, rounded down: the first knot.
+    weight : float64 array of shape (n_events,)
+        What each event counts. Where few people have entered, an event stands for many that were
+        not seen, and hazard and risk set change fast: half of it is the event's share of the
+        marginal curve.
+    """
+
+    first: float
+    weight: FloatArray
+
+    @classmethod
+    def of(
+        cls, axis: TimeAxis, target: SurvivalTarget, event_times: FloatArray
+    ) -> LateEntry | None:
+        """Of outcomes and the sorted times of events; None where no one enters late."""
+        if target.entry is None:
+            return None
+        entered = np.searchsorted(np.sort(target.entry), event_times)
+        left = np.searchsorted(np.sort(target.duration), event_times)
+        hazard = 1 / np.maximum(entered - left, _FEW_PEOPLE)
+        share = np.exp(-(np.cumsum(hazard) - hazard)) * hazard
+        first = float(axis.number(rounded_down(target.entry.min())))
+        return cls(first, 1 / len(event_times) + share / share.sum())
+
+
 def time_knots(
-    axis: TimeAxis, event_times: FloatArray, t_max: float, n_intervals: int
+    axis: TimeAxis,
+    event_times: FloatArray,
+    t_max: float,
+    n_intervals: int,
+    late: LateEntry | None = None,
 ) -> FloatArray:
     """Knots of curves, in numbers of units (in continuous time, in time).
 
@@ -73,15 +109,21 @@ def time_knots(
         End of the curves: the last knot.
     n_intervals : int
         Number of intervals with about equally many events.
+    late : LateEntry, optional
+        Where people come under observation, if some do late.
     """
     numbers = axis.number(event_times)
     first, last = numbers[0], numbers[-1]
     masses = _masses(numbers, n_intervals)
-    spread = numbers[~np.isin(numbers, masses)]
-    wanted = spread
+    is_spread = ~np.isin(numbers, masses)
+    wanted = spread = numbers[is_spread]
     if len(spread):
         shares = np.linspace(0, 1, n_intervals + 1)
-        wanted = np.quantile(spread, shares, method="inverted_cdf")
+        if late is None:
+            wanted = np.quantile(spread, shares, method="inverted_cdf")
+        else:
+            reached = np.cumsum(late.weight[is_spread])
+            wanted = spread[np.searchsorted(reached[:-1], shares[1:] * reached[-1])]
     # Linear curves would be inaccurate in long intervals, as at the end of follow-up.
     longest = (last - first) * _LONGEST_INTERVAL
     begins, ends = _gaps(numbers)
@@ -105,6 +147,8 @@ def time_knots(
     if first == 0 and not axis.unit:
         # Events at time 0 have an interval of their own, which begins before it.
         begin, masses = -1.0, np.append(masses, 0.0)
+    if late is not None:
+        begin = min(begin, late.first)
     inner = np.concatenate([inner, masses, before])
     inner = inner[(inner > begin) & (inner < end)]
     return np.unique(np.concatenate([[begin], inner, [end]]))
@@ -163,7 +207,8 @@ def _long_intervals(knots: FloatArray, longest: float, gaps: FloatArray) -> Floa
 def exposures(axis: TimeAxis, knots: FloatArray, target: SurvivalTarget) -> FloatArray:
     """Share of each interval in which each person is at risk, (n_samples, M).
 
-    A person censored inside an interval counts in part, a person with an event in it fully.
+    A person who enters or is censored inside an interval counts in part, a person with an event in
+    it fully, as in (110).
 
     >>> target = SurvivalTarget(np.array([0, 1], np.int32), np.array([1.5, 1.5]), np.arange(2))
     >>> exposures(TimeAxis(0.0), np.array([0.0, 1.0, 2.0, 3.0]), target)
@@ -173,7 +218,13 @@ def exposures(axis: TimeAxis, knots: FloatArray, target: SurvivalTarget) -> Floa
     left = axis.number(target.duration)[:, None]
     share = np.clip((left - knots[:-1]) / np.diff(knots), 0.0, 1.0)
     happened = target.event[:, None] > 0
-    return np.where(happened & (share > 0), 1.0, share)
+    at_risk = np.where(happened & (share > 0), 1.0, share)
+    entry = axis.entry_number(target)
+    if entry is not None:
+        passed = np.clip((entry[:, None] - knots[:-1]) / np.diff(knots), 0.0, 1.0)
+        with_event = happened & (share > 0) & (np.append(share[:, 1:], 0.0 * share[:, :1], 1) == 0)
+        at_risk = np.where(with_event, 1.0, np.maximum(at_risk - passed, 0.0))
+    return at_risk
 
 
 def marginal_hazard(

@@ -152,6 +152,7 @@ class Cohort:
         require_event: bool = True,
         keep_given: bool = False,
         groups: Any = None,
+        late_entry: bool = False,
     ) -> Cohort:
         """Checked people, without those of weight 0 and the causes that only they had.
 
@@ -172,14 +173,17 @@ class Cohort:
             Whether `given` is kept.
         groups : array, optional
             Group of each row, such as the person.
+        late_entry : bool, default=False
+            Whether people may enter later than at 0.
         """
         check_paired(X, y, sample_weight)
         features = check_features(X, like=like, resolution=resolution, with_offsets=True)
         weight = check_sample_weight(sample_weight, features.n_samples)
         # Labels of people who do not count need not be those of training.
-        checked = partial(check_survival_target, event_ids=event_ids, require_event=require_event)
+        read = partial(check_survival_target, late_entry=late_entry)
+        checked = partial(read, event_ids=event_ids, require_event=require_event)
         is_part = weight is not None and not weight.all()
-        target = check_survival_target(y, require_event=False) if is_part else checked(y)
+        target = read(y, require_event=False) if is_part else checked(y)
         if resolution == "check":
             check_time_resolution(target.duration)
         check_same_people(features.n_samples, target.n_samples)
@@ -191,12 +195,7 @@ class Cohort:
             cohort = replace(cohort, target=checked(cohort.target))
         duration = cohort.target.duration
         counted = Resolution.of(duration) if resolution == "count" else None
-        rounded = time_feature(duration).astype(np.float64)
-        return replace(
-            cohort,
-            target=replace(cohort.target, duration=rounded),
-            duration_resolution=counted,
-        )
+        return replace(cohort, target=_rounded(cohort.target), duration_resolution=counted)
 
     @classmethod
     def checked_part(
@@ -252,6 +251,15 @@ class Cohort:
         return self.with_outcomes(self.outcomes.with_relative_weights(reduction))
 
 
+def _rounded(target: SurvivalTarget) -> SurvivalTarget:
+    """Outcomes with times as float32 values; entries stay before durations."""
+    duration, entry = time_feature(target.duration), target.entry
+    if entry is not None:
+        before = np.maximum(time_feature(target.duration, left=True), np.float32(0))
+        entry = np.minimum(time_feature(entry), before).astype(np.float64)
+    return replace(target, duration=duration.astype(np.float64), entry=entry)
+
+
 def separated_outcomes(
     X: Any,
     y: Any,
@@ -280,7 +288,12 @@ def separated_outcomes(
 
 
 def checked_eval_set(
-    eval_set: Any, people: Cohort, *, labels: EventLabels | None = None, keep_given: bool = False
+    eval_set: Any,
+    people: Cohort,
+    *,
+    labels: EventLabels | None = None,
+    keep_given: bool = False,
+    late_entry: bool = False,
 ) -> Cohort:
     """Held-out people with the columns and labels of the training people."""
     if not (isinstance(eval_set, tuple | list) and len(eval_set) == 2):
@@ -296,6 +309,7 @@ def checked_eval_set(
             event_ids=people.target.event_ids,
             resolution="ignore",
             keep_given=keep_given,
+            late_entry=late_entry,
         )
     except (TypeError, ValueError) as error:
         msg = f"`eval_set`: {error}"

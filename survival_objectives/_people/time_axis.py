@@ -110,6 +110,26 @@ class TimeAxis:
         inside: FloatArray = (number + HORIZON_SHARE * generator.random(horizon.shape)) * self.unit
         return inside
 
+    def entry_number(self, target: SurvivalTarget) -> FloatArray | None:
+        """Number of the unit after which each person is at risk; None where there is no entry.
+
+        Entry at 0 is before all units, as people are then at risk at time 0 too. Someone with an
+        event was at risk in its unit.
+
+        >>> target = SurvivalTarget(
+        ...     np.array([1, 0], np.int32), np.array([2.0, 2.0]), np.arange(2), np.array([1.5, 0.0])
+        ... )
+        >>> TimeAxis(1.0).entry_number(target)
+        array([  1., -inf])
+        """
+        if target.entry is None:
+            return None
+        number = self.number(target.entry)
+        if self.unit:
+            last = self.number(target.duration) - 1
+            number = np.where(target.event > 0, np.minimum(number, last), number)
+        return np.where(target.entry > 0, number, -np.inf)
+
     def aligned(self, target: SurvivalTarget) -> SurvivalTarget:
         """Outcomes with durations placed as in (16), rounded to float32 values.
 

@@ -27,6 +27,14 @@ from survival_objectives.censoring import BoostedCensoring, MarginModel
 logger = logging.getLogger("survival_objectives")
 
 
+#: What to say where a training with refresh would continue a model.
+CONTINUED = (
+    "`refresh()` cannot continue a model: its model of censoring is not kept with it, so that "
+    "weights would begin again. Train all rounds in one call or, to continue, leave out "
+    "`refresh()`; hazards (`HazardObjective`) need no weights and can be continued."
+)
+
+
 class RefreshSchedule:
     """Says before which rounds the weights are refreshed: every ``every`` rounds, not at the start.
 

@@ -134,7 +134,13 @@ class HazardTrainingProblem(PluginProblem):
         random_state: Any = None,
         **others: Any,
     ) -> None:
-        _refuse(type(self).__name__, others)
+        for name in _OF_WEIGHTS.intersection(others):
+            raise TypeError(self._other_subject(name))
+        self._refuse_unknown(others, HazardTrainingProblem.__init__)
+        flag: Any = linear
+        if not isinstance(flag, bool | np.bool_):
+            msg = f"`linear` must be True or False; got {flag!r}."
+            raise TypeError(msg)
         n_intervals = N_INTERVALS if n_intervals is None else n_intervals
         check_positive_int(n_intervals, "n_intervals")
         if rows_per_person not in (None, "all"):
@@ -143,7 +149,7 @@ class HazardTrainingProblem(PluginProblem):
         self._engine_seed = int(generator.integers(2**31 - 1))
         self._scratch = DerivativeBuffers()
         y, labels = named_outcomes(y)
-        cohort = Cohort.checked(X, y, sample_weight, groups=groups)
+        cohort = Cohort.checked(X, y, sample_weight, groups=groups, late_entry=True)
         warn_about_outcomes(cohort.target)
         cohort = cohort.with_relative_weights(LocalReduction())
         self._positions = _counted(sample_weight, cohort.n_samples)
@@ -178,9 +184,16 @@ class HazardTrainingProblem(PluginProblem):
     def __getattr__(self, name: str) -> Any:
         # Only what does not exist comes here.
         if name in _OF_WEIGHTS:
-            raise AttributeError(_other_subject(type(self).__name__, name))
+            raise AttributeError(self._other_subject(name))
         msg = f"{type(self).__name__!r} object has no attribute {name!r}"
         raise AttributeError(msg)
+
+    def _other_subject(self, name: str) -> str:
+        own = type(self).__name__
+        return (
+            f"{own} has no `{name}`: hazards need neither horizons nor weights of censoring. Leave "
+            f"it out, or use {own.replace('Hazard', 'IPCW')}."
+        )
 
     # ------------------------------------------------------------------------------- public facts
     @property
@@ -191,6 +204,25 @@ class HazardTrainingProblem(PluginProblem):
     def event_names_(self) -> tuple[str, ...]:
         """Names of the states, "event-free" first."""
         return self._frame.state_names
+
+    def _check_directions(self, directions: list[int]) -> None:
+        start = self._data.start
+        if start.design is None or start.coefficients is None:
+            return
+        signs = start.design.directions(directions[:-1])
+        wrong = np.flatnonzero((signs * start.coefficients < 0).any(axis=0))
+        if len(wrong):
+            column = start.design.feature[wrong[0]]
+            name = f"x{column}" if self._schema.names is None else self._schema.names[column]
+            msg = (
+                f"The linear hazards, from which boosting starts, go the other way in {name!r}. "
+                "Construct with `linear=False`, or use HazardBoost with `engine_params`, which "
+                "constrains them as well."
+            )
+            raise ValueError(msg)
+
+    def _constrained_columns(self) -> tuple[Features, int]:
+        return self._schema, 0  # Hazards are positive: curves need no direction of time.
 
     @property
     def n_margins(self) -> int:
@@ -275,6 +307,7 @@ class HazardTrainingProblem(PluginProblem):
             event_ids=self.event_ids_,
             resolution="ignore",
             require_event=False,
+            late_entry=True,
         )
         batches = MemoryBatches([cohort])
         people = people_on_axis(self._frame, batches, batches.outcomes(), self._curves.knots)
@@ -436,22 +469,6 @@ class HazardTrainingProblem(PluginProblem):
         people = self._data.people
         person = np.unique(self._data.training.person[rows])
         return float(len(person) if people.weight is None else people.weight[person].sum())
-
-
-def _refuse(name: str, others: dict[str, Any]) -> None:
-    for other in others:
-        if other in _OF_WEIGHTS:
-            raise TypeError(_other_subject(name, other))
-        msg = f"{name}() got an unexpected keyword argument {other!r}"
-        raise TypeError(msg)
-
-
-def _other_subject(name: str, what: str) -> str:
-    other = name.replace("Hazard", "IPCW")
-    return (
-        f"{name} has no `{what}`: hazards need neither horizons nor weights of censoring. Leave it "
-        f"out, or use {other}."
-    )
 
 
 def _counted(sample_weight: Any, n_counted: int) -> IntArray:

@@ -163,6 +163,12 @@ class TrainingProblem(PluginProblem):
         """Names of the states, if the events are text: event-free, then the causes."""
         return names_of(self._data.labels, self.event_ids_)
 
+    def _constrained_columns(self) -> tuple[Features, int]:
+        if not self._reference:
+            msg = "Constraints on features need `margins='reference'`: free margins have no sign."
+            raise ValueError(msg)
+        return self._features.schema, int(self._monotone)
+
     @property
     def n_margins(self) -> int:
         """Margins the engine trains: K with the reference link, K + 1 with the free one."""

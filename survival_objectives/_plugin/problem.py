@@ -13,7 +13,8 @@ import numpy.typing as npt
 from sklearn.model_selection import GroupKFold
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._people import check_positive_int
+from survival_objectives._engines.constraints import column_directions, column_groups
+from survival_objectives._people import Features, check_positive_int
 from survival_objectives._plugin.buffers import DerivativeBuffers
 from survival_objectives.losses import Target, gradient_hessian
 
@@ -71,6 +72,42 @@ class PluginProblem(ABC):
             check_positive_int(n_splits, "n_splits"), shuffle=True, random_state=random_state
         )
         return list(splitter.split(self.person, groups=self.person))
+
+    # -------------------------------------------------------------------------------- constraints
+    def constraints(self, *, monotone: Any = None, interaction: Any = None) -> dict[str, Any]:
+        """Parameters for constraints on features, together with that on time.
+
+        Parameters
+        ----------
+        monotone : dict of str to int, or sequence of int
+            +1 for features in which risks rise, -1 for those in which they fall, by name or one for
+            each.
+        interaction : sequence of groups of features, by names or positions
+            Features of one group may interact with each other, and all with the time.
+
+        Returns
+        -------
+        dict
+            To merge after ``params``: ``{**objective.params, **objective.constraints(...)}``.
+        """
+        schema, time = self._constrained_columns()
+        directions = column_directions(monotone, schema, time)
+        if directions is not None:
+            self._check_directions(directions)
+        return self._constraint_params(directions, column_groups(interaction, schema))
+
+    def _check_directions(self, directions: list[int]) -> None:  # noqa: B027  Not for all.
+        """Refuse directions that the start of boosting contradicts."""
+
+    @abstractmethod
+    def _constrained_columns(self) -> tuple[Features, int]:
+        """Columns of the features, and the direction of the time."""
+
+    @abstractmethod
+    def _constraint_params(
+        self, directions: list[int] | None, groups: list[list[int]] | None
+    ) -> dict[str, Any]:
+        """Constraints on the stacked columns as parameters of the engine."""
 
     # --------------------------------------------------------------------------------- prediction
     @abstractmethod

@@ -153,14 +153,9 @@ def read_checkpoint(folder: str, kind: type[_State]) -> tuple[Checkpoint, _State
         trees = {Path(name).stem: (path / name).read_bytes() for name in content["files"]}
         checkpoint = Checkpoint(**{one.name: content[one.name] for one in fields(Checkpoint)})
         return checkpoint, kind.from_plain(content, trees)
-    except KeyError as error:
-        msg = (
-            f"The checkpoint {str(path)!r} lacks {error}: it is damaged, or of an earlier version. "
-            "Fit with `resume=False`."
-        )
-        raise ValueError(msg) from error
-    except (OSError, ValueError, TypeError) as error:
-        msg = f"The checkpoint {str(path)!r} cannot be used: {error}. Fit with `resume=False`."
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        reason = str(error).rstrip(".")
+        msg = f"The checkpoint {str(path)!r} cannot be used: {reason}. Fit with `resume=False`."
         raise ValueError(msg) from error
 
 

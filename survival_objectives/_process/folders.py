@@ -86,7 +86,7 @@ def read_folder(path: Path, metadata: str, what: str, newest: int) -> dict[str, 
             f"({content.get('version')}); this one reads up to format {newest}. Upgrade it."
         )
         raise ValueError(msg)
-    if content.get("digest") != content_digest(content):
+    if "digest" not in content or content["digest"] != content_digest(content):
         msg = f"{str(path)!r} is damaged: {metadata} is not as it was saved."
         raise ValueError(msg)
     for name, digest in content["files"].items():
@@ -94,8 +94,10 @@ def read_folder(path: Path, metadata: str, what: str, newest: int) -> dict[str, 
             msg = f"{str(path)!r} is damaged: {name!r} is no name of a file."
             raise ValueError(msg)
         # Engines read some broken files without an error, and crash the process on others.
-        if not (path / name).exists() or _digest(path / name) != digest:
-            msg = f"{str(path)!r} is damaged: {name} is missing, or not the file that was saved."
+        missing = not (path / name).exists()
+        if missing or _digest(path / name) != digest:
+            reason = "is missing" if missing else "is not the one that was saved"
+            msg = f"{str(path)!r} is damaged: the file {name} {reason}."
             raise ValueError(msg)
     return content
 

@@ -31,6 +31,7 @@ def fit_in_memory(
         known = {"like": frame.schema, "event_ids": frame.event_ids}
         names = frame.event_names
     keep_given = request.settings.own_model is not None
+    late_entry = request.settings.takes_late_entry
     y, labels = named_outcomes(y, names=names, censored=censored)
     people = Cohort.checked(
         X,
@@ -39,12 +40,15 @@ def fit_in_memory(
         **known,
         keep_given=keep_given,
         groups=groups,
+        late_entry=late_entry,
     )
     request.check_people(people.target)
     people = people.with_relative_weights(LocalReduction())
     held_out = None
     if eval_set is not None:
-        held_out = checked_eval_set(eval_set, people, labels=labels, keep_given=keep_given)
+        held_out = checked_eval_set(
+            eval_set, people, labels=labels, keep_given=keep_given, late_entry=late_entry
+        )
     run, batches = request.run(), MemoryBatches([people])
     split = partial(batches.split, generator=run.generator)
     model = trained(request.settings, run, batches, held_out, split=split)

@@ -35,6 +35,7 @@ from survival_objectives._people import (
 from survival_objectives.assessment._design import designed
 from survival_objectives.assessment._folds import FoldFits, ProgressHook
 from survival_objectives.assessment._scores import CONCORDANCE, Errors, scored
+from survival_objectives.assessment.leaks import Leak, leaks
 from survival_objectives.baselines import AalenJohansen, CauseSpecificCox
 from survival_objectives.metrics._reach import predicts_curves
 
@@ -94,6 +95,9 @@ class Assessment:
         Every model against every other one on the same people, one row per score: ``model``,
         ``reference``, ``metric``, ``cause``, ``difference`` (model minus reference),
         ``standard_error``, ``lower``, ``upper`` (95 %), ``p_value`` (of no difference).
+    leaks : tuple of Leak
+        Columns that seem to contain the outcome, with which all scores are too optimistic; see
+        `survival_objectives.assessment.leaks`.
     n_planned : int
         Number of folds requested; more than ``n_splits`` if Ctrl-C ended the assessment early.
     n_trained : int
@@ -115,6 +119,7 @@ class Assessment:
     seed: int | None = None
     estimates: pd.DataFrame = field(default_factory=pd.DataFrame)
     comparisons: pd.DataFrame = field(default_factory=pd.DataFrame)
+    leaks: tuple[Leak, ...] = ()
     n_planned: int = 0
     n_trained: int = 0
 
@@ -282,6 +287,7 @@ def assess(
         seed=int(random_state) if isinstance(random_state, numbers.Integral) else None,
         estimates=errors.estimates(),
         comparisons=errors.comparisons(),
+        leaks=tuple(leaks(X, target)),
         n_planned=len(design.folds),
         n_trained=design.n_trained,
     )

@@ -15,6 +15,7 @@ import pandas as pd
 
 from survival_objectives._arrays import FloatArray
 from survival_objectives._process.files import replacing
+from survival_objectives._process.threads import available_threads
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError, UsageError, listed, visible
 from survival_objectives.cli._fit import named_columns
@@ -31,10 +32,12 @@ from survival_objectives.cli._people import (
     log_odds_contributions,
     schema_features,
     schema_table,
+    warn_of_late_times,
 )
-from survival_objectives.cli._plan import n_cores
 from survival_objectives.estimators import HazardBoost
 
+# Longer contents are printed with one line per entry.
+_IN_A_LINE = 3
 # Number of people predicted at a time.
 _BATCH = 50_000
 
@@ -55,7 +58,7 @@ def run_predict(options: argparse.Namespace, console: Console) -> int:
     ids = named_columns(table, options.id, "--id")
     X = schema_features(table, schema, console)
     console.progress(f"predicting {table.n_rows} people")
-    _warn_of_late_times(model, options.times, console)
+    warn_of_late_times(model, options.times, console)
     predicted = _predicted(model, schema, X, options, console)
     _blank_times_never_reached(predicted, _quantiles(options), model, console)
     taken = sorted(set(ids) & set(predicted.columns))
@@ -65,9 +68,9 @@ def run_predict(options: argparse.Namespace, console: Console) -> int:
     answer = pd.concat([table.frame[ids], predicted], axis=1)
     how = {"decimal": options.out_decimal, "digits": options.digits}
     if target is None:
-        content = io.StringIO()
+        content = io.BytesIO()
         write_table(answer, content, console, **how)
-        shown = content.getvalue()
+        shown = content.getvalue().decode()
         sys.stdout.write(visible(shown) if sys.stdout.isatty() else shown)
         return 0
     with replacing(target) as file:
@@ -89,7 +92,7 @@ def _predicted(
         return _batch(model, schema, X, options)
     from joblib import Parallel, delayed
 
-    parallel = Parallel(n_cores(None), backend="threading", return_as="generator")
+    parallel = Parallel(available_threads(), backend="threading", return_as="generator")
     batches = parallel(
         delayed(_batch)(model, schema, X.iloc[start : start + _BATCH], options) for start in starts
     )
@@ -118,15 +121,6 @@ def _batch(
     if options.shap is not None:
         columns |= _contributions(model, schema, X, options.shap)
     return pd.DataFrame({name: np.asarray(values) for name, values in columns.items()})
-
-
-def _warn_of_late_times(model: HazardBoost, times: list[str], console: Console) -> None:
-    late = [time for time in times if float(time) > model.times_[-1]]
-    if late:
-        console.warn(
-            f"training covers times up to {model.times_[-1]:g}; curves are flat after it, and so "
-            f"at --times {','.join(late)}"
-        )
 
 
 def _quantiles(options: argparse.Namespace) -> dict[str, float]:
@@ -210,72 +204,46 @@ def run_info(options: argparse.Namespace, console: Console) -> int:
     if options.json:
         console.result(json.dumps(content, indent=1, ensure_ascii=False))
         return 0
-    for name in ("model", "engine", "rounds", "censoring", "censoring_reason"):
-        if name in content:
-            console.result(f"{name.replace('_', ' ')}: {content[name]}")
-    if "parts" in content:
-        shown = {name: f"{weight:.0%}" for name, weight in content["parts"].items()}
-        console.result("parts of the mixture: " + _pairs(shown))
-    console.result(f"latest time: {content['latest_time']:g}")
-    console.result("versions: " + _pairs(content["versions"]))
-    console.result("settings: " + _pairs(content["settings"]))
-    console.result("events: " + _pairs(content["events"], " = "))
-    console.result("columns:")
-    for name, kind in content["columns"].items():
-        console.result(f"  {name}: {kind}")
-    if schema is None:
-        return 0
-    spans = f"{schema.time_unit} from {schema.start_date} to {schema.end_date}"
-    console.result(f"duration: {schema.duration or spans}")
-    if schema.duration and schema.time_unit:
-        console.result(f"unit of time: {schema.time_unit}")
-    console.result(f"event: {schema.event}")
-    console.result("people: " + _pairs(schema.people))
-    if schema.dropped:
-        console.result("columns not used:")
-        for name, reason in schema.dropped.items():
-            console.result(f"  {name}: {reason}")
-    if schema.tuned:
-        console.result(
-            f"tuned: best of {schema.tuned['n_settings']} settings, changes "
-            f"{_pairs(schema.tuned['chosen']) or 'nothing'}"
-        )
-    if schema.assessment:
-        console.result(f"\n{schema.assessment['title']}:\n")
-        console.result(pd.DataFrame(schema.assessment["scores"]).to_string())
+    assessment = content.pop("assessment", None)
+    for name, value in content.items():
+        label = name.replace("_", " ")
+        if isinstance(value, dict) and len(value) > _IN_A_LINE:
+            console.result(f"{label}:")
+            for key, each in value.items():
+                console.result(f"  {key}: {each}")
+        elif isinstance(value, dict) and value:
+            console.result(f"{label}: {', '.join(f'{key} {each}' for key, each in value.items())}")
+        elif value:
+            console.result(f"{label}: {value}")
+    if assessment:
+        console.result(f"\n{assessment['title']}:\n")
+        console.result(pd.DataFrame(assessment["scores"]).to_string())
     return 0
 
 
 def _info(path: str, model: HazardBoost, schema: Schema | None) -> dict[str, Any]:
+    weights = getattr(model, "member_weights_", None) or {}
+    settings = {name: value for name, value in model.get_params().items() if value is not None}
     content: dict[str, Any] = {
         "model": path,
         "engine": model.engine_,
         "rounds": int(model.n_estimators_),
         "censoring": model.fitted_model.record.method,
+        "parts": {name: round(float(weight), 4) for name, weight in weights.items()},
         "latest_time": float(model.times_[-1]),
-        "settings": {
-            name: value for name, value in model.get_params().items() if value is not None
-        },
+        "settings": settings,
     }
-    if getattr(model, "member_weights_", None):
-        content["parts"] = {name: float(part) for name, part in model.member_weights_.items()}
     if schema is None:
-        content["versions"] = {}
         names = getattr(model, "feature_names_in_", range(model.n_features_in_))
-        content["columns"] = {str(name): "used" for name in names}
-        content["events"] = {str(label): f"label {label}" for label in model.event_ids_}
-        return content
-    content["versions"] = schema.versions
+        columns = {str(name): "used" for name in names}
+        events = {str(label): f"label {label}" for label in model.event_ids_}
+        return {**content, "columns": columns, "events": events}
     content["columns"] = {column.name: str(column) for column in schema.columns}
-    content["events"] = {
-        name: ", ".join(schema.events.labels(code)) for code, name in schema.events.names.items()
-    }
     content["levels"] = {
         column.name: list(column.levels) for column in schema.columns if column.levels
     }
-    as_stored = ("duration", "start_date", "end_date", "time_unit", "event", "people", "dropped")
-    return content | {name: getattr(schema, name) for name in (*as_stored, "tuned", "assessment")}
-
-
-def _pairs(values: dict[str, Any], sign: str = " ") -> str:
-    return ", ".join(f"{name}{sign}{value}" for name, value in values.items())
+    content["events"] = {
+        name: ", ".join(schema.events.labels(code)) for code, name in schema.events.names.items()
+    }
+    stored = "versions event duration start_date end_date time_unit id people dropped tuned"
+    return content | {name: getattr(schema, name) for name in (*stored.split(), "assessment")}

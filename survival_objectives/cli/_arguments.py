@@ -27,22 +27,16 @@ def whole_number(minimum: int) -> Callable[[str], int]:
     return parse
 
 
-def _number_below(bound: float, wanted: str) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        try:
-            number = float(text)
-        except ValueError:
-            number = float("nan")
-        if not 0 < number < bound:
-            msg = f"is {text!r}; use {wanted}"
-            raise argparse.ArgumentTypeError(msg)
-        return number
-
-    return parse
-
-
-amount = _number_below(float("inf"), "a number above 0, such as 0.5 or 10")
-share = _number_below(1, "a share between 0 and 1, such as 0.25")
+def share(text: str) -> float:
+    """A share between 0 and 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not 0 < number < 1:
+        msg = f"is {text!r}; use a share between 0 and 1, such as 0.25"
+        raise argparse.ArgumentTypeError(msg)
+    return number
 
 
 def times(text: str) -> list[str]:

@@ -203,7 +203,9 @@ def _understand(table: Table, name: str) -> tuple[Column | None, str]:
     known = numbers.values[~missing]
     is_whole = bool((known == np.rint(known)).all())
     is_code = is_whole and _has_codes(table, name)
-    if (~numbers.wrong[~missing]).mean() < _MOSTLY or is_code:
+    # "<50" and ">50" are groups, "<0.5" among numbers is a value below the limit of detection.
+    is_grouped = table.is_bound(name)[~missing].mean() > 1 - _MOSTLY
+    if (~numbers.wrong[~missing]).mean() < _MOSTLY or is_code or is_grouped:
         return _understand_text(table, name)
     if is_whole and len(known) == table.n_rows > 2 and (np.diff(known) == 1).all():
         return None, "row numbers"

@@ -10,7 +10,7 @@ import csv
 import importlib.util
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +28,8 @@ _NUMBER = {
     ",": re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)?(,\d*)?([eE][+-]?\d+)?"),
     ".": re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)?(\.\d*)?([eE][+-]?\d+)?"),
 }
-# The part of "12 %" that is dropped.
-_PERCENT = re.compile(r"\s*%$")
+# The parts of "12 %" and of "< 0.5" that are dropped.
+_AFFIX = re.compile(r"^[<>≤≥]=?\s*|\s*%$")
 _UNNAMED = "unnamed column "
 _COMMAS = {
     ",": "commas in numbers are decimal commas",
@@ -188,30 +188,41 @@ def _line_by_line(content: bytes, separator: str, source: str) -> _Rows:
     """Rows, the line number of each, and the number of empty lines."""
     text = io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="")
     reader = csv.reader(text, delimiter=separator, strict=True)
-    header: list[str] = []
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    n_blank, begin = 0, 1
-    try:
+    begin = 1
+
+    def records() -> Iterator[tuple[int, list[str]]]:
+        nonlocal begin
         for record in reader:
-            cells = [cell.strip() for cell in record]
-            if not any(cells):
-                n_blank += 1
-            elif not header:
-                header = column_names(cells, source)
-            elif len(cells) != len(header):
-                msg = (
-                    f"line {begin} of {source} has {len(cells)} cells, but the header has "
-                    f"{len(header)}; correct it, or name what separates columns with --separator"
-                )
-                raise CommandError(msg)
-            else:
-                rows.append(cells)
-                lines.append(begin)
+            yield begin, [cell.strip() for cell in record]
             begin = reader.line_num + 1
+
+    try:
+        return collected(records(), source, "line")
     except csv.Error as error:
         msg = f"{source} cannot be read at line {begin} ({error}); is a quotation mark left open?"
         raise CommandError(msg) from error
+
+
+def collected(records: Iterable[tuple[int, list[str]]], source: str, unit: str) -> _Rows:
+    """The rows below the first that is not empty, their numbers, and the number of empty ones."""
+    header: list[str] = []
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    n_blank = 0
+    for number, cells in records:
+        if not any(cells):
+            n_blank += 1
+        elif not header:
+            header = column_names(cells, source)
+        elif len(cells) != len(header):
+            msg = (
+                f"{unit} {number} of {source} has {len(cells)} cells, but the header has "
+                f"{len(header)}; correct it, or name what separates columns with --separator"
+            )
+            raise CommandError(msg)
+        else:
+            rows.append(cells)
+            lines.append(number)
     check_rows(len(rows), source)
     frame = pd.DataFrame(rows, columns=pd.Index(header), dtype=object)
     return frame, np.array(lines, dtype=np.int64), n_blank
@@ -241,7 +252,7 @@ def check_rows(n_rows: int, source: str) -> None:
 
 # --------------------------------------------------------------------------------------- numbers
 def parsed_numbers(cells: pd.Series[Any], decimal: str) -> FloatArray:
-    """Cells as numbers, NaN where they are not numbers; percent signs are dropped.
+    """Cells as numbers, NaN where they are not; percent signs and signs of bounds are dropped.
 
     Arrow parses its own cells if they have no thousands separators. Otherwise each distinct cell is
     parsed once.
@@ -251,18 +262,12 @@ def parsed_numbers(cells: pd.Series[Any], decimal: str) -> FloatArray:
         return plain
     codes, different = pd.factorize(cells)
     texts = pd.Series(different, dtype=object)
-    if has_percent_signs(different, decimal):
-        texts = texts.str.replace(_PERCENT, "", regex=True)
+    number = _NUMBER[decimal]
+    signed = [cell for cell in different if isinstance(cell, str) and _AFFIX.search(cell)]
+    if signed and all(number.fullmatch(_AFFIX.sub("", cell)) for cell in signed):
+        texts = texts.str.replace(_AFFIX, "", regex=True)
     values = pd.to_numeric(_with_points(texts, decimal), errors="coerce").to_numpy(np.float64)
     return np.append(values, np.nan)[codes]
-
-
-def has_percent_signs(cells: Iterable[Any], decimal: str) -> bool:
-    """Whether there are cells that end in a percent sign, and all of them are numbers."""
-    signed = [cell for cell in cells if isinstance(cell, str) and cell.endswith("%")]
-    return bool(signed) and all(
-        _NUMBER[decimal].fullmatch(_PERCENT.sub("", cell)) is not None for cell in signed
-    )
 
 
 def _plain_numbers(cells: pd.Series[Any], decimal: str) -> FloatArray | None:
@@ -343,4 +348,4 @@ def _are_numbers(cells: pd.Series[Any], sign: str) -> bool:
     if plain is not None and np.isfinite(plain).all():
         return True
     number = _NUMBER[sign]
-    return all(number.fullmatch(_PERCENT.sub("", cell)) for cell in cells.unique())
+    return all(number.fullmatch(_AFFIX.sub("", cell)) for cell in cells.unique())

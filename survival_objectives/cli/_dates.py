@@ -41,6 +41,8 @@ _FORMATS = (
 )
 # If at least this share of the cells are dates, the others are mistakes.
 _MOSTLY = 0.8
+# The format of at least this share of the cells is that of the column; others may have another.
+_MOST = 0.5
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,10 @@ def days(table: Table, name: str, date_format: str | None = None) -> FloatArray:
         texts = texts.str.replace(_TIME_OF_DAY, "", regex=True)
         n_cells = pd.Series(np.bincount(codes[codes >= 0], minlength=len(different)))[texts.index]
         chosen = date_format or _date_format(table, name, texts, n_cells)
-        parsed = _parsed(texts, chosen).reindex(range(-1, len(different)))
+        known = _parsed(texts, chosen)
+        if date_format is None:
+            known = _with_other_format(known, texts, chosen)
+        parsed = known.reindex(range(-1, len(different)))
         dates = parsed[codes].set_axis(values.index)
         wrong = dates.isna().to_numpy(bool) & ~missing
         if wrong.any():
@@ -89,6 +94,22 @@ def days(table: Table, name: str, date_format: str | None = None) -> FloatArray:
         raise CommandError(msg)
     whole = dates.to_numpy("datetime64[D]").astype(np.float64)
     return np.where(missing, np.nan, whole)
+
+
+def _with_other_format(dates: pd.Series[Any], texts: pd.Series[Any], chosen: str) -> pd.Series[Any]:
+    """Dates, with all others in a second format, where only one other reading is possible."""
+    others = texts[dates.isna()]
+    layout = re.sub("%[dm]", "#", chosen)
+    found = [
+        parsed
+        for candidate in _FORMATS
+        # Day and month may not be swapped from one cell to the next.
+        if re.sub("%[dm]", "#", candidate) != layout
+        and (parsed := _parsed(others, candidate)).notna().all()
+    ]
+    if len(others) == 0 or not found or not all(parsed.equals(found[0]) for parsed in found):
+        return dates
+    return dates.fillna(found[0])
 
 
 def _parsed(texts: pd.Series[Any], date_format: str) -> pd.Series[Any]:
@@ -107,7 +128,7 @@ def _date_format(table: Table, name: str, texts: pd.Series[Any], n_cells: pd.Ser
     parsed = {candidate: _parsed(texts, candidate) for candidate in _FORMATS}
     counts = {candidate: int(n_cells[dates.notna()].sum()) for candidate, dates in parsed.items()}
     most = max(counts.values())
-    if most < _MOSTLY * n_cells.sum():
+    if most < _MOST * n_cells.sum():
         msg = (
             f"{table.source}: column {name!r} holds cells such as {listed(texts, 3)}, which "
             "are not dates in a known format; name it with --date-format, such as %d.%m.%Y"
@@ -133,7 +154,7 @@ def spans(table: Table, span: Span) -> FloatArray:
             msg = (
                 f"{table.source}: the {what} date {name!r} is missing on "
                 f"{table.places(np.isnan(dates))}; fill it in (the end of people without event is "
-                "their last visit), or remove these people"
+                "their last visit), or leave these people out with --skip-unknown"
             )
             raise CommandError(msg)
     before = np.flatnonzero(end < start)

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives.cli._baselines import baseline_curves
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._folder import Schema, load_folder
@@ -22,7 +21,7 @@ from survival_objectives.cli._people import (
     schema_person,
     schema_table,
 )
-from survival_objectives.cli._scores import held_out_scores, score_times
+from survival_objectives.cli._scores import held_out_scores, marginal_curves, score_times
 from survival_objectives.metrics import FollowUpWarning, calibration_curve
 
 # 97.5 % quantile of the normal distribution.
@@ -33,12 +32,11 @@ _Z95 = 1.959963984540054
 def run_evaluate(options: argparse.Namespace, console: Console) -> int:
     """Print the scores of a model on the people of a file, next to its stored baselines."""
     model, schema = load_folder(options.model)
-    table = schema_table(options, schema)
-    y = schema_outcomes(options, table, schema)
+    table, y = schema_outcomes(options, schema_table(options, schema), schema)
     X = schema_features(table, schema, console)
     times = _times(options, y, float(model.times_[-1]))
     curves = {"model": model.predict_cumulative_incidence(X, times)}
-    curves |= baseline_curves(schema.baselines, X, times)
+    curves |= marginal_curves(schema.baselines, len(X), times)
     console.progress(f"scoring {table.n_rows} people")
     own = curves.pop("model")
     person = schema_person(options, table, schema)
@@ -66,9 +64,9 @@ def run_evaluate(options: argparse.Namespace, console: Console) -> int:
     console.result(
         "\n± is the standard error"
         + (
-            "; baselines were fitted to the training data."
+            "; the marginal curve is that of the training people."
             if curves
-            else "; the model was saved without baselines, train it again to compare with them."
+            else "; the model was saved without a marginal curve, train it again to compare."
         )
     )
     console.result("\nCalibration: mean predicted and observed probability of the event\n")
@@ -168,9 +166,8 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
             "the same events"
         )
         raise CommandError(msg)
-    table = schema_table(options, schema)
+    table, y = schema_outcomes(options, schema_table(options, schema), schema)
     people = [schema_features(table, each, console) for each in (schema, other)]
-    y = schema_outcomes(options, table, schema)
     times = _times(options, y, float(min(first.times_[-1], second.times_[-1])))
     curves = {
         "first": first.predict_cumulative_incidence(people[0], times),

@@ -6,20 +6,19 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
 
 from survival_objectives._arrays import IntArray
 from survival_objectives._process.files import replacing
 from survival_objectives.assessment import check_assessable
-from survival_objectives.cli._baselines import trained_baselines
+from survival_objectives.assessment.leaks import leaks
 from survival_objectives.cli._columns import Column, Selection, features, understand_columns
-from survival_objectives.cli._console import Console, in_words
+from survival_objectives.cli._console import Console
 from survival_objectives.cli._dates import UNIT_DAYS, Span
-from survival_objectives.cli._disk import GIB, LargeFile, PeopleBatches, large_file
 from survival_objectives.cli._engines import chosen_engine, missing_for_report, versions
 from survival_objectives.cli._errors import CommandError, Problems, UsageError, counted
 from survival_objectives.cli._folder import (
@@ -30,60 +29,55 @@ from survival_objectives.cli._folder import (
     check_page,
     drafted,
 )
-from survival_objectives.cli._leaks import leaks
 from survival_objectives.cli._outcomes import Events, outcomes, understand_events
-from survival_objectives.cli._plan import Plan, n_cores, planned
-from survival_objectives.cli._rows import ask_about_rows, person_of_rows, repeated_rows
-from survival_objectives.cli._scores import assessment_content, score_table
-from survival_objectives.cli._tables import MISSING, Table, read_table
+from survival_objectives.cli._rows import (
+    ask_about_rows,
+    person_of_rows,
+    repeated_rows,
+    with_known_outcomes,
+)
+from survival_objectives.cli._scores import assessment_content, marginal_content, score_table
+from survival_objectives.cli._tables import Table, read_table
 from survival_objectives.cli._training import (
     assessed,
     assessment_title,
-    expected_cost,
+    in_words,
+    planned,
     trained,
-    trained_from_disk,
     untrained,
 )
-from survival_objectives.estimators import HazardBoost
 
 if TYPE_CHECKING:
+    from survival_objectives.estimators import HazardBoost
     from survival_objectives.report._write import Report
 
 
 def run_fit(options: argparse.Namespace, console: Console) -> int:
     """Read a file, print how it was interpreted, train, assess and save a model."""
-    large = large_file(options.data, options.memory)
-    engine = _engine(options, large)
+    engine = chosen_engine(options.engine)
     target = check_folder(options.out, "--out", force=options.force)
     report = _report_path(options, console)
-    data = _understood(options, console) if large is None else _sampled(options, large, console)
+    data = _understood(options, console)
     plan = planned(options, len(data.X), data.X.shape[1])
     _check_people(data, plan, options)
     _print_understanding(data, console)
-    found = [str(leak) for leak in leaks(data.X, data.y)]
+    found = [f"{leak} with --drop {quote(leak.column)}" for leak in leaks(data.X, data.y)]
     if data.person is None and (repeated := repeated_rows(data.X, data.y)):
         found.append(repeated)
     for caution in found:
         console.warn(caution)
-
     name, model = untrained(engine, options)
-    expected = _say_plan(plan, model, data, options, console)
-    tuned: dict[str, Any] = {}
-    cost = None
-    if data.batches is None:
-        fitted, tuned, cost = trained(model, data.X, data.y, data.person, console, expected)
-        if options.budget is not None:
-            plan = plan.within(options.budget, cost, n_cores(options.threads))
-    else:
-        fitted = trained_from_disk(clone(model), data.batches, console)
+    console.progress(
+        f"plan: train on {data.n_people} people, then assess ({in_words(plan, len(data.X))}); --cv "
+        "and --test-size change it"
+    )
+    fitted, tuned = trained(model, data.X, data.y, data.person, console)
     try:
-        assessment = assessed(
-            model, name, data.X, data.y, data.person, plan, cost, options, console
-        )
+        assessment = assessed(model, name, data.X, data.y, data.person, plan, options, console)
     except KeyboardInterrupt as interrupt:
         if type(interrupt) is not KeyboardInterrupt:
             raise
-        assessment = None
+        assessment, report = None, None
     title = "" if assessment is None else assessment_title(assessment, plan)
     schema = Schema(
         duration=options.duration,
@@ -100,13 +94,11 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         id=options.id,
         versions=versions(engine),
         assessment={} if assessment is None else assessment_content(assessment, data.events, title),
-        baselines=trained_baselines(data.X, data.y, float(fitted.times_[-1])),
+        baselines=marginal_content(data.y, float(fitted.times_[-1])),
         tuned=tuned,
     )
     missing = _missing_part(assessment)
-    if assessment is None:
-        report = None
-    else:
+    if assessment is not None:
         console.result(f"\n{title}:\n")
         console.result(score_table(assessment, data.events))
         findings = _findings(fitted, data, assessment)
@@ -116,8 +108,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
             console.progress("writing the report")
             is_inside = report.resolve().parent == target.resolve()
             with replacing(draft / report.name if is_inside else report) as file:
-                cautions = [*found, *([missing] if missing else [])]
-                _write_report(file, findings, data, cautions, options)
+                _write_report(file, findings, data, [*found, *filter(None, [missing])], options)
     console.result(f"\nmodel:  {target}")
     if report is not None:
         console.result(f"report: {report}")
@@ -141,50 +132,10 @@ def _missing_part(assessment: Any) -> str:
     return ""
 
 
-def _engine(options: argparse.Namespace, large: LargeFile | None) -> str:
-    if large is None:
-        return chosen_engine(options.engine)
-    if options.engine not in (None, "xgboost"):
-        msg = (
-            f"{options.data} is larger than memory, and only xgboost trains from disk; leave out "
-            "--engine, or allow more memory with --memory"
-        )
-        raise CommandError(msg)
-    if options.tune is not None:
-        msg = (
-            f"{options.data} is larger than memory, and --tune works in memory only; leave it "
-            "out, or allow more memory with --memory"
-        )
-        raise CommandError(msg)
-    return chosen_engine("xgboost")
-
-
-def _say_plan(
-    plan: Plan, model: Any, data: _Data, options: argparse.Namespace, console: Console
-) -> float | None:
-    """Print the plan, with the expected time for large data.
-
-    Returns the expected seconds of the training, None for small data.
-    """
-    how = f"within {options.budget:g} minutes" if options.budget is not None else str(plan)
-    text = f"plan: train on {data.n_people} people, then assess ({how})"
-    cost = expected_cost(model, data.X, data.y)
-    if cost is not None and data.batches is None:
-        jobs = plan.n_jobs(cost, n_cores(options.threads))
-        later = 60 * options.budget if options.budget is not None else plan.seconds(cost, jobs)
-        text += f": about {in_words(cost.clock + later)} in all"
-    console.progress(f"{text}; --budget, --cv and --test-size change it")
-    return None if cost is None else cost.clock
-
-
 # ---------------------------------------------------------------------------------------- reading
 @dataclass(frozen=True)
 class _Data:
-    """An interpreted file.
-
-    For a file larger than memory, ``X`` and ``y`` are a sample, ``population`` has the outcomes of
-    all people, and ``batches`` gives their features.
-    """
+    """An interpreted file."""
 
     table: Table
     events: Events
@@ -193,24 +144,22 @@ class _Data:
     y: pd.DataFrame
     time_unit: str | None = None
     duration: str | None = None
-    batches: PeopleBatches | None = None
-    population: pd.DataFrame | None = None
     person: IntArray | None = None  # Number of the person of each row, where rows share people.
-
-    @property
-    def outcomes(self) -> pd.DataFrame:
-        """Outcomes of all people in the file."""
-        return self.y if self.population is None else self.population
 
     @property
     def n_people(self) -> int:
         """Number of people in the file."""
-        return len(self.outcomes) if self.person is None else int(self.person.max()) + 1
+        return len(self.y) if self.person is None else int(self.person.max()) + 1
+
+    @property
+    def extent(self) -> str:
+        """The number of people and, where they have several, of rows."""
+        return f"{self.n_people} people" + f" in {len(self.y)} rows" * (self.person is not None)
 
     @property
     def people(self) -> dict[str, int]:
-        """Number of people per outcome."""
-        counts = self.outcomes["event"].value_counts()
+        """Number of rows per outcome."""
+        counts = self.y["event"].value_counts()
         return {name: int(counts.get(code, 0)) for code, name in sorted(self.events.names.items())}
 
 
@@ -235,6 +184,7 @@ def _understood(options: argparse.Namespace, console: Console) -> _Data:
     )
     for name, option in outcome.items():
         table.require(name, option)
+    table = with_known_outcomes(table, outcome, options)
     problems = Problems()
     with problems:
         events = _events(table, options)
@@ -270,36 +220,6 @@ def _ask(
     )
     if options.id is not None:
         outcome[options.id] = "--id"
-
-
-def _sampled(options: argparse.Namespace, large: LargeFile, console: Console) -> _Data:
-    """Outcomes of all people, features of a sample, and batches of all features."""
-    duration, outcome = _duration(options)
-    missing = MISSING | set(options.missing)
-    table, chosen = large.sample(missing, options.seed)
-    console.progress(
-        f"{large.source}: {large.n_people} people need about {large.needed / GIB:.2g} GiB to train "
-        "in memory, more than available (--memory). Training is from disk; columns, assessment "
-        f"and report use {len(chosen)} people drawn at random"
-    )
-    for name, option in outcome.items():
-        table.require(name, option)
-    known = large.columns(list(outcome), missing)
-    events = _events(known, options)
-    population = outcomes(known, duration=duration, event=options.event, events=events)
-    selection = _selection(table, outcome, options)
-    X, _ = features(table, selection.used)
-    batches = PeopleBatches(
-        large,
-        [column.name for column in selection.used],
-        missing,
-        population,
-        lambda part: features(part, selection.used),
-        console.warn,
-    )
-    y = population.iloc[chosen].reset_index(drop=True)
-    unit = _unit(duration, options)
-    return _Data(table, events, selection, X, y, unit, options.duration, batches, population)
 
 
 def _events(table: Table, options: argparse.Namespace) -> Events:
@@ -362,14 +282,12 @@ def _duration(options: argparse.Namespace) -> tuple[str | Span, dict[str, str]]:
     return Span(options.start_date, options.end_date, unit, options.date_format), outcome
 
 
-def _check_people(data: _Data, plan: Plan, options: argparse.Namespace) -> None:
+def _check_people(data: _Data, plan: dict[str, Any], options: argparse.Namespace) -> None:
     """Refuse data that cannot be assessed, before any training."""
-    n_rows = data.n_people if data.batches is None else len(data.y)
-    if plan.n_splits is not None and n_rows < 2 * plan.n_splits:
-        way_out = f"use --cv {n_rows // 2}" if n_rows >= 4 else "give more people"
-        msg = (
-            f"{data.table.source} has {n_rows} people, too few for {plan.n_splits} folds; {way_out}"
-        )
+    n_people, n_folds = data.n_people, plan.get("n_splits", 0)
+    if n_people < 2 * n_folds:
+        way_out = f"use --cv {n_people // 2}" if n_people >= 4 else "give more people"
+        msg = f"{data.table.source} has {n_people} people, too few for {n_folds} folds; {way_out}"
         raise CommandError(msg)
     fewest = 2 if options.tune is None else 4
     for code, name in list(data.events.names.items())[1:]:
@@ -383,16 +301,15 @@ def _check_people(data: _Data, plan: Plan, options: argparse.Namespace) -> None:
             raise CommandError(msg)
     check_assessable(
         data.y,
-        **plan.options,
+        **plan,
         random_state=options.seed,
         horizons=options.horizons and [float(time) for time in options.horizons],
     )
 
 
 def _print_understanding(data: _Data, console: Console) -> None:
-    table, y = data.table, data.outcomes
-    extent = f" in {len(y)} rows" * (data.person is not None)
-    console.result(f"{table.source}: {data.n_people} people{extent}")
+    table, y = data.table, data.y
+    console.result(f"{table.source}: {data.extent}")
     for note in table.notes:
         console.result(f"  {note}")
     times = y["duration"]
@@ -408,9 +325,8 @@ def _print_understanding(data: _Data, console: Console) -> None:
     console.result(_aligned(rows))
     console.result(f"\n{counted(len(data.selection.used), 'column')} used:")
     missing = data.X.isna().sum()
-    where = "" if data.batches is None else " in the sample"
     rows = [
-        (column.name, str(column), _remark(table, column, int(missing[column.name]), where))
+        (column.name, str(column), _remark(table, column, int(missing[column.name])))
         for column in data.selection.used
     ]
     console.result(_aligned(rows))
@@ -419,10 +335,13 @@ def _print_understanding(data: _Data, console: Console) -> None:
         console.result(_aligned(list(data.selection.dropped.items())))
 
 
-def _remark(table: Table, column: Column, n_missing: int, where: str) -> str:
-    remarks = [f"{n_missing} missing{where}"] if n_missing else []
+def _remark(table: Table, column: Column, n_missing: int) -> str:
+    remarks = [f"{n_missing} missing"] if n_missing else []
     if column.kind == "number" and table.has_percent_signs(column.name):
         remarks.append("percent signs dropped: 12% is 12")
+    n_bounds = int(table.is_bound(column.name).sum()) if column.kind == "number" else 0
+    if n_bounds:
+        remarks.append(f"{counted(n_bounds, 'bound')} such as <0.5 taken as 0.5")
     return ", ".join(remarks)
 
 
@@ -483,10 +402,7 @@ def _write_report(
     cautions: Sequence[str],
     options: argparse.Namespace,
 ) -> None:
-    rows = f" in {len(data.y)} rows" * (data.person is not None)
-    described = f"{data.n_people} people{rows} from {Path(data.table.source).name}."
-    if data.batches is not None:
-        described += f" Charts and scores use {len(data.y)} of them, drawn at random."
+    described = f"{data.extent} from {Path(data.table.source).name}."
     findings.write(
         path,
         title=options.title or f"{_stem(options.data)}: survival report",

@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 from survival_objectives._version import __version__
 from survival_objectives.cli._apply import run_info, run_predict
 from survival_objectives.cli._arguments import (
-    amount,
     event_names,
     horizons,
     one_character,
@@ -38,7 +37,7 @@ _EXIT_CODES = """\
 exit codes:
   0    done
   1    a problem with the data or the model
-  2    wrong usage
+  2    wrong usage, or a question about the file that nobody is there to answer
   130  interrupted; nothing is left half-written (after Ctrl-C during the assessment of `fit`, the
        model is saved with the scores so far)
 
@@ -70,23 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader closed the pipe; Python must not write to it again on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except CommandError as error:
-        if options.debug:
-            raise
-        console.error(error)
-        return error.code
-    except (ImportError, OSError, TypeError, ValueError) as error:
-        if options.debug:
-            raise
-        console.error(error)
-        return 1
     except Exception as error:
         if options.debug:
             raise
-        console.error(
-            f"{type(error).__name__}: {error}; this is a bug, run it with --debug to see where"
-        )
-        return 1
+        known = (CommandError, ImportError, OSError, TypeError, ValueError)
+        bug = f"{type(error).__name__}: {error}; this is a bug, run it with --debug to see where"
+        console.error(error if isinstance(error, known) else bug)
+        return error.code if isinstance(error, CommandError) else 1
 
 
 class _Terminated(KeyboardInterrupt):
@@ -130,6 +119,45 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message if is_ours else f"{message} (see: {self.prog} --help)")
 
 
+# By command: what it runs, what it does, and an example.
+_COMMANDS: dict[str, tuple[Callable[..., int], str, str]] = {
+    "demo": (run_demo, "train the installed engines on bundled data and compare them", "demo"),
+    "fit": (
+        run_fit,
+        "train on a CSV, Excel or Parquet file, assess, and save the model",
+        "fit people.csv --duration time --event status --out model",
+    ),
+    "predict": (
+        run_predict,
+        "predict the people of a file with a saved model",
+        "predict model new.csv --times 365,730 --id patient --out risks.csv",
+    ),
+    "evaluate": (
+        run_evaluate,
+        "score a saved model on people with known outcomes, with their censoring weights",
+        "evaluate model new.csv --times 365:1825:365",
+    ),
+    "compare": (
+        run_compare,
+        "score two saved models on the same people",
+        "compare model other new.csv",
+    ),
+    "explain": (
+        run_explain,
+        "write a page about one person of a file",
+        "explain model new.csv --row 3 --out person.html",
+    ),
+    "info": (run_info, "show what a saved model holds", "info model --json"),
+}
+_COLUMN: dict[str, Any] = {"metavar": "COLUMN"}
+_SEVERAL: dict[str, Any] = {"action": "append", "default": []}
+_COLUMNS: dict[str, Any] = {**_SEVERAL, "metavar": "A,B"}
+_FILE: dict[str, Any] = {"metavar": "FILE"}
+_FLAG: dict[str, Any] = {"action": "store_true"}
+_SHARES: dict[str, Any] = {"type": shares, "default": [], "metavar": "P,P,..."}
+_TIME: dict[str, Any] = {"type": time, "metavar": "T"}
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=PROGRAM,
@@ -139,239 +167,119 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    def add(name: str, run: Callable[..., int], summary: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(
+    group = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands: dict[str, argparse.ArgumentParser] = {}
+    for name, (run, summary, example) in _COMMANDS.items():
+        commands[name] = group.add_parser(
             name,
             help=summary,
             description=f"{summary[0].upper()}{summary[1:]}.",
-            epilog=_EXIT_CODES,
+            epilog=f"example:\n  {PROGRAM} {example}\n\n{_EXIT_CODES}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        command.set_defaults(run=run)
-        command.add_argument("--quiet", action="store_true", help="show no progress")
-        command.add_argument("--debug", action="store_true", help="show where an error comes from")
-        return command
-
-    _add_demo(
-        add(
-            "demo",
-            run_demo,
-            "train on bundled data with the installed engines and compare with baselines",
-        )
-    )
-    _add_fit(
-        add("fit", run_fit, "train on a CSV, Excel or Parquet file, assess, and save the model")
-    )
-    predict = add("predict", run_predict, "predict the people of a file with a saved model")
-    evaluate = add(
-        "evaluate",
-        run_evaluate,
-        "score a saved model on people with known outcomes, with their censoring weights",
-    )
-    compare = add("compare", run_compare, "score two saved models on the same people")
-    explain = add("explain", run_explain, "write a page about one person of a file")
-    info = add("info", run_info, "show what a saved model holds")
-    for command in (predict, evaluate, compare, explain, info):
-        command.add_argument("model", help="the folder that `fit` wrote")
-    compare.add_argument("other", help="another such folder")
-    for command in (predict, evaluate, compare, explain):
-        command.add_argument("data", help=f"{_FILES} with the columns of training")
-        _add_reading(command)
-    for command in (evaluate, compare, info):
-        command.add_argument("--json", action="store_true", help="print JSON")
-    for command in (predict, evaluate, compare, explain):
-        command.add_argument(
-            "--times",
-            type=times,
-            default=[],
-            metavar="T,T,...",
-            help="times, or a range of them as first:last:step, such as 365:1825:365",
-        )
-    _add_predict(predict)
-    _add_explain(explain)
-    for command in (evaluate, compare):
-        command.add_argument("--duration", help="the duration column, where it has another name")
-        command.add_argument("--event", help="the event column, where it has another name")
-        command.add_argument(
-            "--id", metavar="COLUMN", help="column that names the person (default: as in training)"
-        )
+        commands[name].set_defaults(run=run)
+        add = commands[name].add_argument
+        add("--quiet", **_FLAG, help="show no progress")
+        add("--debug", **_FLAG, help="show where an error comes from")
+        if name not in ("demo", "fit"):
+            add("model", help="the folder that `fit` wrote")
+        if name == "compare":
+            add("other", help="another such folder")
+        if name not in ("demo", "fit", "info"):
+            add("data", help=f"{_FILES} with the columns of training")
+            add("--times", type=times, default=[], metavar="T,T,...", help="such as 1,2 or 1:9:2")
+            _add_reading(commands[name])
+        if name in ("evaluate", "compare"):
+            add("--duration", **_COLUMN, help="duration, where its column has another name")
+            add("--event", **_COLUMN, help="outcome, where its column has another name")
+            add("--id", **_COLUMN, help="column that names the person (default: as in training)")
+            add("--skip-unknown", **_FLAG, help="leave out people without a duration or an event")
+        if name in ("evaluate", "compare", "info"):
+            add("--json", **_FLAG, help="print JSON")
+    _add_demo(commands["demo"])
+    _add_fit(commands["fit"])
+    _add_predict(commands["predict"])
+    _add_explain(commands["explain"])
     return parser
 
 
 def _add_demo(demo: argparse.ArgumentParser) -> None:
     add = demo.add_argument
-    add("--out", default=None, metavar="FILE", help="the report to write (default: report.html)")
-    add("--force", action="store_true", help="replace a file of that name")
+    add("--out", **_FILE, help="the report to write (default: report.html)")
+    add("--force", **_FLAG, help="replace a file of that name")
     _add_training(demo)
 
 
 def _add_fit(fit: argparse.ArgumentParser) -> None:
     add = fit.add_argument
     add("data", help=f"{_FILES} with one row per person")
-    add("--duration", help="column: time to the event or last visit")
-    add("--event", required=True, help="column: outcome at that time")
-    add("--start-date", metavar="COLUMN", help="instead of --duration: date of entry")
-    add("--end-date", metavar="COLUMN", help="with --start-date: date of the event or last visit")
+    add("--duration", **_COLUMN, help="time to the event or last visit")
+    add("--event", **_COLUMN, required=True, help="outcome at that time")
+    add("--start-date", **_COLUMN, help="instead of --duration: date of the origin")
+    add("--end-date", **_COLUMN, help="with --start-date: date of the event or last visit")
     add("--date-format", metavar="FORMAT", help="format of dates, such as %%d.%%m.%%Y")
-    add(
-        "--time-unit",
-        metavar="UNIT",
-        help="unit of the duration, for the report; between dates: days, weeks, months or years "
-        "(default: days)",
-    )
+    add("--time-unit", metavar="UNIT", help="of the duration; days, weeks, ... between dates")
     add("--out", required=True, metavar="FOLDER", help="where to save the model")
     add("--engine", help=f"{', '.join(ENGINES)} (default: the first that is installed)")
-    censoring = fit.add_mutually_exclusive_group()
-    censoring.add_argument(
-        "--censored-label",
-        action="append",
-        default=[],
-        metavar="LABEL",
-        help="value of the event column that means censored; may be repeated",
-    )
-    censoring.add_argument(
-        "--nobody-censored", action="store_true", help="all values of the event column are causes"
-    )
-    add(
-        "--event-names",
-        type=event_names,
-        metavar="LABEL=NAME,...",
-        help="names of the causes, such as 1=death,2=relapse",
-    )
-    add(
-        "--id",
-        metavar="COLUMN",
-        help="column that names the person, of whom there are several rows",
-    )
-    for option, summary in (
-        ("--feature", "columns to take as features, although they look like ids or late entry"),
-        ("--categorical", "columns to take as categories"),
-        ("--numeric", "columns to take as numbers"),
-        ("--date", "columns of dates to take as days since 1970-01-01"),
-        ("--drop", "columns to leave out"),
-    ):
-        add(option, action="append", default=[], metavar="A,B", help=summary)
-    how = fit.add_mutually_exclusive_group()
-    how.add_argument(
-        "--cv",
-        type=whole_number(2),
-        metavar="K",
-        help="assess by K-fold cross-validation (default: 5 folds up to 20 000 people, and a "
-        "single held-out part above)",
-    )
-    how.add_argument(
-        "--test-size", type=share, metavar="F", help="assess on this share, held out once"
-    )
-    how.add_argument(
-        "--budget",
-        type=amount,
-        metavar="MINUTES",
-        help="assess as thoroughly as this many minutes after the training allow",
-    )
-    add(
-        "--tune",
-        type=whole_number(2),
-        metavar="N",
-        help="compare N settings by an inner cross-validation, again in every fold, and keep the "
-        "best",
-    )
-    add(
-        "--horizons",
-        type=horizons,
-        metavar="T,T,...",
-        help="one to three times of concordance and calibration (default: quartiles of events)",
-    )
+    exclusive = fit.add_mutually_exclusive_group().add_argument
+    label = "value of the event column that means censored; may be repeated"
+    exclusive("--censored-label", **_SEVERAL, metavar="LABEL", help=label)
+    exclusive("--nobody-censored", **_FLAG, help="all values of the event column are causes")
+    add("--event-names", type=event_names, metavar="LABEL=NAME,...", help="names of the causes")
+    add("--skip-unknown", **_FLAG, help="leave out people without a duration or an event")
+    add("--id", **_COLUMN, help="column that names the person, who may have several rows")
+    add("--feature", **_COLUMNS, help="features that look like ids or late entry")
+    add("--categorical", **_COLUMNS, help="columns to take as categories")
+    add("--numeric", **_COLUMNS, help="columns to take as numbers")
+    add("--date", **_COLUMNS, help="columns of dates to take as days since 1970-01-01")
+    add("--drop", **_COLUMNS, help="columns to leave out")
+    exclusive = fit.add_mutually_exclusive_group().add_argument
+    exclusive("--cv", type=whole_number(2), metavar="K", help="assess in K folds")
+    exclusive("--test-size", type=share, metavar="F", help="assess on this share, held out once")
+    add("--tune", type=whole_number(2), metavar="N", help="search N settings, in every fold again")
+    add("--horizons", type=horizons, metavar="T,T,...", help="one to three times for the scores")
     add("--title", help="heading of the report (default: the name of the file)")
     add("--threads", type=whole_number(1), metavar="N", help="threads of the engine")
-    where = fit.add_mutually_exclusive_group()
-    where.add_argument(
-        "--report", metavar="FILE", help="where to write the report (default: inside --out)"
-    )
-    where.add_argument("--no-report", action="store_true", help="write no report")
-    add("--hide-people", action="store_true", help="show no values of real people in the report")
-    add(
-        "--memory",
-        type=amount,
-        metavar="GIB",
-        help="memory limit: larger Parquet files are trained on from disk (default: most of the "
-        "free memory)",
-    )
-    add("--force", action="store_true", help="replace existing output")
+    exclusive = fit.add_mutually_exclusive_group().add_argument
+    exclusive("--report", **_FILE, help="where to write the report (default: inside --out)")
+    exclusive("--no-report", **_FLAG, help="write no report")
+    add("--hide-people", **_FLAG, help="show no values of real people in the report")
+    add("--force", **_FLAG, help="replace existing output")
     _add_training(fit)
     _add_reading(fit)
 
 
 def _add_predict(predict: argparse.ArgumentParser) -> None:
     add = predict.add_argument
-    add("--median", action="store_true", help="median time to any event (empty if not reached)")
-    add(
-        "--quantiles",
-        type=shares,
-        default=[],
-        metavar="Q,Q,...",
-        help="times by which an event has happened with these probabilities",
-    )
-    add(
-        "--bands",
-        type=shares,
-        default=[],
-        metavar="P,P,...",
-        help="limits between which the event falls with this probability, such as 0.8",
-    )
-    add("--mean", type=time, metavar="T", help="mean event-free time up to T")
-    add(
-        "--shap",
-        type=time,
-        metavar="T",
-        help="SHAP values of the log-odds of each cause against event-free at T",
-    )
-    add(
-        "--out",
-        default="-",
-        metavar="FILE",
-        help="a .csv, .csv.gz, .tsv, .xlsx or .parquet file (default: CSV on standard output)",
-    )
-    add("--id", action="append", default=[], metavar="A,B", help="columns to copy to the output")
+    add("--median", **_FLAG, help="median time to any event (empty if not reached)")
+    add("--quantiles", **_SHARES, help="times by which an event has happened so probably")
+    add("--bands", **_SHARES, help="limits between which the event falls so probably, such as 0.8")
+    add("--mean", **_TIME, help="mean event-free time up to T")
+    add("--shap", **_TIME, help="SHAP values of the log-odds of each cause at T")
+    add("--out", **_FILE, default="-", help=".csv, .csv.gz, .tsv, .xlsx or .parquet (default: CSV)")
+    add("--id", **_COLUMNS, help="columns to copy to the output")
     add("--digits", type=whole_number(0), metavar="N", help="decimals to write (default: all)")
-    add(
-        "--out-decimal",
-        choices=[".", ","],
-        default=".",
-        help="decimal sign in CSV; with a comma, semicolons separate columns",
-    )
-    add("--force", action="store_true", help="replace a file of that name")
+    add("--out-decimal", choices=[".", ","], default=".", help="decimal sign in CSV")
+    add("--force", **_FLAG, help="replace a file of that name")
 
 
 def _add_explain(explain: argparse.ArgumentParser) -> None:
     add = explain.add_argument
     add("--row", type=whole_number(1), metavar="N", help="which person, where there are several")
-    add("--out", default="person.html", metavar="FILE", help="the page (default: person.html)")
+    add("--out", **_FILE, default="person.html", help="the page (default: person.html)")
     add("--title", help="heading of the page (default: file and row)")
-    add("--force", action="store_true", help="replace a page of that name")
+    add("--force", **_FLAG, help="replace a page of that name")
 
 
 def _add_training(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--seed", type=whole_number(0), default=0, help="seed of splits and models (default: 0)")
-    add(
-        "--rounds",
-        type=whole_number(1),
-        metavar="N",
-        help="boosting rounds, a maximum if chosen on held-out people (default: by method)",
-    )
+    add("--rounds", type=whole_number(1), metavar="N", help="maximum number of boosting rounds")
 
 
 def _add_reading(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add(
-        "--missing",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="a further cell that means missing; may be repeated",
-    )
+    add("--missing", **_SEVERAL, metavar="TEXT", help="a cell that means missing; repeatable")
     add("--separator", type=one_character, help="column separator (default: detected)")
     add("--decimal", choices=[".", ","], help="decimal sign (default: detected)")

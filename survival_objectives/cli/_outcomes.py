@@ -11,32 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from survival_objectives._people.labels import CENSORED
 from survival_objectives.cli._dates import Span, spans
 from survival_objectives.cli._errors import CommandError, counted, listed, suggestion
 from survival_objectives.cli._tables import Table
 
 # More labels than any study distinguishes: a sign that another column was meant.
 _MAX_LABELS = 50
-# Labels that always mean censored.
-_CENSORED = frozenset(
-    {
-        "censored",
-        "censor",
-        "censoring",
-        "cens",
-        "alive",
-        "living",
-        "no event",
-        "event-free",
-        "event free",
-        "lost to follow-up",
-        "lost to follow up",
-        "ltfu",
-        "no",
-        "n",
-        "false",
-    }
-)
 _BOOLEAN = ("true", "false")
 # Labels that look as if follow-up had ended without the event.
 _PERHAPS_CENSORED = re.compile(
@@ -158,7 +139,7 @@ def _labels(table: Table, column: str) -> pd.Series[Any]:
     if missing.any():
         msg = (
             f"{table.source}: the event {column!r} is missing on {table.places(missing)}; fill it "
-            "in, or remove these people"
+            "in, or leave these people out with --skip-unknown"
         )
         raise CommandError(msg)
     labels = table.texts(column)
@@ -242,7 +223,7 @@ def _obvious_censored(labels: Mapping[str, int], column: str) -> list[str]:
             )
             raise CommandError(msg)
         found = [label for label in labels if _looks_censored(label)]
-        if len(found) == 1 and _core(found[0]) in _CENSORED:
+        if len(found) == 1 and _core(found[0]) in CENSORED:
             return found
         if len(found) > 1:
             shown = ", ".join(f"{label!r} ({counted(labels[label], 'row')})" for label in found)
@@ -267,7 +248,7 @@ def _looks_censored(label: str) -> bool:
     [True, True, False, False]
     """
     core = _core(label)
-    return core in _CENSORED or _PERHAPS_CENSORED.search(core) is not None
+    return core in CENSORED or _PERHAPS_CENSORED.search(core) is not None
 
 
 def _core(label: str) -> str:
@@ -300,17 +281,18 @@ def _cause_names(codes: Mapping[str, int]) -> dict[int, str]:
 # ------------------------------------------------------------------------------------ durations
 def _durations(table: Table, column: str) -> Any:
     numbers, missing = table.numbers(column), table.is_missing(column)
-    if numbers.wrong.any():
+    wrong = numbers.wrong | table.is_bound(column)
+    if wrong.any():
         msg = (
             f"{table.source}: the duration {column!r} is not a number on "
-            f"{table.stray(column, numbers.wrong)}; give a time such as days from entry to the "
+            f"{table.stray(column, wrong)}; give a time such as days from entry to the "
             "event or the last visit, or two columns of dates with --start-date and --end-date"
         )
         raise CommandError(msg)
     if missing.any():
         msg = (
             f"{table.source}: the duration {column!r} is missing on {table.places(missing)}; fill "
-            "in how long these people were followed, or remove them"
+            "in how long these people were followed, or leave them out with --skip-unknown"
         )
         raise CommandError(msg)
     negative = numbers.values < 0

@@ -13,7 +13,7 @@ from survival_objectives.cli._dates import Span
 from survival_objectives.cli._errors import counted, listed
 from survival_objectives.cli._folder import Schema
 from survival_objectives.cli._outcomes import outcomes
-from survival_objectives.cli._rows import person_of_rows
+from survival_objectives.cli._rows import person_of_rows, with_known_outcomes
 from survival_objectives.cli._tables import Table, read_table
 from survival_objectives.estimators import HazardBoost
 
@@ -42,19 +42,22 @@ def schema_features(table: Table, schema: Schema, console: Console) -> pd.DataFr
     return X
 
 
-def schema_outcomes(options: argparse.Namespace, table: Table, schema: Schema) -> pd.DataFrame:
-    """Outcomes as in training, in columns that may have other names."""
+def schema_outcomes(
+    options: argparse.Namespace, table: Table, schema: Schema
+) -> tuple[Table, pd.DataFrame]:
+    """The rows to score, and their outcomes as in training, in columns of maybe other names."""
     event = options.event or schema.event
-    table.require(event, "--event")
     duration: str | Span | None = options.duration or schema.duration
     if duration is None:
         start, end = schema.start_date or "", schema.end_date or ""
         duration = Span(start, end, schema.time_unit or "days", schema.date_format)
-        table.require(start, "the start date of training")
-        table.require(end, "the end date of training")
-    elif isinstance(duration, str):
-        table.require(duration, "--duration")
-    return outcomes(table, duration=duration, event=event, events=schema.events)
+        names = {event: "--event", start: "start date of training", end: "end date of training"}
+    else:
+        names = {event: "--event", str(duration): "--duration"}
+    for name, option in names.items():
+        table.require(name, option)
+    table = with_known_outcomes(table, names, options)
+    return table, outcomes(table, duration=duration, event=event, events=schema.events)
 
 
 def schema_person(options: argparse.Namespace, table: Table, schema: Schema) -> IntArray | None:
@@ -65,6 +68,16 @@ def schema_person(options: argparse.Namespace, table: Table, schema: Schema) -> 
     elif column is not None:
         table.require(column, "--id")
     return person_of_rows(table, column)
+
+
+def warn_of_late_times(model: HazardBoost, times: list[str], console: Console) -> None:
+    """Warn of times after the end of training."""
+    late = [time for time in times if float(time) > model.times_[-1]]
+    if late:
+        console.warn(
+            f"training covers times up to {model.times_[-1]:g}; curves are flat after it, and so "
+            f"at --times {','.join(late)}"
+        )
 
 
 def log_odds_contributions(model: HazardBoost, X: pd.DataFrame, time: float) -> FloatArray:

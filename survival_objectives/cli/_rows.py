@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from shlex import quote
 
 import numpy as np
@@ -20,7 +20,7 @@ from survival_objectives._people import (
 )
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._dates import Span, days, looks_like_dates
-from survival_objectives.cli._errors import CommandError, UsageError
+from survival_objectives.cli._errors import CommandError, UsageError, counted
 from survival_objectives.cli._tables import Table
 
 # A column is numbers or dates if hardly any cell is something else.
@@ -141,6 +141,14 @@ def _ask_about_entry(
         f"--drop {quote(name)} leaves it out"
     )
     raise UsageError(msg)
+
+
+def with_known_outcomes(table: Table, columns: Iterable[str], options: argparse.Namespace) -> Table:
+    """The rows in which no column of the outcome is missing, if the others are to be left out."""
+    unknown = np.any([table.is_missing(name) for name in columns], axis=0)
+    if not options.skip_unknown or not unknown.any():
+        return table
+    return table.take(~unknown, f"{counted(int(unknown.sum()), 'row')} without an outcome left out")
 
 
 def person_of_rows(table: Table, column: str | None) -> IntArray | None:

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._people import check_survival_target
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._outcomes import Events
+from survival_objectives.marginal import aalen_johansen
 from survival_objectives.metrics import (
     concordance_index,
     integrated_brier_score,
@@ -20,6 +22,7 @@ from survival_objectives.metrics import (
 )
 
 _N_TIMES = 50
+_N_MARGINAL = 100
 # After this quantile of the event times, a handful of people carry the score.
 _LAST_QUANTILE = 0.95
 _BETTER = {True: "higher", False: "lower"}
@@ -55,6 +58,27 @@ def _named(label: str, events: Events) -> str:
     if not comma:
         return label
     return f"{metric}, {events.names[int(code)]}" if len(events.names) > 2 else metric
+
+
+def marginal_content(y: pd.DataFrame, last: float) -> dict[str, list[Any]]:
+    """The marginal curve of the training people, to store with the model.
+
+    It is on a coarse grid of even times, which contains no individual event time.
+    """
+    times = np.linspace(0, last, _N_MARGINAL + 1)
+    marginal = aalen_johansen(check_survival_target(y))(times).T
+    return {"times": times.tolist(), "marginal": marginal.tolist()}
+
+
+def marginal_curves(
+    content: dict[str, Any], n_people: int, times: FloatArray
+) -> dict[str, FloatArray]:
+    """The stored marginal curve by its name, of shape (n_people, K + 1, n_times)."""
+    if not content:
+        return {}
+    at = np.stack([np.interp(times, content["times"], row) for row in content["marginal"]])
+    name = "Kaplan-Meier" if len(at) == 2 else "Aalen-Johansen"
+    return {name: np.repeat(at[None], n_people, axis=0)}
 
 
 def score_times(y: pd.DataFrame, latest: float) -> FloatArray:

@@ -10,8 +10,9 @@ import re
 import sys
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, time
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -23,8 +24,7 @@ from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives.cli._csv import (
     check_names,
     check_rows,
-    column_names,
-    has_percent_signs,
+    collected,
     parsed_numbers,
     read_rows,
 )
@@ -112,12 +112,26 @@ class Table:
         return self._missing[name]
 
     def has_percent_signs(self, name: str) -> bool:
-        """Whether numbers of a column have a percent sign, which is dropped: 12 % is 12."""
+        """Whether cells of a column of numbers have a percent sign, which is dropped."""
+        return self.is_text(name) and bool(self.frame[name].str.endswith("%", na=False).any())
+
+    def is_bound(self, name: str) -> BoolArray:
+        """Which cells are bounds such as <0.5, of which the sign is dropped."""
         if not self.is_text(name):
-            return False
-        column = self.frame[name]
-        signed = column[column.str.endswith("%", na=False)]
-        return has_percent_signs(signed.unique(), self.decimal)
+            return np.zeros(self.n_rows, np.bool_)
+        return self.frame[name].str.startswith(("<", ">", "≤", "≥"), na=False).to_numpy(bool)
+
+    def take(self, rows: BoolArray, *notes: str) -> Table:
+        """Some of the rows, with further remarks."""
+        frame = self.frame[rows].reset_index(drop=True)
+        return replace(
+            self,
+            frame=frame,
+            lines=self.lines[rows],
+            notes=(*self.notes, *notes),
+            _missing={},
+            _numbers={},
+        )
 
     def stray(self, name: str, wrong: BoolArray, limit: int = 20) -> str:
         """The wrong cells of a column with their positions, as a list in one line."""
@@ -193,15 +207,6 @@ def read_table(
     return _read_text(content, path, separator, decimal, tokens)
 
 
-def parquet_files(path: str) -> list[Path]:
-    """The Parquet files at a path, in order; empty for another format."""
-    file = Path(path)
-    if path == _STDIN or not file.exists():
-        return []
-    parts = sorted(file.iterdir()) if file.is_dir() else [file]
-    return [part for part in parts if part.suffix.lower() in _PARQUET]
-
-
 def _check_readable(file: Path) -> None:
     name = str(file)
     if not file.exists():
@@ -242,35 +247,21 @@ def _read_excel(file: Path, missing: frozenset[str]) -> Table:
         msg = f"{source!r} cannot be read as an Excel file ({error}); save it again, or as CSV"
         raise CommandError(msg) from error
     sheet = book.worksheets[0]
-    header: list[str] = []
-    rows, lines, n_blank = [], [], 0
-    for number, record in enumerate(sheet.iter_rows(values_only=True), start=1):
-        cells = [_excel_cell(value) for value in record]
-        if not any(cells):
-            n_blank += 1
-        elif not header:
-            n_columns = max(column for column, cell in enumerate(cells, start=1) if cell)
-            header = column_names(cells[:n_columns], source)
-        else:
-            beyond = [cell for cell in cells[len(header) :] if cell]
-            if beyond:
-                msg = (
-                    f"row {number} of {source} has {beyond[0]!r} in a column without name; name it "
-                    "in the first row, or empty the cell"
-                )
-                raise CommandError(msg)
-            rows.append([*cells, *[""] * len(header)][: len(header)])
-            lines.append(number)
-    check_rows(len(rows), source)
+    cells = [list(map(_excel_cell, record)) for record in sheet.iter_rows(values_only=True)]
+    # Columns without any content are formatted cells beside the table.
+    used = [column for column, content in enumerate(zip_longest(*cells)) if any(content)]
+    records = (
+        (number, [row[column] if column < len(row) else "" for column in used])
+        for number, row in enumerate(cells, start=1)
+    )
+    frame, lines, n_blank = collected(records, source, "row")
     notes = []
     if len(book.worksheets) > 1:
         others = [other.title for other in book.worksheets[1:]]
         notes.append(f"read the first sheet, {sheet.title!r}; not read: {listed(others)}")
     if n_blank:
         notes.append(f"{counted(n_blank, 'empty row')} skipped")
-    frame = pd.DataFrame(rows, columns=pd.Index(header), dtype=object)
-    places = np.array(lines, dtype=np.int64)
-    return Table(source, frame, places, unit="row", missing=missing, notes=tuple(notes))
+    return Table(source, frame, lines, unit="row", missing=missing, notes=tuple(notes))
 
 
 def _excel_cell(value: Any) -> str:
@@ -298,10 +289,12 @@ def _read_parquet(file: Path, missing: frozenset[str]) -> Table:
     if not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index()
     check_rows(len(frame), str(file))
-    return typed_table(frame, str(file), np.arange(1, len(frame) + 1), missing)
+    return _typed_table(frame, str(file), np.arange(1, len(frame) + 1), missing)
 
 
-def typed_table(frame: pd.DataFrame, source: str, rows: IntArray, missing: frozenset[str]) -> Table:
+def _typed_table(
+    frame: pd.DataFrame, source: str, rows: IntArray, missing: frozenset[str]
+) -> Table:
     """The table of a typed frame; ``rows`` are the row numbers in the file."""
     frame = frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
     check_names(list(frame.columns), source)

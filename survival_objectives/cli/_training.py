@@ -1,127 +1,152 @@
-"""Training and assessment with progress on the command line."""
+"""Training, search and assessment, with progress on the command line."""
 
 from __future__ import annotations
 
 import argparse
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pandas as pd
+from scipy.stats import loguniform
 from sklearn.base import clone
+from sklearn.model_selection import (
+    GridSearchCV,
+    ParameterSampler,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+)
 
 from survival_objectives._arrays import IntArray
 from survival_objectives._process.progress import progress_to
-from survival_objectives.cli._console import Bar, Console, in_words
-from survival_objectives.cli._plan import GROWTH, Cost, Plan, n_cores
-from survival_objectives.cli._tuning import TunedSurvivalBoost
+from survival_objectives.cli._console import Bar, Console
 from survival_objectives.estimators import HazardBoost
 
-# From this many people on, a training on a few estimates the time of a training on all.
-_FEWEST_TO_PROBE = 5_000
-_N_PROBED = 2_000
-# Share at which the bar stops if a training takes longer than expected.
-_LAST_SHARE = 0.95
+_FOLDS = 5
+# Folds up to this size; above, a single held-out part is precise enough.
+_MOST_IN_FOLDS = 20_000
+_MOST_CELLS_IN_FOLDS = 4_000_000
+_HELD_OUT = 0.2
+# Scores of this many people are precise to the third decimal; more would cost time and memory.
+_MOST_HELD_OUT = 50_000
+# A model of this many people predicts nearly as well as one of all.
+_MOST_TRAINED = 500_000
+_INNER_FOLDS = 3
+_SPACE = {
+    "learning_rate": loguniform(0.05, 0.4),
+    "max_depth": [2, 3, 4, 5, 6],
+    "min_leaf_people": loguniform(5, 100),
+    "min_split_gain": [0.0, 1.0, 2.0, 4.0],
+    "max_features": [0.3, 0.5, 0.75, 1.0],
+}
+# Settings that CatBoost does not have.
+_NOT_CATBOOST = ("min_leaf_people", "min_split_gain")
+
+
+def planned(options: argparse.Namespace, n_rows: int, n_columns: int) -> dict[str, Any]:
+    """How to assess, as arguments of `assess`: as requested or by the size of the table."""
+    if options.test_size is not None:
+        return {"test_size": options.test_size}
+    if options.cv is not None:
+        return {"n_splits": options.cv}
+    if n_rows <= _MOST_IN_FOLDS and n_rows * n_columns <= _MOST_CELLS_IN_FOLDS:
+        return {"n_splits": _FOLDS}
+    share = min(_HELD_OUT, _MOST_HELD_OUT / n_rows)
+    is_limited = n_rows * (1 - share) > _MOST_TRAINED
+    return {"test_size": share, "max_train": _MOST_TRAINED if is_limited else None}
 
 
 def untrained(engine: str, options: argparse.Namespace) -> tuple[str, Any]:
-    """Name of the model, and the unfitted model."""
-    model = HazardBoost(engine, random_state=options.seed, n_jobs=options.threads)
-    if options.rounds is not None:
-        model.set_params(n_estimators=options.rounds)
+    """Name of the model, and the model or a search for its settings."""
+    model = HazardBoost(
+        engine, random_state=options.seed, n_jobs=options.threads, n_estimators=options.rounds
+    )
     if options.tune is None:
         return f"HazardBoost ({engine})", model
-    return f"HazardBoost ({engine}, tuned)", TunedSurvivalBoost(
-        model,
-        options.tune,
-        tune_rounds=options.rounds is None,
-        random_state=options.seed,
-        n_jobs=n_cores(options.threads),
-    )
+    return f"HazardBoost ({engine}, tuned)", Search(model, options.tune, options.seed)
 
 
-def expected_cost(model: Any, X: pd.DataFrame, y: pd.DataFrame) -> Cost | None:
-    """Expected cost of training on all people, from a training on a few; None for small data."""
-    if len(X) < _FEWEST_TO_PROBE:
-        return None
-    rows = np.random.default_rng(0).choice(len(X), _N_PROBED, replace=False)
-    one = model.estimator if isinstance(model, TunedSurvivalBoost) else model
-    clock, cpu = time.monotonic(), time.process_time()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            clone(one).fit(X.iloc[rows], y.iloc[rows])
-    except ValueError:
-        return None  # The sample has too few events of a cause; training on all people may work.
-    many = (len(X) / _N_PROBED) ** GROWTH
-    if isinstance(model, TunedSurvivalBoost):
-        many *= model.n_fits / model.n_jobs
-    return Cost((time.monotonic() - clock) * many, (time.process_time() - cpu) * many)
+class Search(GridSearchCV):  # type: ignore[misc]
+    """The best of ``n_settings``, the defaults and random ones, by an inner cross-validation.
 
-
-def _share_shown(bar: Bar, seconds: float | None) -> Callable[[float], None]:
-    """A listener that shows the progress of one training.
-
-    With early stopping, trainings report the share of the maximum number of rounds; if the expected
-    time is known and a larger share of it has passed, that share is shown.
+    Inside an assessment this is nested cross-validation.
     """
-    begin = time.monotonic()
 
-    def show(share: float) -> None:
-        if seconds is not None:
-            share = max(share, min((time.monotonic() - begin) / seconds, _LAST_SHARE))
-        bar.at(share)
+    def __init__(self, estimator: Any, n_settings: int, seed: int) -> None:
+        self.n_settings, self.seed = n_settings, seed
+        without = _NOT_CATBOOST if estimator.engine == "catboost" else ()
+        space = {name: values for name, values in _SPACE.items() if name not in without}
+        drawn = ParameterSampler(space, n_settings - 1, random_state=seed)
+        # More digits would not matter.
+        grid = [
+            {
+                name: [float(f"{value:.3g}") if isinstance(value, float) else value]
+                for name, value in each.items()
+            }
+            for each in drawn
+        ]
+        super().__init__(estimator, [{}, *grid], error_score="raise", refit=False)
 
-    return show
+    def fit(self, X: Any, y: Any, groups: IntArray | None = None) -> Search:
+        """Compare the settings, on folds by group, and train the best on all people."""
+        kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+        folds = kind(_INNER_FOLDS, shuffle=True, random_state=self.seed)
+        with warnings.catch_warnings():
+            # A cause with fewer events than folds is spread over as many folds as possible.
+            warnings.filterwarnings("ignore", message="The least populated class")
+            self.cv = list(folds.split(X, y["event"], groups))
+        super().fit(X, y)
+        best = clone(self.estimator).set_params(**self.best_params_)
+        self.best_estimator_ = best.fit(X, y, groups=groups)
+        return self
+
+    def predict_cumulative_incidence(self, X: Any, times: Any = None) -> Any:
+        """Curves of the best setting, of shape (n_samples, K + 1, n_times)."""
+        return self.best_estimator_.predict_cumulative_incidence(X, times)
+
+    @property
+    def found(self) -> dict[str, Any]:
+        """What is saved and said about the search."""
+        scores = -self.cv_results_["mean_test_score"]
+        return {
+            "n_settings": len(scores),
+            "chosen": self.best_params_,
+            "brier_score": float(scores.min()),
+            "brier_score_of_defaults": float(scores[0]),
+        }
 
 
 def trained(
-    model: Any,
-    X: pd.DataFrame,
-    y: pd.DataFrame,
-    groups: IntArray | None,
-    console: Console,
-    expected: float | None = None,
-) -> tuple[HazardBoost, dict[str, Any], Cost]:
-    """The model trained on all people, the settings chosen by a search, and the cost.
-
-    ``expected`` are the expected seconds, if known.
-    """
+    model: Any, X: pd.DataFrame, y: pd.DataFrame, groups: IntArray | None, console: Console
+) -> tuple[HazardBoost, dict[str, Any]]:
+    """The model trained on all people, and what a search found."""
     label = "training on all people"
     console.progress(label)
-    clock, cpu = time.monotonic(), time.process_time()
-    with console.bar(label) as bar, progress_to(_share_shown(bar, expected)):
+    n_fits = model.n_settings * _INNER_FOLDS + 1 if isinstance(model, Search) else 1
+    with console.bar(label, n_fits) as bar, progress_to(_counted(bar)):
         model.fit(X, y, groups=groups)
-    cost = Cost(time.monotonic() - clock, time.process_time() - cpu)
-    if not isinstance(model, TunedSurvivalBoost):
-        return model, {}, cost
-    # A search uses processes, whose CPU time is not counted here.
-    cost = Cost(cost.clock, cost.clock * model.n_jobs)
-    scores, chosen = model.scores_, model.chosen_
-    shown = ", ".join(f"{name} {value:g}" for name, value in chosen.items()) or "the defaults"
+    if not isinstance(model, Search):
+        return model, {}
+    found = model.found
+    shown = ", ".join(f"{name} {value:g}" for name, value in found["chosen"].items())
     console.result(
-        f"\nchosen of {len(scores)} settings: {shown} "
-        f"(Brier score {scores.min():.4f} in the search, defaults {scores[0]:.4f})"
+        f"\nchosen of {found['n_settings']} settings: {shown or 'the defaults'} (Brier score "
+        f"{found['brier_score']:.4f} in the search, defaults "
+        f"{found['brier_score_of_defaults']:.4f})"
     )
-    tuned = {
-        "n_settings": len(scores),
-        "chosen": chosen,
-        "brier_score": float(scores.min()),
-        "brier_score_of_defaults": float(scores[0]),
-    }
-    return model.best_, tuned, cost
+    return model.best_estimator_, found
 
 
-def trained_from_disk(model: HazardBoost, batches: Any, console: Console) -> HazardBoost:
-    """The model trained on all people, from disk."""
-    from survival_objectives.adapters.external_memory import fit_external
+def _counted(bar: Bar) -> Callable[[float], None]:
+    """A listener to several trainings, each of which reports its share from 0 to 1."""
+    done, last = 0, 0.0
 
-    label = "training on all people from disk"
-    console.progress(label)
-    with console.bar(label) as bar, progress_to(bar.at):
-        return fit_external(model, batches)
+    def show(share: float) -> None:
+        nonlocal done, last
+        done, last = done + (share < last), share
+        bar.at(done + share)
+
+    return show
 
 
 def assessed(
@@ -130,74 +155,42 @@ def assessed(
     X: pd.DataFrame,
     y: pd.DataFrame,
     groups: IntArray | None,
-    plan: Plan,
-    cost: Cost | None,
+    plan: dict[str, Any],
     options: argparse.Namespace,
     console: Console,
 ) -> Any:
-    """The assessment, or None if Ctrl-C ended it before a fold was complete."""
+    """The assessment; Ctrl-C ends it and keeps the complete folds, if there are any."""
     from survival_objectives.assessment import assess
 
-    n_jobs, seconds = 1, None
-    if cost is not None:
-        n_jobs = plan.n_jobs(cost, n_cores(options.threads))
-        seconds = plan.seconds(cost, n_jobs)
-        console.progress(f"assessing: {plan}, about {in_words(seconds)}")
-    else:
-        console.progress(f"assessing: {plan}")
-    if plan.n_splits is not None:
-        # Each fold is trained with one thread, in parallel if that is faster: the scores are the
-        # same either way.
-        model = _with_threads(model, 1)
-    done = 0
-
-    def on_fit(_: int, __: int, fitted: str) -> None:
-        nonlocal done
-        if fitted == name:
-            done += 1
-            bar.at(done)
-
-    with (
-        console.bar("assessing", plan.n_fits, "fits") as bar,
-        progress_to(
-            _share_shown(bar, seconds)
-            if plan.n_splits is None
-            else lambda share: bar.at(done + share)
-        ),
-    ):
+    console.progress(f"assessing: {in_words(plan, len(X))}")
+    n_fits = plan.get("n_splits", 1) * (model.n_settings * _INNER_FOLDS + 1 if options.tune else 1)
+    with console.bar("assessing", n_fits, "fits") as bar, progress_to(_counted(bar)):
         return assess(
             model,
             X,
             y,
             name=name,
             groups=groups,
-            **plan.options,
+            **plan,
             random_state=options.seed,
             horizons=options.horizons and [float(time) for time in options.horizons],
-            n_jobs=n_jobs,
             keep_interrupted=True,
-            on_fit=on_fit,
         )
 
 
-def _with_threads(model: Any, n_threads: int) -> Any:
-    model = clone(model)
-    if isinstance(model, TunedSurvivalBoost):
-        model.set_params(n_jobs=1, estimator__n_jobs=n_threads)
-    else:
-        model.set_params(n_jobs=n_threads)
-    return model
+def in_words(plan: dict[str, Any], n_rows: int) -> str:
+    """The plan of an assessment."""
+    if "n_splits" in plan:
+        return f"{plan['n_splits']} folds"
+    held_out = round(plan["test_size"] * n_rows)
+    n_trained = min(n_rows - held_out, plan.get("max_train") or n_rows)
+    return f"{held_out} people held out of a model of {n_trained} others"
 
 
-def assessment_title(assessment: Any, plan: Plan) -> str:
+def assessment_title(assessment: Any, plan: dict[str, Any]) -> str:
     """Title of the score table."""
-    if plan.n_splits is None:
-        held_out = plan.test_size or 0.0
-        share = f"{held_out:.0%}" if held_out >= 0.01 else f"{held_out:.1%}"
-        title = f"Scores of {len(assessment.index)} people held out ({share})"
-        if plan.max_train is not None:
-            title += f", by a model trained on {assessment.n_trained} others"
-        return title
+    if "test_size" in plan:
+        return f"Scores of {len(assessment.index)} people held out ({100 * plan['test_size']:.2g}%)"
     n_folds = f"{assessment.n_splits} folds"
     if assessment.n_splits < assessment.n_planned:
         n_folds = f"the first {assessment.n_splits} of {assessment.n_planned} folds"

@@ -127,8 +127,9 @@ def example_people(
         chosen = order[max(0, place - around) : place + around + 1]
         curves = study.model.predict_cumulative_incidence(take_rows(study.X, chosen), times)
         if real:
+            features, person = study.features, chosen[0]
             values = [
-                (column_name(study.features, column), _value(study.features, chosen[0], column))
+                (column_name(features, column), feature_value(features, person, column))
                 for column in shown
             ]
             standing = f"predicted risk above that of {quantile:.0%} of people"
@@ -141,7 +142,8 @@ def example_people(
     return people
 
 
-def _value(features: Features, row: int, position: int) -> str:
+def feature_value(features: Features, row: int, position: int) -> str:
+    """A value as it is shown."""
     value = float(features.values[row, position])
     if np.isnan(value):
         return "missing"

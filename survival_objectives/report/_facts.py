@@ -440,7 +440,7 @@ def weighing(study: Study, *, n_times: int = 24) -> Weighing:
     used instead, as in the scores.
     """
     rows = study.sample(_N_WEIGHED)
-    people, floor = take_rows(study.X, rows), float(study.model.min_censoring_survival)
+    people, floor = take_rows(study.X, rows), study.model.fitted_model.record.floor
     duration, event = study.target.duration[rows], study.target.event[rows]
     times = np.unique(np.append(np.linspace(0, study.last, n_times + 1)[1:], study.horizons))
     shape = (len(rows), len(times))

@@ -150,16 +150,16 @@ class Report:
     ) -> Path:
         """Write the page; parameters as in `write_report`."""
         destination = _checked_path(path, overwrite=overwrite)
-        environment = _environment()
+        layout = template("report.html")
         _check_text(title, "title")
-        script = _source("script.js")
+        script = source("script.js")
         content = page(
             self.study, self.findings, title=title, description=description, show_people=show_people
         )
         opening: InShort = content["in_short"]
         content["in_short"] = replace(opening, cautions=[*cautions, *opening.cautions])
-        html = environment.get_template("report.html").render(
-            **content, style=_source("style.css"), script=script, script_hash=_hash(script)
+        html = layout.render(
+            **content, style=source("style.css"), script=script, script_hash=_hash(script)
         )
         _write_whole(destination, html, overwrite=overwrite)
         return destination
@@ -249,7 +249,8 @@ def _state_names(
 
 
 # -------------------------------------------------------------------------------------- rendering
-def _environment() -> Any:
+def template(name: str) -> Any:
+    """A template of the folder, by its file name."""
     try:
         import jinja2
         import markupsafe
@@ -257,7 +258,7 @@ def _environment() -> Any:
         msg = "Reports are written with jinja2: pip install jinja2"
         raise ImportError(msg) from error
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_source),
+        loader=jinja2.FunctionLoader(source),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -266,10 +267,11 @@ def _environment() -> Any:
     # Names of columns may break after an underscore. `join` escapes the parts.
     underscore = markupsafe.Markup("_<wbr>")
     environment.filters["breakable"] = lambda name: underscore.join(name.split("_"))
-    return environment
+    return environment.get_template(name)
 
 
-def _source(name: str) -> str:
+def source(name: str) -> str:
+    """The text of a file of the folder of templates."""
     template = files("survival_objectives.report") / "templates" / name
     return template.read_text(encoding="utf-8")
 

@@ -306,5 +306,5 @@ def test_settings_of_a_fourth_engine_are_checked():
     model = HazardBoost("toy", n_estimators=2, engine_params={"max_leaf_node": 4})
     with pytest.raises(ValueError, match="Did you mean 'max_leaf_nodes'"):
         model.fit(data.X, data.y)
-    with pytest.raises(ValueError, match="`max_depth` must be from 1 to 8"):
+    with pytest.raises(ValueError, match="`max_depth` must be an integer from 1 to 8"):
         model.set_params(engine_params=None, max_depth=9).fit(data.X, data.y)

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 import xgboost as xgb
 from seed_noise import largest_mean
+from sklearn.base import clone
 
 from survival_objectives import HazardBoost, SurvivalBoost, load
 from survival_objectives._horizons.loop import BoostingLoop
@@ -34,7 +35,6 @@ def boost(**settings):
         "max_depth": 3,
         "n_jobs": 1,
         "random_state": 0,
-        "censoring": "boosted",
     }
     return SurvivalBoost("xgboost", **{**defaults, **settings})
 
@@ -285,6 +285,47 @@ def test_everyone_has_one_turn_in_as_many_refreshes(data, monkeypatch, n_people,
     np.testing.assert_array_equal(np.sort(np.concatenate(turns[:5])), everyone)
     np.testing.assert_array_equal(turns[0], turns[5])
     assert max(map(len, turns)) <= limit
+
+
+# ------------------------------------------------------------------------------- the one front door
+def test_labels_counts_and_names_are_those_of_people_in_memory(data):
+    """Text labels, "alive" among them, of which a batch may lack some, and people of weight 0."""
+    order = np.argsort(data.y["event"].to_numpy(), kind="stable")
+    X, y = data.X.iloc[order], data.y.iloc[order]
+    y = y.assign(event=y["event"].map({0: "alive", 1: "died", 2: "moved"}))
+    weight = (np.arange(2000) % 10 > 0).astype(float)
+    parts = [slice(0, 900), slice(900, 1500), slice(1500, 2000)]
+    batches = [(X[part], y[part], weight[part]) for part in parts]
+    for model in (boost(n_estimators=3), HazardBoost(n_estimators=10, n_jobs=1, random_state=0)):
+        local = clone(model).fit(X, y, weight, eval_set=(X[::7], y[::7]))
+        fit_external(model, batches, eval_set=(X[::7], y[::7]))
+        assert model.event_names_ == local.event_names_ == ("event-free", "died", "moved")
+        assert model.n_events_.tolist() == local.n_events_.tolist()
+        assert vars(model).keys() == vars(local).keys()
+    with pytest.raises(ValueError, match="Name the labels of people without an observed event"):
+        fit_external(boost(), [(X, y.replace({"event": {"alive": "gone home"}}))])
+    named = [(X, y.replace({"event": {"alive": "gone home"}}))]
+    assert fit_external(boost(n_estimators=3), named, censored="gone home").n_events_[0] > 0
+    with pytest.raises(ValueError, match="events are numbers"):
+        fit_external(boost(), [(data.X, data.y)], censored="gone home")
+
+
+def test_the_same_curve_for_all_is_warned_about(data):
+    """Unless the features say nothing, which takes all batches to see."""
+    model = boost(min_split_gain=1e9, n_estimators=3)
+    X, y = data.X.iloc[:, :1] * 0.0, data.y
+    halves = [slice(0, 1000), slice(1000, 2000)]
+    with pytest.warns(UserWarning, match="all people get the same curve"):
+        fit_external(model, [(X[part] + number, y[part]) for number, part in enumerate(halves)])
+    fit_external(model, [(X[part], y[part]) for part in halves])
+
+
+def test_what_needs_people_in_memory_is_refused(data):
+    batches = [(data.X, data.y)]
+    with pytest.raises(ValueError, match="hazards draw their own subset of people"):
+        fit_external(HazardBoost(), batches, people_per_turn=500)
+    with pytest.raises(ValueError, match="`warm_start` needs people in memory"):
+        fit_external(HazardBoost(warm_start=True, random_state=0), batches)
 
 
 def test_mistakes_are_named(data, folder, tmp_path):

@@ -195,8 +195,10 @@ def test_what_belongs_to_weights_names_the_other_objective(engine, people):
         engine.problem(people.X, people.y, n_horizons=4)
     with pytest.raises(TypeError, match=r"has no `refresh_every`.*IPCW"):
         engine.problem(people.X, people.y, refresh_every=10)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'n_interval'"):
+    with pytest.raises(TypeError, match=r"no parameter 'n_interval'\. Did you mean 'n_intervals'"):
         engine.problem(people.X, people.y, n_interval=4)
+    with pytest.raises(TypeError, match=r"`linear` must be True or False; got 'yes'"):
+        engine.problem(people.X, people.y, linear="yes")
     objective = engine.problem(people.X, people.y, random_state=0)
     with pytest.raises(AttributeError, match=r"has no `refresh`.*IPCW"):
         objective.refresh()

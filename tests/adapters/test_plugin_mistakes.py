@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import catboost
 import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
 import xgboost as xgb
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives.adapters.catboost import IPCWLoss
+from survival_objectives.adapters.catboost import HazardLoss, IPCWLoss
+from survival_objectives.adapters.lightgbm import HazardObjective as LightGBMHazards
 from survival_objectives.adapters.lightgbm import IPCWObjective as LightGBMObjective
+from survival_objectives.adapters.xgboost import HazardObjective as XGBoostHazards
 from survival_objectives.adapters.xgboost import IPCWObjective as XGBoostObjective
 
 OBJECTIVES = {"xgboost": XGBoostObjective, "lightgbm": LightGBMObjective, "catboost": IPCWLoss}
@@ -77,3 +80,139 @@ def test_an_objective_in_a_scikit_learn_wrapper_says_what_to_pass(people):
             wrapper(objective=objective, n_estimators=2).fit(
                 objective.stacked_features, objective.target
             )
+
+
+@pytest.mark.parametrize("kind", [LightGBMObjective, LightGBMHazards])
+def test_the_dataset_of_lightgbm_keeps_labels_and_weights(people, kind):
+    objective = kind(*people, random_state=0)
+    train_set = objective.train_set
+    for _ in range(2):  # Before LightGBM has binned it, and after.
+        for method in ("set_label", "set_weight"):
+            with pytest.raises(ValueError, match=rf"which `{method}` would change"):
+                getattr(train_set, method)(np.zeros(len(objective.target)))
+        lgb.train({**objective.params, "objective": objective}, train_set, 1)
+
+
+# ------------------------------------------------------------------------------------- continuing
+@pytest.mark.parametrize("start", ["constant", "marginal", "zero"])
+@pytest.mark.parametrize("n_causes", [1, 2])
+def test_lightgbm_continues_a_model_to_a_longer_training(people, start, n_causes):
+    X, (event, duration) = people
+    y = np.minimum(event, n_causes), duration
+    objective = LightGBMObjective(X, y, start=start, random_state=0)
+    params = {**objective.params, "objective": objective, "num_leaves": 4}
+    held_out = objective.held_out(X, y)
+    seen = {}
+    options = {
+        "valid_sets": [held_out],
+        "feval": objective.metric,
+        "callbacks": [lgb.record_evaluation(seen)],
+    }
+    first = lgb.train(params, objective.train_set, 4)
+    continued = lgb.train(params, objective.train_set, 4, init_model=first, **options)
+    losses = seen["valid_0"]["ipcw_log_loss"]
+    whole = lgb.train(params, objective.train_set, 8, **options)
+    assert continued.num_trees() == whole.num_trees()
+    curves = [
+        objective.predict_cumulative_incidence(model, X, [0.3, 1.0]) for model in (continued, whole)
+    ]
+    assert_allclose(*curves, atol=1e-9)
+    assert_allclose(losses, seen["valid_0"]["ipcw_log_loss"][4:], rtol=1e-6)
+    # A training that does not continue begins at the start again.
+    again = lgb.train(params, objective.train_set, 4)
+    assert again.model_to_string() == first.model_to_string()
+
+
+def test_weights_are_not_refreshed_from_the_beginning_where_a_model_is_continued(people):
+    objective = XGBoostObjective(*people, random_state=0)
+    booster = xgb.train(objective.params, objective.dtrain, 4, obj=objective)
+    with pytest.raises(ValueError, match=r"`refresh\(\)` cannot continue a model"):
+        xgb.train(
+            objective.params,
+            objective.dtrain,
+            4,
+            obj=objective,
+            xgb_model=booster,
+            callbacks=[objective.refresh()],
+        )
+    objective = LightGBMObjective(*people, random_state=0)
+    params = {**objective.params, "objective": objective}
+    booster = lgb.train(params, objective.train_set, 4)
+    with pytest.raises(ValueError, match=r"`refresh\(\)` cannot continue a model"):
+        lgb.train(
+            params, objective.train_set, 4, init_model=booster, callbacks=[objective.refresh()]
+        )
+
+
+# ------------------------------------------------------------------------------------ constraints
+def trained(engine, objective, constraints, n_rounds=15):
+    if engine == "catboost":
+        params = {**objective.params, **constraints, "loss_function": objective}
+        params |= {"iterations": n_rounds, "verbose": False}
+        return catboost.CatBoost(params).fit(objective.train_pool)
+    if engine == "lightgbm":
+        params = {**objective.params, **constraints, "objective": objective}
+        return lgb.train(params, objective.train_set, n_rounds)
+    return xgb.train({**objective.params, **constraints}, objective.dtrain, n_rounds, obj=objective)
+
+
+CONSTRAINED = [
+    ("xgboost", XGBoostObjective, {}, 2),
+    ("xgboost", XGBoostHazards, {"linear": False}, 2),
+    ("lightgbm", LightGBMObjective, {}, 2),
+    ("lightgbm", LightGBMHazards, {"linear": False}, 2),
+    ("catboost", IPCWLoss, {}, 1),
+    ("catboost", HazardLoss, {"linear": False}, 1),
+]
+
+
+@pytest.mark.parametrize("given", [{"age": -1}, (-1, 0, 0)])
+@pytest.mark.parametrize(("engine", "kind", "options", "n_causes"), CONSTRAINED)
+def test_constraints_on_features_keep_that_on_time(engine, kind, options, n_causes, given, people):
+    """Risks rise in age, which the constraint forbids."""
+    X, (event, duration) = people
+    y = np.minimum(event, n_causes), duration
+    objective = kind(X, y, random_state=0, **options)
+    model = trained(engine, objective, objective.constraints(monotone=given))
+    rows = pd.concat([X.iloc[:1]] * 9).assign(age=np.linspace(-2, 2, 9))
+    times = np.linspace(0.05, 2, 9)
+    calibrated = {} if "linear" in options else {"calibrated": False}
+    curves = objective.predict_cumulative_incidence(model, rows, times, **calibrated)
+    assert np.diff(curves[:, 0], axis=0).min() >= -1e-6
+    assert np.diff(curves[:, 0], axis=1).max() <= 1e-6
+
+
+def test_overwritten_constraints_say_how_to_write_them(people):
+    objective = XGBoostObjective(*people, random_state=0)
+    model = trained("xgboost", objective, {"monotone_constraints": {"age": -1}})
+    with pytest.raises(ValueError, match=r"\*\*objective.constraints\(monotone=\.\.\.\)"):
+        objective.predict_survival_function(model, people[0], [0.1, 0.5, 1.0])
+    objective = LightGBMObjective(*people, random_state=0)
+    for value in ({"age": -1}, [-1, 0, 0]):
+        with pytest.raises(ValueError, match=r"LightGBM wants a list of 4, the time last. Write"):
+            trained("lightgbm", objective, {"monotone_constraints": value})
+    with pytest.raises(ValueError, match="CatBoost ignores monotone constraints for 2 margins"):
+        IPCWLoss(*people).constraints(monotone={"age": 1})
+    with pytest.raises(ValueError, match="need `margins='reference'`"):
+        XGBoostObjective(*people, margins="free").constraints(monotone={"age": 1})
+    with pytest.raises(ValueError, match=r"linear hazards.*go the other way in 'age'"):
+        XGBoostHazards(*people, random_state=0).constraints(monotone={"age": -1})
+
+
+@pytest.mark.filterwarnings("ignore:Overriding the parameters from Reference Dataset")
+def test_evaluation_on_data_of_ones_own_names_held_out(people):
+    objective = LightGBMObjective(*people, random_state=0)
+    rows, event = objective.stacked_features, objective.target
+    own = lgb.Dataset(rows, event, reference=objective.train_set)
+    with pytest.raises(ValueError, match=r"evaluate on `objective.held_out\(X, y\)`"):
+        lgb.train(
+            {**objective.params, "objective": objective},
+            objective.train_set,
+            2,
+            valid_sets=[own],
+            feval=objective.metric,
+        )
+    loss = IPCWLoss(*people, random_state=0)
+    model = catboost.CatBoost({**loss.params, "loss_function": loss, "iterations": 2})
+    with pytest.raises(catboost.CatBoostError, match=r"evaluate on `loss.held_out\(X, y\)`"):
+        model.fit(loss.train_pool, eval_set=(rows, np.tile(event[:, None], 2)), verbose=False)

@@ -13,7 +13,6 @@ from survival_objectives.cli import _arguments as arguments
     ("parse", "text", "value"),
     [
         (arguments.whole_number(2), "5", 5),
-        (arguments.amount, "0.5", 0.5),
         (arguments.share, "0.25", 0.25),
         (arguments.times, "12,24:36:12", ["12", "24", "36"]),
         (arguments.time, "12", "12"),
@@ -32,8 +31,6 @@ def test_what_users_type(parse, text, value):
     [
         (arguments.whole_number(2), "1", "is 1; use 2 or more"),
         (arguments.whole_number(2), "two", "use an integer"),
-        (arguments.amount, "0", "use a number above 0"),
-        (arguments.amount, "inf", "use a number above 0"),
         (arguments.share, "1", "use a share between 0 and 1"),
         (arguments.times, "12,12", "has a time twice"),
         (arguments.times, "1:2:0", "is not a range"),

@@ -191,8 +191,8 @@ def test_columns_of_training_that_a_file_lacks_are_named(run, workplace, people)
 @pytest.mark.parametrize(
     ("damage", "fragment"),
     [
-        (lambda folder: (folder / "survival_boost.json").unlink(), "holds no saved model"),
-        (lambda folder: (folder / "survival_boost.json").write_text("{"), "is not the description"),
+        (lambda folder: (folder / "model.json").unlink(), "holds no saved model"),
+        (lambda folder: (folder / "model.json").write_text("{"), "is not the description"),
         (lambda folder: (folder / "schema.json").write_text("[]"), "is damaged"),
         (lambda folder: (folder / "schema.json").write_text("{"), "is damaged"),
         (lambda folder: (folder / "schema.json").write_bytes(b"\xff"), "is damaged"),

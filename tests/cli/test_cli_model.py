@@ -16,7 +16,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from survival_objectives import SurvivalBoost, load, metrics
 from survival_objectives.cli import _fit
 from survival_objectives.cli._folder import _move_all
-from survival_objectives.cli._tuning import TunedSurvivalBoost
+from survival_objectives.cli._training import Search
 
 COLUMNS = ["age", "stage", "smoker", "lab value (mg/l)"]
 OUTCOME = ["--duration", "time", "--event", "status"]
@@ -175,7 +175,6 @@ def test_info_tells_what_the_folder_holds(run, workplace):
     has_trees = any("trees" in part for part in content["parts"])
     assert content["rounds"] in (range(1, 31) if has_trees else [0])
     assert content["censoring"] == "hazards"
-    assert content["censoring_reason"].startswith("Hazards need no censoring weights")
     assert sum(content["parts"].values()) == pytest.approx(1)
     assert set(content["versions"]) == {"survival-objectives", "xgboost"}
     assert list(content["columns"]) == COLUMNS
@@ -206,35 +205,37 @@ def test_info_reads_a_model_saved_from_python(run, workplace, X, y):
 # ----------------------------------------------------------------------------------------- tuning
 def test_tuning_compares_settings_on_the_same_folds_and_trains_the_best(X, y):
     start = SurvivalBoost(n_estimators=5, random_state=0, n_jobs=1)
-    tuned = TunedSurvivalBoost(start, 4, tune_rounds=False, random_state=3).fit(X, y)
-    assert len(tuned.scores_) == 4
-    folds = StratifiedKFold(3, shuffle=True, random_state=3).split(X, y["event"])
-    own = cross_val_score(start, X, y, cv=list(folds))
-    assert tuned.scores_[0] == pytest.approx(-own.mean(), rel=1e-12)
-    best = SurvivalBoost(**start.get_params() | tuned.chosen_)
-    folds = StratifiedKFold(3, shuffle=True, random_state=3).split(X, y["event"])
-    assert -cross_val_score(best, X, y, cv=list(folds)).mean() == pytest.approx(
-        tuned.scores_.min(), rel=1e-12
-    )
+    tuned = Search(start, 4, 3).fit(X, y)
+    assert tuned.found["n_settings"] == 4
+    folds = list(StratifiedKFold(3, shuffle=True, random_state=3).split(X, y["event"]))
+    own = cross_val_score(start, X, y, cv=folds)
+    assert tuned.found["brier_score_of_defaults"] == pytest.approx(-own.mean(), rel=1e-12)
+    best = SurvivalBoost(**start.get_params() | tuned.found["chosen"])
+    scores = cross_val_score(best, X, y, cv=folds)
+    assert -scores.mean() == pytest.approx(tuned.found["brier_score"], rel=1e-12)
     np.testing.assert_array_equal(
         tuned.predict_cumulative_incidence(X, [5.0]),
         best.fit(X, y).predict_cumulative_incidence(X, [5.0]),
     )
-    assert tuned.best_.n_estimators == 5
+    assert tuned.best_estimator_.n_estimators == 5
 
 
 @pytest.mark.parametrize("engine", ["lightgbm", "catboost"])
 def test_drawn_settings_are_those_of_the_engine_and_the_first_is_as_given(engine):
     names = {"learning_rate", "max_depth", "max_features"}
     names |= {"min_leaf_people", "min_split_gain"} if engine == "lightgbm" else set()
-    # Held-out people choose the rounds, unless their number is given.
-    for rounds, drawn_names in ((None, names), (200, names | {"n_estimators"})):
-        tuned = TunedSurvivalBoost(SurvivalBoost(engine, n_estimators=rounds), 5, random_state=0)
-        first, *drawn = tuned._settings()
-        assert first == {}
-        assert len(drawn) == 4
-        assert all(set(setting) == drawn_names for setting in drawn)
-        assert drawn == tuned._settings()[1:]
+    first, *drawn = Search(SurvivalBoost(engine), 5, 0).param_grid
+    assert first == {}
+    assert len(drawn) == 4
+    assert all(set(setting) == names for setting in drawn)
+
+
+def test_rows_of_one_person_share_a_fold_of_the_search(X, y):
+    person = np.arange(len(X)) // 2
+    tuned = Search(SurvivalBoost(n_estimators=2, n_jobs=1, random_state=0), 2, 0)
+    tuned.fit(X, y, groups=person)
+    for train, test in tuned.cv:
+        assert not set(person[train]) & set(person[test])
 
 
 def test_fit_tunes_and_says_what_it_chose(run, workplace, people):
@@ -278,7 +279,7 @@ def test_force_replaces_what_fit_wrote_and_nothing_else(run, workplace, people):
     assert (workplace / "model" / "notes" / "plan.txt").read_text() == "keep"
     pd.testing.assert_frame_equal(pd.read_csv("model/data.csv"), people)
     written = set(json.loads((workplace / "model" / "schema.json").read_text())["files"])
-    assert {"schema.json", "survival_boost.json", "report.html"} <= written
+    assert {"schema.json", "model.json", "report.html"} <= written
     assert set(names(workplace / "model")) == {*written, "data.csv", "notes"}
     assert not list((workplace / "model").glob("*.ubj"))
     assert load("model").engine_ == "lightgbm"
@@ -326,10 +327,10 @@ def test_formulas_in_ids_reach_no_spreadsheet(run, workplace, people):
     assert "160 cells of the columns of --id would be run as a formula" in done.err
     read = pd.read_csv(io.StringIO(done.out))["code"].head(6).tolist()
     assert read == [f"'{cell}" for cell in evil[:4]] + evil[4:]
-    assert run(*command, "--out", "risks.xlsx").err == ""
+    assert "written with an apostrophe" in run(*command, "--out", "risks.xlsx").err
     book = openpyxl.load_workbook("risks.xlsx")
     cells = [row[0] for row in book.active.iter_rows(min_row=2, max_row=7)]
-    assert [cell.value for cell in cells] == evil
+    assert [cell.value for cell in cells] == read
     assert {cell.data_type for cell in cells} == {"s"}
 
 

@@ -11,87 +11,42 @@ import pytest
 
 from survival_objectives import SurvivalBoost
 from survival_objectives._process.progress import progress_to, report_progress
-from survival_objectives.cli import _apply, _console, _disk, _training
+from survival_objectives.cli import _apply, _console
 from survival_objectives.cli._console import Console
-from survival_objectives.cli._plan import Cost, Plan, n_cores, planned
+from survival_objectives.cli._training import planned
 
 OUTCOME = ["--duration", "time", "--event", "status"]
 QUICK = [*OUTCOME, "--rounds", "3", "--threads", "1"]
-
-
-def asked(**options):
-    return argparse.Namespace(**{"cv": None, "test_size": None, **options})
 
 
 # ----------------------------------------------------------------------------------------- plans
 @pytest.mark.parametrize(
     ("n_people", "n_columns", "options", "expected"),
     [
-        (300, 10, {}, Plan(300)),
-        (20_000, 13, {}, Plan(20_000)),
-        (20_000, 300, {}, Plan(20_000, None, 0.2)),
-        (100_000, 13, {}, Plan(100_000, None, 0.2)),
-        (300_000, 13, {}, Plan(300_000, None, 1 / 6)),
-        (1_000_000, 13, {}, Plan(1_000_000, None, 0.05, 500_000)),
-        (1_000_000, 13, {"cv": 3}, Plan(1_000_000, 3)),
-        (300, 13, {"test_size": 0.3}, Plan(300, None, 0.3)),
+        (300, 10, {}, {"n_splits": 5}),
+        (20_000, 13, {}, {"n_splits": 5}),
+        (20_000, 300, {}, {"test_size": 0.2, "max_train": None}),
+        (100_000, 13, {}, {"test_size": 0.2, "max_train": None}),
+        (300_000, 13, {}, {"test_size": 1 / 6, "max_train": None}),
+        (1_000_000, 13, {}, {"test_size": 0.05, "max_train": 500_000}),
+        (1_000_000, 13, {"cv": 3}, {"n_splits": 3}),
+        (300, 13, {"test_size": 0.3}, {"test_size": 0.3}),
     ],
 )
 def test_plans_suit_the_table_unless_told_otherwise(n_people, n_columns, options, expected):
-    assert planned(asked(**options), n_people, n_columns) == expected
-
-
-def test_a_budget_buys_folds_then_people():
-    plan = planned(asked(), 300_000, 13)
-    cost = Cost(clock=60, cpu=100)
-    plans = [plan.within(minutes, cost, n_cores=2) for minutes in (60, 3, 1.5, 0.5, 0.01)]
-    assert [found.n_splits for found in plans] == [5, 3, None, None, None]
-    assert plans[2].n_trained > plans[3].n_trained > plans[4].n_trained
-    for minutes, found in zip((60, 3, 1.5, 0.5), plans, strict=False):
-        assert found.seconds(cost, found.n_jobs(cost, 2)) <= 60 * minutes * 1.001
-    assert plans[-1].max_train == 10_000
-
-
-def test_folds_go_to_processes_only_where_that_pays():
-    plan = Plan(20_000)
-    assert plan.n_jobs(Cost(5, 5), n_cores=4) == 4
-    assert plan.n_jobs(Cost(0.5, 0.5), n_cores=4) == 1
-    assert Plan(300_000, None, 0.2).n_jobs(Cost(60, 60), n_cores=4) == 1
-    assert plan.seconds(Cost(20, 20), 2) < plan.seconds(Cost(20, 20), 1)
-
-
-def test_cores_are_those_that_the_user_leaves(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert n_cores(None) == 1
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    assert n_cores(1) == 1
-    assert n_cores(None) >= 1
+    asked = argparse.Namespace(**{"cv": None, "test_size": None, **options})
+    assert planned(asked, n_people, n_columns) == expected
 
 
 def test_the_plan_is_said_before_training(run, workplace):
     done = run("fit", "people.csv", *QUICK, "--out", "new", "--no-report")
     assert done.code == 0
     lines = done.err.splitlines()
-    assert lines[0].startswith("plan: train on 240 people, then assess (5 folds); --budget, --cv")
+    assert lines[0] == (
+        "plan: train on 240 people, then assess (5 folds); --cv and --test-size change it"
+    )
     assert lines[1] == "training on all people"
-    assert lines[2].startswith("assessing: 5 folds, about 15 seconds")
-
-
-def test_a_budget_decides_after_training(run, workplace):
-    done = run("fit", "people.csv", *QUICK, "--out", "new", "--no-report", "--budget", "0.001")
-    assert "then assess (within 0.001 minutes)" in done.err
-    assert "assessing: 48 people held out of a model of 192 others" in done.err
-    assert "Scores of 48 people held out (20%), by a model trained on 192 others" in done.out
-    refused = run("fit", "people.csv", *QUICK, "--out", "other", "--budget", "0")
-    assert "--budget is '0'; use a number above 0" in refused.err
-
-
-def test_the_time_of_a_large_table_is_said(run, workplace, monkeypatch):
-    monkeypatch.setattr(_training, "_FEWEST_TO_PROBE", 200)
-    monkeypatch.setattr(_training, "_N_PROBED", 100)
-    done = run("fit", "people.csv", *QUICK, "--out", "new", "--no-report")
-    assert done.err.splitlines()[0].split(": ")[-1].startswith("about ")
-    assert " in all; --budget" in done.err.splitlines()[0]
+    assert lines[2] == "assessing: 5 folds"
 
 
 def test_unassessable_horizons_are_refused_before_training(run, workplace):
@@ -144,66 +99,6 @@ def test_ctrl_c_during_the_training_leaves_nothing(run, workplace, monkeypatch):
     done = run("fit", "people.csv", *QUICK, "--out", "new")
     assert done.code == 130
     assert not (workplace / "new").exists()
-
-
-# ------------------------------------------------------------------------------ more than memory
-@pytest.fixture
-def parts(workplace, people, monkeypatch):
-    """People in two Parquet files, whose columns are in another order, read in small batches."""
-    monkeypatch.setattr(_disk, "SAMPLE", 200)
-    monkeypatch.setattr(_disk, "_BATCH", 50)
-    (workplace / "parts").mkdir()
-    people[:100].to_parquet("parts/a.parquet", index=False)
-    people[100:][people.columns[::-1]].to_parquet("parts/b.parquet")
-    return people
-
-
-def test_a_file_larger_than_memory_is_trained_on_from_disk(run, parts):
-    done = run("fit", "parts", *QUICK, "--out", "new", "--memory", "0.0001")
-    assert done.code == 0, done.err
-    assert "240 people need about" in done.err
-    assert "Training is from disk; columns, assessment and report use 200" in done.err
-    counts = parts["status"].value_counts()
-    assert f"'death'    {counts['death']} people" in done.out
-    known = json.loads(run("info", "new", "--json").out)
-    assert sum(known["people"].values()) == 240
-    assert list(known["columns"]) == ["age", "stage", "smoker", "lab value (mg/l)"]
-    assert run("predict", "new", "parts", "--times", "5").code == 0
-
-
-def test_batches_hold_everyone_in_order(parts):
-    large = _disk.large_file("parts", 0.0001)
-    assert large.n_people == 240
-    table = large.columns(["time", "status"], frozenset())
-    np.testing.assert_array_equal(table.frame["time"], parts["time"])
-    sizes, ages = [], []
-    for people, batch in large.tables(["age"], frozenset()):
-        sizes.append(people.stop - people.start)
-        ages.extend(batch.frame["age"])
-        assert batch.place(0) == f"row {people.start + 1}"
-    assert sizes == [50, 50, 50, 50, 40]
-    np.testing.assert_array_equal(ages, parts["age"])
-    sample, chosen = large.sample(frozenset(), 0)
-    np.testing.assert_array_equal(sample.frame["age"], parts["age"].iloc[chosen])
-
-
-def test_a_file_that_fits_stays_in_memory(parts):
-    assert _disk.large_file("parts", None) is None
-    assert _disk.large_file("people.csv", 1e-9) is None
-    assert _disk.available_memory() > 0
-
-
-@pytest.mark.parametrize(
-    ("options", "fragment"),
-    [
-        (["--engine", "lightgbm"], "only xgboost trains from disk; leave out --engine"),
-        (["--tune", "2"], "and --tune works in memory only; leave it out"),
-    ],
-)
-def test_what_does_not_go_from_disk_is_refused(run, parts, options, fragment):
-    done = run("fit", "parts", *QUICK, "--out", "new", "--memory", "0.0001", *options)
-    assert done.code == 1
-    assert fragment in done.err
 
 
 # --------------------------------------------------------------------------------------- predict

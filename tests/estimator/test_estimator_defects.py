@@ -195,7 +195,7 @@ def test_defect_13_saved_models_hold_no_outcomes(engine, fitted, data, tmp_path)
             assert np.float64(duration).tobytes() not in content
             assert repr(float(duration)).encode() not in content
     # The curve of censoring is kept at times that depend on the latest horizon alone.
-    description = json.loads((tmp_path / "model" / "survival_boost.json").read_text())
+    description = json.loads((tmp_path / "model" / "model.json").read_text())
     everyone_at_once = check_survival_target(([1, 0], [1.0, description["t_max"]]))
     grid = coarse_censoring_curve(everyone_at_once, None, description["t_max"]).times
     assert_array_equal(description["censoring_curve"]["times"], grid)

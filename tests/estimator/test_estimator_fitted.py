@@ -224,7 +224,7 @@ def test_a_late_and_rare_cause_does_not_show_in_the_saved_model(engine, tmp_path
     model = boost(engine, n_estimators=3).fit(data.X, (event, duration))
     assert last <= model._model.frame.t_max <= last * 1.01
     model.save(tmp_path / "model")
-    text = (tmp_path / "model" / "survival_boost.json").read_text()
+    text = (tmp_path / "model" / "model.json").read_text()
     for known in (last, float(np.float32(last))):
         assert repr(known)[:6] not in text
     loaded = load(tmp_path / "model")

@@ -285,7 +285,7 @@ def test_saved_models_are_the_same(fitted: SurvivalBoost, two_causes: Any, tmp_p
 
 def test_damaged_files_are_refused(fitted: SurvivalBoost, tmp_path: Path) -> None:
     fitted.save(tmp_path / "model")
-    file = tmp_path / "model" / "survival_boost.json"
+    file = tmp_path / "model" / "model.json"
     content = json.loads(file.read_text())
     content["t_max"] += 1
     file.write_text(json.dumps(content))
@@ -308,7 +308,7 @@ def test_damaged_files_are_refused(fitted: SurvivalBoost, tmp_path: Path) -> Non
         ({"n_estimators": 0}, ValueError, "n_estimators"),
         ({"learning_rate": 2.0}, ValueError, "learning_rate"),
         ({"linear": "yes"}, TypeError, "linear"),
-        ({"n_folds": 1}, ValueError, "`n_folds` must be from 2"),
+        ({"n_folds": 1}, ValueError, "`n_folds` must be an integer from 2 to 100"),
         ({"rows_per_person": 1.5}, TypeError, "rows_per_person"),
         ({"min_leaf_people": -1}, ValueError, "min_leaf_people"),
         ({"engine_params": {"objective": "x"}}, ValueError, "objective"),

@@ -109,7 +109,7 @@ def test_what_an_engine_lacks_is_refused(name, kind, settings):
         ({"completion": "hazards", "censoring": "imputed"}, "`censoring` is 'imputed', but has no"),
         (
             {"censoring": "hazards"},
-            "`censoring` is 'hazards'; hazards are trained by `HazardBoost`",
+            "'hazards'; hazards are trained by `HazardBoost`",
         ),
         ({"censoring": "auto"}, "trained by `HazardBoost`"),
     ],

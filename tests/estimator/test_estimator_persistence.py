@@ -20,7 +20,7 @@ from survival_objectives import HazardBoost, SurvivalBoost, load
 from survival_objectives._engines import protocol as registry
 from survival_objectives._models import storage as files
 
-METADATA = "survival_boost.json"
+METADATA = "model.json"
 
 
 def assert_same_predictions(model, other, X):

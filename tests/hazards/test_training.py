@@ -20,6 +20,7 @@ from survival_objectives._hazards import people as hazard_people
 from survival_objectives._hazards import problem as hazard_problem
 from survival_objectives._hazards.ensemble import HazardTraining
 from survival_objectives._hazards.formulas import (
+    PersonLikelihood,
     interval_start,
     mixture_weights,
     risk_rows,
@@ -289,14 +290,17 @@ def test_sums_over_parts_are_those_of_everyone() -> None:
         design = LinearDesign.of(features, part.weight, **options)
         matrix = design.matrix(features.values)
         margin = offset[:, rows_of][:, rows.person] - 1
+        own = PersonLikelihood(likelihood[:, rows_of])
         return [
             design.mean,
             design.scale,
             interval_start(rows, 2, 5, offset[:, rows_of], **options),
             ridge_hazards(matrix, rows, 2, 5, 3.0, **options),
             time_corrections(margin, rows, 5, **options),
-            mixture_weights(likelihood[:, rows_of], part.weight, **options),
-            selected_weights(likelihood[:, rows_of], cost, part.weight, **options),
+            mixture_weights(own, part.weight, **options),
+            selected_weights(
+                PersonLikelihood(likelihood[:, rows_of]), cost, part.weight, **options
+            ),
         ]
 
     assert whole_features.n_samples == 300

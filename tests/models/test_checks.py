@@ -9,8 +9,10 @@ import pytest
 
 from survival_objectives import HazardBoost
 from survival_objectives._hazards import training as hazards
+from survival_objectives._hazards.checks import check_hazard_paths
 from survival_objectives._hazards.mixture import HazardTrees
-from survival_objectives._models.checks import check_hazard_paths, warn_about_model
+from survival_objectives._models.checks import warn_about_model
+from survival_objectives._models.fitted import TrainingRecord
 from survival_objectives.datasets import make_competing_risks
 
 
@@ -41,27 +43,19 @@ def test_every_fit_of_hazards_is_checked(monkeypatch):
     assert len(seen) == 1
 
 
-def model_with(n_floored: int, importance: list[float]) -> SimpleNamespace:
-    return SimpleNamespace(
-        record=SimpleNamespace(n_floored=n_floored, n_weighted_rows=100),
-        frame=SimpleNamespace(parameters={"min_censoring_survival": 0.05}),
-        importances=lambda: np.array(importance),
+def model_with(n_floored: int, *, same_curves: bool = False) -> SimpleNamespace:
+    record = TrainingRecord(
+        "boosted", n_floored=n_floored, n_weighted_rows=100, same_curves=same_curves
     )
+    return SimpleNamespace(record=record)
 
 
-def test_warnings_name_the_caller_of_fit_and_the_way_out(caplog):
-    values = np.array([[0.0], [1.0]], np.float32)
-
-    def fit(model):
-        warn_about_model(model, values, stacklevel=2)
-
+def test_warnings_name_the_caller_and_the_way_out(caplog):
     with pytest.warns(UserWarning, match=r"20 of 100 rows \(20%\)") as seen:
-        fit(model_with(20, [1.0]))
+        warn_about_model(model_with(20))
     assert seen[0].filename == __file__
     with pytest.warns(UserWarning, match="all people get the same curve"):
-        fit(model_with(0, [0.0]))
+        warn_about_model(model_with(0, same_curves=True))
     with caplog.at_level("INFO", logger="survival_objectives"):
-        fit(model_with(5, [1.0]))
+        warn_about_model(model_with(5))
     assert "limits the weight of 5 of 100 rows" in caplog.text
-    # Constant features cannot tell people apart.
-    warn_about_model(model_with(0, [0.0]), np.ones((3, 1), np.float32), stacklevel=1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost
 from survival_objectives._models.fitted import snapshot
 from survival_objectives._people import check_features
 from survival_objectives.datasets import make_competing_risks
@@ -24,8 +24,10 @@ def data():
 
 @pytest.fixture(scope="module", params=METHODS)
 def estimator(request, data):
-    model = SurvivalBoost(censoring=request.param, n_estimators=10, random_state=0, n_jobs=1)
-    return model.fit(data.X, data.y)
+    settings = {"n_estimators": 10, "random_state": 0, "n_jobs": 1}
+    if request.param == "hazards":
+        return HazardBoost(**settings).fit(data.X, data.y)
+    return SurvivalBoost(censoring=request.param, **settings).fit(data.X, data.y)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 from survival_objectives import HazardBoost, SurvivalBoost, load
 from survival_objectives.datasets import make_competing_risks
 
-METADATA = "survival_boost.json"
+METADATA = "model.json"
 
 
 @pytest.fixture(scope="module")

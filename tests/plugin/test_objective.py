@@ -14,12 +14,13 @@ from scipy.special import expit, logit
 from simulation import KnownCensoring, simulate
 from strategies import survival_targets
 
+from survival_objectives._engines.evaluator import Evaluator
+from survival_objectives._engines.forest import Forest
+from survival_objectives._horizons import model as horizon_model
 from survival_objectives._people import check_survival_target
 from survival_objectives._people.time_axis import TimeAxis, event_unit
-from survival_objectives._plugin import reader
 from survival_objectives._plugin.alternation import CensoringTrainer, RefreshSchedule
 from survival_objectives._plugin.objective import TrainingProblem
-from survival_objectives._plugin.predictor import IncidencePredictor
 from survival_objectives._plugin.slot import RowTargets
 from survival_objectives.censoring import BoostedCensoring, KaplanMeierCensoring
 from survival_objectives.losses import gradient_hessian, pointwise_log_loss
@@ -32,13 +33,28 @@ pytestmark = [
 ]
 
 
-class FunctionPredictor(IncidencePredictor):
-    def _raw_margin(self, matrix):
-        return self.model(matrix)
+class FunctionEvaluator(Evaluator):
+    """A function from rows to margins, as if trees had a split on time at every float."""
 
-    @staticmethod
-    def _read_model(file):
-        raise NotImplementedError
+    n_rounds = 1
+    times = np.unique(np.concatenate([np.linspace(0, 3, 13), [2.5, 1.5]]))
+
+    @property
+    def n_margins(self):
+        return self.model(np.zeros((1, self.schema.n_features + 1), np.float32)).shape[1]
+
+    def _rounds(self, values, first, last):
+        return self.model(values)
+
+    def _read_forest(self):
+        breaks = np.nextafter(self.times.astype(np.float32), np.float32(-np.inf))
+        return Forest([], self.n_margins, self.schema.n_features, at_most=True, breaks=breaks)
+
+    def _contributions(self, values):
+        return np.zeros((len(values), self.n_margins, values.shape[1] + 1))
+
+    def importances(self):
+        return np.zeros(self.schema.n_features + 1)
 
 
 class Problem(TrainingProblem):
@@ -48,19 +64,28 @@ class Problem(TrainingProblem):
     """
 
     _hessian_scale = 1.0
-    _predictor_type = FunctionPredictor
 
     def _check_model(self, model):
         """A function bears no mark."""
 
-    def _raw_margin(self, model, matrix):
-        return model(matrix)
+    def _evaluator(self, model):
+        return FunctionEvaluator(model, self._features.schema)
+
+    def _finished_model(self, model):
+        return model
+
+    def _constraint_params(self, directions, groups):
+        return {"directions": directions, "groups": groups}
 
     def _refresh_callback(self, params):
         raise NotImplementedError
 
     def predict_cumulative_incidence(self, model, X, times, *, calibrated=False):
         """By default what the margins say: this module is about margins, rows and weights."""
+        # Curves are read at the first float of each step.
+        at = self._data.axis.prediction_time(np.ravel(times).astype(float))
+        FunctionEvaluator.times = np.unique(at)
+        vars(self).pop("_known", None)
         return super().predict_cumulative_incidence(model, X, times, calibrated=calibrated)
 
     def predict_survival_function(self, model, X, times, *, calibrated=False):
@@ -455,7 +480,7 @@ def test_predictions_evaluate_each_person_at_each_time(people, monkeypatch):
     assert_array_equal(survival, curves[:, 0])
     # In blocks of people, also of less than one.
     for n_rows in (1, 7, 100):
-        monkeypatch.setattr(reader, "_PREDICTION_ROWS", n_rows)
+        monkeypatch.setattr(horizon_model, "ENGINE_ROWS", n_rows)
         blocks = problem.predict_cumulative_incidence(model, people.X, times)
         assert_array_equal(blocks, curves)
 

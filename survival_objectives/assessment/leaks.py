@@ -33,15 +33,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from shlex import quote
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy.special import gammaln
 from scipy.stats import rankdata
 
 from survival_objectives._arrays import BoolArray, FloatArray, IntArray
+from survival_objectives._people import check_features, check_survival_target
+
+__all__ = ["Leak", "leaks"]
 
 _LEVEL = 0.01
 _FEW_CENSORED = 0.1
@@ -72,25 +75,40 @@ class Leak:
     def __str__(self) -> str:
         return (
             f"column {self.column!r} seems to contain the outcome: {self.finding}. If it was "
-            "filled in after the outcome was known, all scores are too optimistic; leave it out "
-            f"with --drop {quote(self.column)}"
+            "filled in after the outcome was known, all scores are too optimistic: leave it out"
         )
 
 
-def leaks(X: pd.DataFrame, y: pd.DataFrame) -> list[Leak]:
-    """Columns of ``X``, numbers and categories, that were probably filled in after the outcome.
+def leaks(X: Any, y: Any) -> list[Leak]:
+    """Columns that were probably filled in after the outcome was known, one finding each.
 
-    ``y`` has the columns ``event``, 0 for censored, and ``duration``. One finding per column.
+    Parameters
+    ----------
+    X : array or DataFrame of shape (n_samples, n_features)
+    y : outcomes
+        In any form that models accept.
+
+    Examples
+    --------
+    >>> days = np.random.default_rng(0).exponential(size=200)
+    >>> [leak.column for leak in leaks(pd.DataFrame({"stay": days}), (days < 1, days))]
+    ['stay']
     """
-    outcome = _Outcome(y["event"].to_numpy(np.int64), y["duration"].to_numpy(np.float64))
-    groups = {name: dict(_groups(X[name])) for name in X.columns}
+    features, target = check_features(X), check_survival_target(y)
+    outcome = _Outcome(target.event.astype(np.int64), target.duration)
+    names = features.names or tuple(f"column {number}" for number in range(features.n_features))
+    columns = {
+        name: _Column(features.values[:, number], features.categories.get(number))
+        for number, name in enumerate(names)
+    }
+    groups = {name: dict(_groups(column)) for name, column in columns.items()}
     n_tests = 2 * sum(len(found) for found in groups.values()) + len(groups)
     evidence = -float(np.log(_LEVEL / n_tests))
     found = []
-    for name in X.columns:
+    for name, column in columns.items():
         finding = (
             _one_outcome_for_each_value(groups[name], outcome, evidence)
-            or _copy_of_duration(X[name], outcome)
+            or _copy_of_duration(column, outcome)
             or _unlikely_group(groups[name], outcome, evidence)
         )
         if finding:
@@ -116,21 +134,23 @@ class _Outcome:
         self.expected_censored = np.where(self.has_event, before, censoring[position])
 
 
-def _groups(column: pd.Series[Any]) -> Iterator[tuple[str, BoolArray]]:
+@dataclass(frozen=True)
+class _Column:
+    values: npt.NDArray[np.float32]  # NaN where missing.
+    levels: pd.Index | None  # Of a category, whose values are codes.
+
+
+def _groups(column: _Column) -> Iterator[tuple[str, BoolArray]]:
     """Groups of people with the same frequent value, each with its description."""
-    missing = column.isna().to_numpy(bool)
+    values = column.values
+    missing = np.isnan(values)
     if missing.any():
         yield "a missing value", missing
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        codes = column.cat.codes.to_numpy()
-        counts = np.bincount(codes[codes >= 0], minlength=len(column.cat.categories))
-        for code in np.flatnonzero(counts >= _FEWEST).tolist():
-            yield repr(str(column.cat.categories[code])), codes == code
-        return
-    values = column.to_numpy(np.float64)
     known, counts = np.unique(values[~missing], return_counts=True)
-    for value in known[counts >= max(_FEWEST, _FREQUENT * len(values))]:
-        yield f"the value {value:g}", values == value
+    fewest = _FEWEST if column.levels is not None else max(_FEWEST, _FREQUENT * len(values))
+    for value in known[counts >= fewest]:
+        level = None if column.levels is None else repr(str(column.levels[int(value)]))
+        yield level or f"the value {value:g}", values == value
 
 
 # -------------------------------------------------------------------------------------- findings
@@ -224,10 +244,10 @@ def _one_outcome_for_each_value(
     )
 
 
-def _copy_of_duration(column: pd.Series[Any], outcome: _Outcome) -> str:
-    if isinstance(column.dtype, pd.CategoricalDtype):
+def _copy_of_duration(column: _Column, outcome: _Outcome) -> str:
+    if column.levels is not None:
         return ""
-    values = column.to_numpy(np.float64)
+    values = column.values.astype(np.float64)
     is_known = np.isfinite(values)
     for people, who in ((is_known, "people"), (is_known & outcome.has_event, "people with event")):
         if people.sum() >= _FEWEST:

@@ -9,7 +9,6 @@ from survival_objectives import HazardBoost, SurvivalBoost
 from survival_objectives._engines.protocol import engine
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._horizons.settings import HorizonSettings
-from survival_objectives._models.boosters import censoring_settings
 from survival_objectives._people import check_features
 
 ENGINES = ("xgboost", "lightgbm", "catboost")
@@ -45,7 +44,7 @@ def test_bins_of_the_user_win(name, setting):
 @pytest.mark.parametrize("depth", [1, 4])
 def test_trees_of_censoring_are_shallower_and_always_monotone(depth):
     events = settings("xgboost", "boosted", max_depth=depth, monotone=False)
-    censoring = censoring_settings(events)
+    censoring = events.of_censoring()
     assert not events.monotone
     assert censoring.monotone
     assert censoring.n_causes == 1
