@@ -25,6 +25,7 @@ from benchmarks._burk import (
 )
 from benchmarks._environments import Environments
 from benchmarks._truths import draw_truth
+from survival_objectives._people import check_survival_target
 from survival_objectives.datasets import (
     integrated_squared_error,
     load_covid_hospital,
@@ -33,21 +34,15 @@ from survival_objectives.datasets import (
     load_support,
     make_competing_risks,
 )
+from survival_objectives.marginal import aalen_johansen
 from survival_objectives.metrics import (
-    aj_calibration,
-    cen_log_simple_score,
+    Evaluation,
     concordance_index,
-    d_calibration,
-    event_time,
     integrated_brier_score,
-    integrated_log_loss,
-    km_calibration,
-    mean_absolute_time_error,
-    mean_squared_time_error,
-    one_calibration,
+    likelihood_score,
     time_dependent_auc,
-    x_calibration,
 )
+from survival_objectives.metrics._scores import integrated_score
 
 __all__ = ["LOADED", "STORED", "TABLES", "Problem", "load_stored", "make_problem"]
 
@@ -188,7 +183,7 @@ class _Reader:
 def _shared_scores(
     y_train: Any, y_test: Any, at: _Reader, grid: FloatArray, horizons: FloatArray
 ) -> Metrics:
-    log_loss = integrated_log_loss(y_train, y_test, at(grid), grid)
+    log_loss = Evaluation(y_train, y_test, at(grid), grid).log_loss(integrated=True).value
     found = {
         "ibs": float(integrated_brier_score(y_train, y_test, at(grid), grid)),
         "log_loss": float(log_loss),
@@ -214,18 +209,25 @@ def _survival_scores(
     known: FloatArray,
 ) -> Metrics:
     survival = at(known)
-    predicted = event_time(survival, known)
-    mean = event_time(survival, known, point="restricted-mean")
     middle = horizons[1:2]
-    untied = _untied(y_test)
+    bins = Evaluation(y_train, _untied(y_test), survival, known).d_calibration()
+    groups = Evaluation(y_train, y_test, at(middle), middle).risk_groups(0)
     return {
-        "mae": mean_absolute_time_error(y_train, y_test, predicted),
-        "mse": mean_squared_time_error(y_train, y_test, mean),
-        "d_calibration_p": d_calibration(y_train, untied, survival, known).p_value,
-        "one_calibration_p": one_calibration(y_train, y_test, at(middle), middle).p_value,
-        "km_calibration": km_calibration(y_train, y_test, at(grid), grid),
-        "x_calibration": x_calibration(y_train, untied, survival, known),
+        "mae": Evaluation(y_train, y_test, survival, known).time_error(),
+        "d_calibration_p": bins.p_value,
+        "one_calibration_p": groups.p_value,
+        "km_calibration": _distances(y_test, at(grid), grid)[0],
+        "x_calibration": float(((bins.shares - 1 / len(bins.shares)) ** 2).sum()),
     }
+
+
+def _distances(y: pd.DataFrame, curves: FloatArray, times: FloatArray) -> FloatArray:
+    """Mean squared distance over time of the mean curves and Aalen-Johansen, per state."""
+    states = curves if curves.ndim == 3 else np.stack([curves, 1 - curves], axis=1)
+    target = check_survival_target(y, event_ids=np.arange(states.shape[1]))
+    gap = states.mean(axis=0) - aalen_johansen(target)(times).T
+    known = times <= target.duration.max()
+    return integrated_score(gap[:, known] ** 2, times[known])
 
 
 def _untied(y: pd.DataFrame) -> pd.DataFrame:
@@ -249,7 +251,7 @@ def _likelihood(y_train: Any, y_test: Any, curves: FloatArray, nodes: FloatArray
     happened = np.flatnonzero(event > 0)
     own = rises[happened, event[happened], interval[happened]]
     return {
-        "cen_log_simple": cen_log_simple_score(y_train, y_test, curves, nodes[1:], nodes=nodes),
+        "cen_log_simple": likelihood_score(y_train, y_test, curves, nodes[1:], nodes=nodes),
         "n_excluded": float(np.count_nonzero(own < EXCLUDED)),
     }
 
@@ -267,8 +269,9 @@ def _competing_scores(
     found = {f"ibs_cause{cause}": float(by_curve[cause]) for cause in range(1, len(by_curve))}
     found["ibs_event_free"] = float(by_curve[0])
     found |= _likelihood(y_train, y_test, at(nodes[1:]), nodes)
-    found["aj_calibration"] = float(aj_calibration(y_train, y_test, at(grid), grid))
-    found["one_calibration_p"] = one_calibration(y_train, y_test, at(middle), middle).p_value
+    found["aj_calibration"] = float(_distances(y_test, at(grid), grid)[1:].mean())
+    groups = Evaluation(y_train, y_test, at(middle), middle).risk_groups(0)
+    found["one_calibration_p"] = groups.p_value
     return found
 
 

@@ -1,4 +1,4 @@
-"""How often `one_calibration` rejects predictions that are true, at a level of 5 %.
+"""How often `Evaluation.risk_groups` rejects predictions that are true, at a level of 5 %.
 
 Writes results/calibration_size.json. Run on one core, about five minutes:
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import chi2
 
-from survival_objectives.metrics import FewEventsWarning, one_calibration
+from survival_objectives.metrics import Evaluation
 
 _RESULTS = Path(__file__).parent / "results" / "calibration_size.json"
 _HORIZON = 0.8
@@ -45,20 +45,17 @@ def rejections(
         event = np.where(first <= end, event_times.argmin(axis=1) + 1, 0)
         total = hazard.sum(axis=1)
         incidence = hazard[:, 0] / total * -np.expm1(-total * _HORIZON)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FewEventsWarning)
-            test = one_calibration(
-                None,
-                (event, np.minimum(first, end)),
-                incidence[:, None],
-                _HORIZON,
-                cause=1,
-                n_groups=n_groups,
-                variance=variance,
-            )
-        n_rejected += test.p_value < 0.05
+        people = Evaluation(None, (event, np.minimum(first, end)), incidence[:, None], _HORIZON)
+        test = people.risk_groups(1, n_groups=n_groups)
+        p_value, n_tested = test.p_value, test.degrees_of_freedom
+        if variance == "greenwood":
+            # The test of Demler et al. (2015), with all groups.
+            n_tested = len(test.observed)
+            gap = (test.observed - test.predicted) / test.standard_error
+            p_value = chi2.sf(gap @ gap, n_tested - 1)
+        n_rejected += p_value < 0.05
         censored += float(np.mean(event == 0))
-        groups += len(test.observed)
+        groups += n_tested
     return {
         "rejected": n_rejected / n_runs,
         "censored": round(censored / n_runs, 3),

@@ -29,7 +29,7 @@ from benchmarks.defaults_study import real_tables
 from survival_objectives import SurvivalBoost
 from survival_objectives.baselines import AalenJohansen
 from survival_objectives.datasets import integrated_squared_error, make_competing_risks
-from survival_objectives.metrics import cen_log_simple_score, integrated_brier_score
+from survival_objectives.metrics import integrated_brier_score, likelihood_score
 
 METHODS = ("boosted", "kaplan-meier", "imputed")
 RATES = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -87,7 +87,7 @@ def real(models: dict[str, Maker], name: str, X: Any, y: Any) -> Any:
             found.append(
                 {
                     "ibs": integrated_brier_score(y_train, y_test, curves(grid), grid),
-                    "cen_log_simple": cen_log_simple_score(
+                    "cen_log_simple": likelihood_score(
                         y_train, y_test, curves(nodes[1:]), nodes[1:], nodes=nodes
                     ),
                     "c_index": concordance_index_censored(

@@ -9,18 +9,7 @@ import time
 
 import numpy as np
 
-from survival_objectives.metrics import (
-    accuracy_in_time,
-    cen_log_simple_score,
-    concordance_index,
-    d_calibration,
-    integrated_brier_score,
-    integrated_log_loss,
-    one_calibration,
-    pseudo_observations,
-    time_dependent_auc,
-    uno_concordance_index,
-)
+from survival_objectives.metrics import Evaluation
 
 N_SAMPLES = 100_000
 
@@ -43,26 +32,24 @@ def main() -> None:
     survival = np.exp(-np.outer(total, late))
     one, at_one = incidence[..., 3:4], times[3:4]
 
+    whole, at = Evaluation(y, y, incidence, times), Evaluation(y, y, one, at_one)
+    long = Evaluation(None, y, survival, late)
     cases = {
-        "concordance_index, cause 1, one horizon": lambda: concordance_index(
-            y, y, one, at_one, cause=1
-        ),
-        "concordance_index, unweighted": lambda: concordance_index(
-            y, y, one, at_one, cause=1, weighted=False
-        ),
-        "uno_concordance_index, all events": lambda: uno_concordance_index(y, y, total, [3.0]),
-        "time_dependent_auc, cause 1, one horizon": lambda: time_dependent_auc(
-            y, y, one, at_one, cause=1
-        ),
-        "integrated_brier_score, 3 curves, 10 times": lambda: integrated_brier_score(
-            y, y, incidence, times
-        ),
-        "integrated_log_loss, 10 times": lambda: integrated_log_loss(y, y, incidence, times),
-        "accuracy_in_time, 10 times": lambda: accuracy_in_time(None, y, incidence, times),
-        "cen_log_simple_score, 32 nodes": lambda: cen_log_simple_score(None, y, survival, late),
-        "d_calibration": lambda: d_calibration(None, y, survival, late),
-        "one_calibration, cause 1": lambda: one_calibration(None, y, one, at_one, cause=1),
-        "pseudo_observations": lambda: pseudo_observations(y, 1.0),
+        "concordance, cause 1, one horizon": lambda: at.concordance(1),
+        "concordance, unweighted": lambda: at.concordance(1, weighted=False),
+        "concordance, risks that change, 10 times": lambda: whole.concordance(1, changing=True),
+        "AUC, cause 1, one horizon": lambda: at.auc(1),
+        "integrated Brier score, 3 curves, 10 times": lambda: whole.brier(integrated=True),
+        "scaled Brier score, cause 1, one horizon": lambda: at.scaled_brier(1),
+        "integrated log-loss, 10 times": lambda: whole.log_loss(integrated=True),
+        "observed/expected, cause 1, one horizon": lambda: at.observed_expected(1),
+        "calibration, cause 1, one horizon": lambda: at.calibration(1),
+        "net benefit, cause 1, one horizon, 19 thresholds": lambda: at.net_benefit(1),
+        "accuracy, 10 times": lambda: whole.accuracy(),
+        "likelihood, 32 nodes": lambda: long.likelihood(),
+        "d-calibration": lambda: long.d_calibration(),
+        "risk groups, cause 1": lambda: at.risk_groups(1),
+        "pseudo-observations": lambda: at.pseudo_observations(),
     }
     print(f"{N_SAMPLES} people, {np.mean(event == 0):.0%} censored")
     for name, run in cases.items():

@@ -12,11 +12,11 @@ censored at t are at risk in (6), while people with an event at t have left the 
 
 Standard errors are Greenwood's for (6) and (8), with h(u) the hazard that is multiplied,
 
-    SE(t) = S(t) sqrt(sum_{u <= t} h(u) / (n(u) (1 - h(u))))                                   (101)
+    SE(t) = S(t) sqrt(sum_{u <= t} h(u) / (n(u) (1 - h(u))))                                    (95)
 
 and from the influence of every person i on the states of (7), as R's survfit has them,
 
-    SE_k(t)^2 = sum_i (s_i phi_ik(t))^2                                                        (102)
+    SE_k(t)^2 = sum_i (s_i phi_ik(t))^2                                                         (96)
     dM_ik(u) = (dN_ik(u) - Y_i(u) d_k(u) / n(u)) / n(u)
     phi_ik(t) = sum_{u <= t} S(u-) dM_ik(u) - (F_k(t) - F_k(u)) sum_l dM_il(u) / (1 - h(u))
 
@@ -213,7 +213,7 @@ def aalen_johansen(
 def incidence_influence(
     target: SurvivalTarget, weight: FloatArray | None, times: npt.ArrayLike
 ) -> FloatArray:
-    """The s_i phi_ik of (102), of shape (n_samples, K + 1, n_times).
+    """The s_i phi_ik of (96), of shape (n_samples, K + 1, n_times).
 
     Summed over people they are 0, and their squares give the variance of `aalen_johansen`.
     """
@@ -225,7 +225,7 @@ def incidence_influence(
 
 @dataclass(frozen=True)
 class _Influence:
-    """Equation (102) as phi_k = D_k - c_k B: two martingales per person, and a curve c_k in time.
+    """Equation (96) as phi_k = D_k - c_k B: two martingales per person, and a curve c_k in time.
 
     A person who is at risk gains -(compensator now - compensator at entry); one who has left keeps
     what they had then. Sums over people are sums over those who left and those at risk.

@@ -21,23 +21,27 @@ from survival_objectives.datasets import make_competing_risks
 from survival_objectives.stacking import stacked_matrix
 
 ENGINES = ("lightgbm", "xgboost", "catboost")
+_NOT_OF_CATBOOST = ("min_leaf_people", "min_split_gain")
 
 
 def boost(engine, **parameters):
     """A model that trains in a tenth of a second, the same on every machine.
 
-    It is of the paper, or of hazards for ``censoring="hazards"``.
+    It is of the paper, or of hazards for ``censoring="hazards"``. What CatBoost has no setting for
+    is left out there.
     """
-    if parameters.get("censoring") == "hazards":
-        return hazards(engine, **{key: parameters[key] for key in parameters if key != "censoring"})
-    settings = {"n_estimators": 20, "n_jobs": 1, "random_state": 0}
-    return SurvivalBoost(engine, **{**settings, **parameters})
+    settings = {"n_estimators": 20, "n_jobs": 1, "random_state": 0, **parameters}
+    if engine == "catboost":
+        settings = {name: settings[name] for name in settings if name not in _NOT_OF_CATBOOST}
+    if settings.get("censoring") == "hazards":
+        del settings["censoring"]
+        return HazardBoost(engine, **settings)
+    return SurvivalBoost(engine, **settings)
 
 
 def hazards(engine="xgboost", **parameters):
-    """A model of hazards that trains in a tenth of a second, the same on every machine."""
-    settings = {"n_estimators": 20, "n_jobs": 1, "random_state": 0}
-    return HazardBoost(engine, **{**settings, **parameters})
+    """A small model of hazards."""
+    return boost(engine, censoring="hazards", **parameters)
 
 
 def with_checkpoints(patch, checkpoints):

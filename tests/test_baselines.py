@@ -16,7 +16,7 @@ from sklearn.model_selection import cross_val_score
 
 from survival_objectives import baselines
 from survival_objectives.baselines import AalenJohansen, CauseSpecificCox, _combined
-from survival_objectives.metrics import integrated_brier_score, integrated_brier_scorer
+from survival_objectives.metrics import integrated_brier_score, make_survival_scorer
 
 TIMES = np.array([0.2, 0.5, 1.0, 2.0])
 
@@ -68,7 +68,7 @@ def test_predictions_keep_the_contract(fitted, people):
 
 def test_estimators_are_cloned_and_cross_validated(fitted, people):
     X, y = people
-    scores = cross_val_score(clone(fitted), X, y, cv=3, scoring=integrated_brier_scorer)
+    scores = cross_val_score(clone(fitted), X, y, cv=3, scoring=make_survival_scorer("brier"))
     assert (scores < 0).all()
 
 

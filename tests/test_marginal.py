@@ -258,7 +258,7 @@ def test_curves_and_errors_agree_with_survfit_of_r(name, kind):
 
 @given(survival_targets(), st.booleans(), st.booleans())
 def test_late_entry_is_written_out(target, weighted, left):
-    """(6) to (8) with n(u) counted person by person, and the errors (101) and (102) as printed."""
+    """(6) to (8) with n(u) counted person by person, and the errors (95) and (96) as printed."""
     target = entered_late(target)
     n = target.n_samples
     weight = np.random.default_rng(n).integers(1, 4, n).astype(float) if weighted else np.ones(n)
@@ -284,14 +284,14 @@ def test_late_entry_is_written_out(target, weighted, left):
     censoring = kaplan_meier_censoring(target, given)
     assert_allclose(censoring(times), np.cumprod(np.maximum(factor, 0)), atol=1e-12)
 
-    # (101) where it is finite.
+    # (95) where it is finite.
     with np.errstate(divide="ignore", invalid="ignore"):
         greenwood = S * np.sqrt(np.cumsum(total / (n_at_risk * (1 - total))))
     error = kaplan_meier(target, given, standard_error=True).standard_error(times)
     finite = np.isfinite(greenwood)
     assert_allclose(error[finite], greenwood[finite], atol=1e-12)
 
-    # (102), person by person.
+    # (96), person by person.
     happened = target.duration == times[:, None]
     dM = np.stack([(happened & (target.event == k)) - at_risk * hazard[k - 1][:, None]
                    for k in causes]) / n_at_risk[:, None]  # fmt: skip

@@ -42,7 +42,7 @@ def one_person(model: HazardBoost, X: pd.DataFrame) -> Figure:
 def calibration(model: HazardBoost, X: pd.DataFrame, y: pd.DataFrame) -> Figure:
     """Observed against predicted risk of death by day 14."""
     curves = model.predict_cumulative_incidence(X, [14.0])
-    groups = metrics.calibration_curve(None, y, curves, [14.0], cause=1, n_groups=5)
+    groups = metrics.Evaluation(None, y, curves, [14.0]).risk_groups(1, n_groups=5)
     half = 1.96 * groups.standard_error
     fig, ax = plt.subplots(figsize=(4.4, 4), layout="constrained")
     plots.plot_calibration(

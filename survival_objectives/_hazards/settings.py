@@ -121,9 +121,10 @@ class HazardSettings:
     state_type: ClassVar[type[HazardState]] = HazardState
     #: The parameter that has no effect beside ``eval_set``.
     holds_out: ClassVar[tuple[str, Any]] = ("n_folds", None)
+    #: Whether people may enter later than at 0.
+    late_entry: ClassVar[bool] = True
     #: Name of a parameter that needs people as they were passed: there is none.
     own_model: ClassVar[str | None] = None
-    takes_late_entry: ClassVar[bool] = True
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any], used: Engine) -> HazardSettings:

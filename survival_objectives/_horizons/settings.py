@@ -95,9 +95,10 @@ class HorizonSettings:
 
     #: What checkpoints hold.
     state_type: ClassVar[type[LoopState]] = LoopState
+    #: Whether people may enter later than at 0.
+    late_entry: ClassVar[bool] = False
     #: The parameter that has no effect beside ``eval_set``.
     holds_out: ClassVar[tuple[str, Any]] = ("validation_fraction", 0.1)
-    takes_late_entry: ClassVar[bool] = False
 
     @property
     def own_model(self) -> str | None:

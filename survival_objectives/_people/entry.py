@@ -133,7 +133,8 @@ def warn_about_columns(
         msg = (
             f"This looks like late entry: {'; '.join(found.values())}. If people came under "
             "observation only then, the time before counts as survived by everybody, and risks are "
-            "too low: count the duration from entry. If it is a feature, pass `fit(X, y)`."
+            "too low: pass `y` with `entry`, or count the duration from entry. If it is a feature, "
+            "pass `fit(X, y)`."
         )
         warn(msg)
 

@@ -531,7 +531,9 @@ def _check_falling(survival: FloatArray) -> None:
     if rise > _RISE:
         msg = (
             f"Survival rises by {rise:.2g} between two times, so the trees were grown without the "
-            "constraint on time. Merge `objective.params` into the parameters of training, or "
-            "construct the objective with `monotone=False`."
+            "constraint on time. Merge `objective.params` into the parameters of training, and "
+            "constraints on features by `{**objective.params, "
+            "**objective.constraints(monotone=...)}`, which keeps that on time; or construct the "
+            "objective with `monotone=False`."
         )
         raise ValueError(msg)

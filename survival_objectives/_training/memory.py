@@ -31,7 +31,7 @@ def fit_in_memory(
         known = {"like": frame.schema, "event_ids": frame.event_ids}
         names = frame.event_names
     keep_given = request.settings.own_model is not None
-    late_entry = request.settings.takes_late_entry
+    late_entry = request.settings.late_entry
     y, labels = named_outcomes(y, names=names, censored=censored)
     people = Cohort.checked(
         X,

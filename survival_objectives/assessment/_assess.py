@@ -34,6 +34,7 @@ from survival_objectives._people import (
 )
 from survival_objectives.assessment._design import designed
 from survival_objectives.assessment._folds import FoldFits, ProgressHook
+from survival_objectives.assessment._landmark import AtLandmark, Landmark
 from survival_objectives.assessment._scores import CONCORDANCE, Errors, scored
 from survival_objectives.assessment.leaks import Leak, leaks
 from survival_objectives.baselines import AalenJohansen, CauseSpecificCox
@@ -89,7 +90,7 @@ class Assessment:
         Means over folds with their errors, one row per model and score: ``model``, ``metric``,
         ``cause``, ``value``, ``standard_error``, ``lower``, ``upper`` (ends of the 95 % interval).
         The error is the sampling error of the people scored, with the fitted models fixed and the
-        estimation of the weights included; see `survival_objectives.metrics.score_estimate`. There
+        estimation of the weights included; see `survival_objectives.metrics.Evaluation`. There
         is none for ``calibration_error``.
     comparisons : DataFrame
         Every model against every other one on the same people, one row per score: ``model``,
@@ -98,6 +99,8 @@ class Assessment:
     leaks : tuple of Leak
         Columns that seem to contain the outcome, with which all scores are too optimistic; see
         `survival_objectives.assessment.leaks`.
+    landmark : float or None
+        Time from which all other times count; see `assess`.
     n_planned : int
         Number of folds requested; more than ``n_splits`` if Ctrl-C ended the assessment early.
     n_trained : int
@@ -120,6 +123,7 @@ class Assessment:
     estimates: pd.DataFrame = field(default_factory=pd.DataFrame)
     comparisons: pd.DataFrame = field(default_factory=pd.DataFrame)
     leaks: tuple[Leak, ...] = ()
+    landmark: float | None = None
     n_planned: int = 0
     n_trained: int = 0
 
@@ -166,6 +170,7 @@ def assess(
     random_state: Any = None,
     times: npt.ArrayLike | None = None,
     horizons: npt.ArrayLike | None = None,
+    landmark: float | None = None,
     max_train: int | None = None,
     n_jobs: int = 1,
     keep_interrupted: bool = False,
@@ -208,6 +213,12 @@ def assess(
     horizons : array of one to three times, optional
         Times of concordance and calibration. Default: about the times by which 25, 50 and 75 % of
         the observed events happened.
+    landmark : float, optional
+        A time s. Scored are the people who are under observation and event-free at s, on curves
+        conditional on that, and all times count from s; models are trained on everybody who is not
+        held out, with ``fit(X, y)`` on the outcomes as passed. Default: no landmark where everybody
+        is followed from time 0; otherwise the time at which most people are under observation who
+        have an event later.
     max_train : int, optional
         Train on at most this many people of each training part, drawn at random. Default: all. With
         fewer people, models predict slightly worse than the one that is trained on all people.
@@ -234,12 +245,23 @@ def assess(
     >>> result.curves["Cox"].shape[0], result.n_splits
     (300, 5)
     """
-    target = check_survival_target(y)
+    target = check_survival_target(y, late_entry=True)
     name = type(model).__name__ if name is None else name
     models = _named_models(name, model, extra_models)
     X = _indexable(X, target)
     check_positive_int(n_jobs, "n_jobs")
     group = check_groups(groups, target.n_samples)
+    found = tuple(leaks(X, target))
+    at = None
+    if (
+        landmark is not None
+        or target.entry is not None
+        or getattr(target, "person", None) is not None
+    ):
+        at = Landmark.of(X, target, landmark, group)
+        models = {key: AtLandmark(each, at) for key, each in models.items()}
+        X, target = at.at_risk(), check_survival_target(at.outcomes)
+        group = None if group is None else group[at.rows]
     if group is None:
         group = copies(row_keys(check_features(X).values), target.event, target.duration)
     design = designed(target, n_splits, test_size, max_train, random_state, times, horizons, group)
@@ -276,7 +298,7 @@ def assess(
         times=design.times,
         brier=brier,
         curves=curves,
-        index=held_out[order],
+        index=held_out[order] if at is None else at.rows[held_out[order]],
         fold=position,
         n_splits=len(folds),
         main=name,
@@ -287,7 +309,8 @@ def assess(
         seed=int(random_state) if isinstance(random_state, numbers.Integral) else None,
         estimates=errors.estimates(),
         comparisons=errors.comparisons(),
-        leaks=tuple(leaks(X, target)),
+        leaks=found,
+        landmark=None if at is None else at.time,
         n_planned=len(design.folds),
         n_trained=design.n_trained,
     )
@@ -304,7 +327,10 @@ def check_assessable(
     horizons: npt.ArrayLike | None = None,
 ) -> None:
     """Raise the errors of `assess` for these outcomes and options, without training a model."""
-    target = check_survival_target(y)
+    target = check_survival_target(y, late_entry=True)
+    if target.entry is not None:
+        people = pd.DataFrame(index=range(target.n_samples))
+        target = check_survival_target(Landmark.of(people, target, None).outcomes)
     designed(target, n_splits, test_size, max_train, random_state, times, horizons)
 
 

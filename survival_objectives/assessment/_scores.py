@@ -14,15 +14,8 @@ from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._people import SurvivalTarget
 from survival_objectives.assessment._design import Design
 from survival_objectives.assessment._folds import Fold, outcomes_of
-from survival_objectives.metrics import (
-    FollowUpWarning,
-    brier_score,
-    calibration_curve,
-    concordance_index,
-    integrated_brier_score,
-    integrated_log_loss,
-)
-from survival_objectives.metrics._inference import difference_of, score_influence
+from survival_objectives.metrics import Estimate, Evaluation, FollowUpWarning
+from survival_objectives.metrics._estimate import estimate
 from survival_objectives.metrics._influence import Influence
 
 #: Names of the concordance at the three horizons.
@@ -55,13 +48,15 @@ def scored(
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FollowUpWarning)
                 brier = np.full((len(labels), len(times)), np.nan)
-                data = (y_train, y_test, own, times[scored])
-                brier[:, scored] = brier_score(*data, event_ids=labels)
+                whole = Evaluation(y_train, y_test, own, times[scored], event_ids=labels)
+                brier[:, scored] = whole.brier().value
                 values = []
-                for metric, cause, influence in _fold_influences(*data, horizons, labels):
+                at = own[:, :, np.searchsorted(times[scored], horizons)]
+                few = Evaluation(y_train, y_test, at, horizons, event_ids=labels)
+                for metric, cause, influence in _fold_influences(whole, few):
                     errors.add((name, metric, cause), influence, test, part.train)
                     values.append((metric, cause, float(influence.value)))
-                values += _calibration_errors(*data[1:], horizons[1], labels)
+                values += _calibration_errors(few, horizons[1])
             scores.extend((name, position, *row) for row in values)
             over_time.append(
                 pd.DataFrame(
@@ -78,52 +73,34 @@ def scored(
     return pd.DataFrame(scores, columns=columns), pd.concat(over_time, ignore_index=True)
 
 
-def _fold_influences(
-    y_train: pd.DataFrame,
-    y_test: pd.DataFrame,
-    curves: FloatArray,
-    times: FloatArray,
-    horizons: FloatArray,
-    labels: list[int],
-) -> Iterator[tuple[str, int, Influence]]:
-    """Triples (metric, cause, score with the influence of people) of one model in one fold."""
-    data, options = (y_train, y_test, curves, times), {"event_ids": labels}
-    by_state = score_influence(integrated_brier_score, *data, average=None, **options)
+def _fold_influences(whole: Evaluation, few: Evaluation) -> Iterator[tuple[str, int, Influence]]:
+    """Triples (metric, cause, score with the influence of people) of one model in one fold.
+
+    ``whole`` has all times, ``few`` the three horizons.
+    """
+    labels = whole.event_ids.tolist()
+    by_state = _influence(whole.brier(integrated=True))
     yield "integrated_brier_score", 0, by_state.map(lambda parts: parts.mean(axis=1))
     # With a single cause it equals the score of the event-free state, and so the mean.
     if len(labels) > 2:
         for state, cause in enumerate(labels[1:], start=1):
             yield "integrated_brier_score", cause, by_state.map(itemgetter((slice(None), state)))
-    yield "integrated_log_loss", 0, score_influence(integrated_log_loss, *data, **options)
-    at = curves[:, :, np.searchsorted(times, horizons)]
+    yield "integrated_log_loss", 0, _influence(whole.log_loss(integrated=True))
     for cause in labels[1:]:
-        index = score_influence(
-            concordance_index, y_train, y_test, at, horizons, cause=cause, **options
-        )
+        index = _influence(few.concordance(cause))
         for column, metric in enumerate(CONCORDANCE):
             yield metric, cause, index.map(itemgetter((slice(None), column)))
 
 
-def _calibration_errors(
-    y_test: pd.DataFrame,
-    curves: FloatArray,
-    times: FloatArray,
-    horizon: float,
-    labels: list[int],
-) -> list[tuple[str, int, float]]:
+def _influence(found: Estimate) -> Influence:
+    assert found.influence is not None
+    return found.influence
+
+
+def _calibration_errors(few: Evaluation, horizon: float) -> list[tuple[str, int, float]]:
     values = []
-    for cause in labels[1:]:
-        groups = calibration_curve(
-            None,
-            y_test,
-            curves,
-            times,
-            horizon=float(horizon),
-            cause=cause,
-            n_groups=_N_GROUPS,
-            method="aalen-johansen",
-            event_ids=labels,
-        )
+    for cause in few.event_ids[1:].tolist():
+        groups = few.risk_groups(cause, float(horizon), n_groups=_N_GROUPS)
         gap = np.abs(groups.observed - groups.predicted)
         error = float(np.average(gap, weights=groups.n_samples))
         values.append(("calibration_error", cause, error))
@@ -184,9 +161,9 @@ class Errors:
             (model, *score), (reference, *other_score) = first, second
             if model == reference or score != other_score:
                 continue
-            found = difference_of(self._mean(first), self._mean(second), 0.95)
+            found = estimate(self._mean(first) - self._mean(second))
             values = (
-                found.difference,
+                found.value,
                 found.standard_error,
                 found.lower,
                 found.upper,

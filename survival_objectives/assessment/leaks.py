@@ -94,8 +94,8 @@ def leaks(X: Any, y: Any) -> list[Leak]:
     >>> [leak.column for leak in leaks(pd.DataFrame({"stay": days}), (days < 1, days))]
     ['stay']
     """
-    features, target = check_features(X), check_survival_target(y)
-    outcome = _Outcome(target.event.astype(np.int64), target.duration)
+    features, target = check_features(X), check_survival_target(y, late_entry=True)
+    outcome = _Outcome(target.event.astype(np.int64), target.duration, target.entry)
     names = features.names or tuple(f"column {number}" for number in range(features.n_features))
     columns = {
         name: _Column(features.values[:, number], features.categories.get(number))
@@ -119,19 +119,26 @@ def leaks(X: Any, y: Any) -> list[Leak]:
 class _Outcome:
     """Outcomes, with expected numbers of events and censorings for each person's follow-up."""
 
-    def __init__(self, event: IntArray, duration: FloatArray) -> None:
+    def __init__(
+        self, event: IntArray, duration: FloatArray, entry: FloatArray | None = None
+    ) -> None:
         self.event, self.duration = event, duration
         self.has_event = event > 0
         times, position = np.unique(duration, return_inverse=True)
         n_events = np.bincount(position, weights=self.has_event, minlength=len(times))
         n_censored = np.bincount(position, weights=~self.has_event, minlength=len(times))
         n_left = (n_events + n_censored)[::-1].cumsum()[::-1]
+        start = np.zeros(len(duration), np.int64)
+        if entry is not None:
+            # People are at risk after their entry only: those who enter at t or later are not yet.
+            start = np.searchsorted(times, entry, side="right") * (entry > 0)
+            n_left -= len(entry) - np.bincount(start, minlength=len(times) + 1).cumsum()[:-1]
         # Censoring at a time comes after the events of that time.
-        at_risk = np.maximum(n_left - n_events, 1)
-        censoring = np.cumsum(n_censored / at_risk)
-        before = np.append(0.0, censoring)[position]
-        self.expected_events = np.cumsum(n_events / n_left)[position]
-        self.expected_censored = np.where(self.has_event, before, censoring[position])
+        censoring = np.append(0.0, np.cumsum(n_censored / np.maximum(n_left - n_events, 1)))
+        events = np.append(0.0, np.cumsum(n_events / n_left))
+        until = np.where(self.has_event, censoring[position], censoring[position + 1])
+        self.expected_events = events[position + 1] - events[start]
+        self.expected_censored = until - censoring[start]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -245,5 +246,8 @@ def _info(path: str, model: HazardBoost, schema: Schema | None) -> dict[str, Any
     content["events"] = {
         name: ", ".join(schema.events.labels(code)) for code, name in schema.events.names.items()
     }
-    stored = "versions event duration start_date end_date time_unit id people dropped tuned"
-    return content | {name: getattr(schema, name) for name in (*stored.split(), "assessment")}
+    content["follow_up"] = {
+        name: value for name, value in asdict(schema.follow_up).items() if value is not None
+    }
+    stored = ("versions", "people", "dropped", "tuned", "assessment")
+    return content | {name: getattr(schema, name) for name in stored}

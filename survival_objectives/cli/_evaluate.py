@@ -18,11 +18,10 @@ from survival_objectives.cli._outcomes import Events
 from survival_objectives.cli._people import (
     schema_features,
     schema_outcomes,
-    schema_person,
     schema_table,
 )
 from survival_objectives.cli._scores import held_out_scores, marginal_curves, score_times
-from survival_objectives.metrics import FollowUpWarning, calibration_curve
+from survival_objectives.metrics import Evaluation, FollowUpWarning
 
 # 97.5 % quantile of the normal distribution.
 _Z95 = 1.959963984540054
@@ -32,14 +31,13 @@ _Z95 = 1.959963984540054
 def run_evaluate(options: argparse.Namespace, console: Console) -> int:
     """Print the scores of a model on the people of a file, next to its stored baselines."""
     model, schema = load_folder(options.model)
-    table, y = schema_outcomes(options, schema_table(options, schema), schema)
+    table, y, person = schema_outcomes(options, schema_table(options, schema), schema)
     X = schema_features(table, schema, console)
     times = _times(options, y, float(model.times_[-1]))
     curves = {"model": model.predict_cumulative_incidence(X, times)}
     curves |= marginal_curves(schema.baselines, len(X), times)
     console.progress(f"scoring {table.n_rows} people")
     own = curves.pop("model")
-    person = schema_person(options, table, schema)
     scores = held_out_scores(y, own, times, schema.events, curves, person)
     calibration = _calibration(y, own, times, options.times, schema.events)
     n_events = int((y["event"] > 0).sum())
@@ -114,22 +112,13 @@ def _calibration(
 ) -> pd.DataFrame:
     """Mean predicted and observed incidence of each cause at the requested times."""
     quarters = times[[len(times) // 4, len(times) // 2, 3 * len(times) // 4]]
+    people = Evaluation(None, y, curves, times, event_ids=events.ids)
     rows = []
     for time in np.unique(times if asked else quarters):
         for code in events.ids[1:]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FollowUpWarning)
-                group = calibration_curve(
-                    None,
-                    y,
-                    curves,
-                    times,
-                    horizon=float(time),
-                    cause=code,
-                    n_groups=1,
-                    method="aalen-johansen",
-                    event_ids=events.ids,
-                )
+                group = people.risk_groups(code, float(time), n_groups=1)
             half = _Z95 * float(group.standard_error[0])
             observed = float(group.observed[0])
             rows.append(
@@ -152,7 +141,8 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _time(time: float, schema: Schema) -> str:
-    return f"{time:g} {schema.time_unit}" if schema.time_unit else f"{time:g}"
+    unit = schema.follow_up.unit
+    return f"{time:g} {unit}" if unit else f"{time:g}"
 
 
 # ---------------------------------------------------------------------------------------- compare
@@ -166,7 +156,7 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
             "the same events"
         )
         raise CommandError(msg)
-    table, y = schema_outcomes(options, schema_table(options, schema), schema)
+    table, y, person = schema_outcomes(options, schema_table(options, schema), schema)
     people = [schema_features(table, each, console) for each in (schema, other)]
     times = _times(options, y, float(min(first.times_[-1], second.times_[-1])))
     curves = {
@@ -175,7 +165,6 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
     }
     console.progress(f"scoring {table.n_rows} people")
     own = curves.pop("first")
-    person = schema_person(options, table, schema)
     scores = _compared(held_out_scores(y, own, times, schema.events, curves, person))
     if options.json:
         content = {

@@ -41,8 +41,8 @@ def run_explain(options: argparse.Namespace, console: Console) -> int:
         title=options.title or f"{Path(table.source).name}, {table.place(row)}",
         states=["event-free", *schema.events.causes],
         times=[float(time) for time in options.times] or None,
-        time_name=schema.duration or "time",
-        time_unit=schema.time_unit,
+        time_name=schema.follow_up.duration or "time",
+        time_unit=schema.follow_up.unit,
     )
     with replacing(target) as file:
         file.write_text(page, encoding="utf-8")

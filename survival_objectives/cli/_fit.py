@@ -18,9 +18,8 @@ from survival_objectives.assessment import check_assessable
 from survival_objectives.assessment.leaks import leaks
 from survival_objectives.cli._columns import Column, Selection, features, understand_columns
 from survival_objectives.cli._console import Console
-from survival_objectives.cli._dates import UNIT_DAYS, Span
 from survival_objectives.cli._engines import chosen_engine, missing_for_report, versions
-from survival_objectives.cli._errors import CommandError, Problems, UsageError, counted
+from survival_objectives.cli._errors import CommandError, Problems, counted
 from survival_objectives.cli._folder import (
     REPORT,
     Schema,
@@ -29,13 +28,14 @@ from survival_objectives.cli._folder import (
     check_page,
     drafted,
 )
-from survival_objectives.cli._outcomes import Events, outcomes, understand_events
-from survival_objectives.cli._rows import (
-    ask_about_rows,
+from survival_objectives.cli._outcomes import (
+    Events,
+    FollowUp,
+    per_person,
     person_of_rows,
-    repeated_rows,
-    with_known_outcomes,
+    understand_events,
 )
+from survival_objectives.cli._rows import ask_about_rows, repeated_rows, with_known_outcomes
 from survival_objectives.cli._scores import assessment_content, marginal_content, score_table
 from survival_objectives.cli._tables import Table, read_table
 from survival_objectives.cli._training import (
@@ -61,7 +61,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
     plan = planned(options, len(data.X), data.X.shape[1])
     _check_people(data, plan, options)
     _print_understanding(data, console)
-    found = [f"{leak} with --drop {quote(leak.column)}" for leak in leaks(data.X, data.y)]
+    found = [f"{leak} with --drop {quote(leak.column)}" for leak in leaks(*data.first_rows)]
     if data.person is None and (repeated := repeated_rows(data.X, data.y)):
         found.append(repeated)
     for caution in found:
@@ -80,29 +80,27 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         assessment, report = None, None
     title = "" if assessment is None else assessment_title(assessment, plan)
     schema = Schema(
-        duration=options.duration,
-        event=options.event,
-        start_date=options.start_date,
-        end_date=options.end_date,
-        date_format=options.date_format,
-        time_unit=data.time_unit,
+        follow_up=data.follow_up,
         events=data.events,
         columns=data.selection.used,
         dropped=data.selection.dropped,
         people=data.people,
         missing=tuple(options.missing),
-        id=options.id,
         versions=versions(engine),
         assessment={} if assessment is None else assessment_content(assessment, data.events, title),
-        baselines=marginal_content(data.y, float(fitted.times_[-1])),
+        baselines=marginal_content(data.outcomes, float(fitted.times_[-1])),
         tuned=tuned,
     )
     missing = _missing_part(assessment)
     if assessment is not None:
         console.result(f"\n{title}:\n")
         console.result(score_table(assessment, data.events))
-        findings = _findings(fitted, data, assessment)
-        _print_in_short(findings, console)
+        if assessment.landmark is None:
+            findings = _findings(fitted, data, assessment)
+            _print_in_short(findings, console)
+        elif report is not None:
+            console.warn("no report is written where people came under observation late")
+            report = None
     with drafted(target, fitted, schema) as draft:
         if report is not None:
             console.progress("writing the report")
@@ -142,9 +140,21 @@ class _Data:
     selection: Selection
     X: pd.DataFrame
     y: pd.DataFrame
-    time_unit: str | None = None
-    duration: str | None = None
-    person: IntArray | None = None  # Number of the person of each row, where rows share people.
+    follow_up: FollowUp
+    person: IntArray | None  # Number of the person of each row, where rows share people.
+
+    @property
+    def outcomes(self) -> pd.DataFrame:
+        """One row per person in place of several from start to stop."""
+        return per_person(self.y)
+
+    @property
+    def first_rows(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Features of each person's first row, and outcomes."""
+        if self.person is None:
+            return self.X, self.y
+        first = np.sort(np.unique(self.person, return_index=True)[1])
+        return self.X.iloc[first], self.outcomes if "id" in self.y else self.y.iloc[first]
 
     @property
     def n_people(self) -> int:
@@ -158,8 +168,8 @@ class _Data:
 
     @property
     def people(self) -> dict[str, int]:
-        """Number of rows per outcome."""
-        counts = self.y["event"].value_counts()
+        """Number of people per outcome."""
+        counts = self.outcomes["event"].value_counts()
         return {name: int(counts.get(code, 0)) for code, name in sorted(self.events.names.items())}
 
 
@@ -175,51 +185,40 @@ def named_columns(table: Table, given: Sequence[str], option: str) -> list[str]:
 
 
 def _understood(options: argparse.Namespace, console: Console) -> _Data:
-    duration, outcome = _duration(options)
+    follow_up = FollowUp.of(options)
     table = read_table(
         options.data,
         separator=options.separator,
         decimal=options.decimal,
         missing=options.missing,
     )
-    for name, option in outcome.items():
+    for name, option in follow_up.columns.items():
         table.require(name, option)
-    table = with_known_outcomes(table, outcome, options)
+    table = with_known_outcomes(table, follow_up.columns, options)
+    for option in ("feature", "categorical", "numeric", "date", "drop"):
+        setattr(options, option, named_columns(table, getattr(options, option), f"--{option}"))
     problems = Problems()
     with problems:
         events = _events(table, options)
-        y = outcomes(table, duration=duration, event=options.event, events=events)
-        _ask(table, y, duration, outcome, options, console)
+        follow_up.outcomes(table, events)
+        decided = (options.feature, options.categorical, options.numeric, options.date)
+        known = {*follow_up.columns, *options.drop, *(name for names in decided for name in names)}
+        follow_up = ask_about_rows(table, follow_up, options, known, console)
+        y = follow_up.outcomes(table, events)
     with problems:
-        selection = _selection(table, outcome, options)
+        selection = understand_columns(
+            table,
+            tuple(follow_up.columns),
+            categorical=options.categorical,
+            numeric=options.numeric,
+            dates=options.date,
+            drop=options.drop,
+            date_format=options.date_format,
+        )
         X, _ = features(table, selection.used)
     problems.raise_all()
-    unit, person = _unit(duration, options), person_of_rows(table, options.id)
-    return _Data(table, events, selection, X, y, unit, options.duration, person=person)
-
-
-def _ask(
-    table: Table,
-    y: pd.DataFrame,
-    duration: str | Span,
-    outcome: dict[str, str],
-    options: argparse.Namespace,
-    console: Console,
-) -> None:
-    """Ask about columns for which no option says what they are."""
-    options.drop = named_columns(table, options.drop, "--drop")
-    options.feature = named_columns(table, options.feature, "--feature")
-    decided = (options.categorical, options.numeric, options.date)
-    ask_about_rows(
-        table,
-        y,
-        duration,
-        options,
-        {*outcome, *options.drop, *options.feature, *(name for names in decided for name in names)},
-        console,
-    )
-    if options.id is not None:
-        outcome[options.id] = "--id"
+    person = person_of_rows(table, follow_up.id)
+    return _Data(table, events, selection, X, y, follow_up, person)
 
 
 def _events(table: Table, options: argparse.Namespace) -> Events:
@@ -230,56 +229,6 @@ def _events(table: Table, options: argparse.Namespace) -> Events:
         nobody_censored=options.nobody_censored,
         names=options.event_names,
     )
-
-
-def _selection(table: Table, outcome: dict[str, str], options: argparse.Namespace) -> Selection:
-    return understand_columns(
-        table,
-        tuple(outcome),
-        categorical=named_columns(table, options.categorical, "--categorical"),
-        numeric=named_columns(table, options.numeric, "--numeric"),
-        dates=named_columns(table, options.date, "--date"),
-        drop=named_columns(table, options.drop, "--drop"),
-        date_format=options.date_format,
-    )
-
-
-def _unit(duration: str | Span, options: argparse.Namespace) -> str | None:
-    return options.time_unit if isinstance(duration, str) else duration.unit
-
-
-def _duration(options: argparse.Namespace) -> tuple[str | Span, dict[str, str]]:
-    """The duration column or the span between dates, and the columns of the outcome by option."""
-    dates = {"--start-date": options.start_date, "--end-date": options.end_date}
-    given = [option for option, name in dates.items() if name is not None]
-    if options.duration is not None and given:
-        msg = f"--duration and {given[0]} both define the follow-up; leave one out"
-        raise UsageError(msg)
-    if options.duration is None and len(given) < 2:
-        lacking = [option for option in dates if option not in given]
-        msg = (
-            f"{given[0]} is given without {lacking[0]}; name both columns of dates"
-            if given
-            else "how long were people followed? Name a column with --duration, or two columns of "
-            "dates with --start-date and --end-date"
-        )
-        raise UsageError(msg)
-    columns = {"--duration": options.duration, **dates, "--event": options.event}
-    columns["--id"] = options.id
-    outcome: dict[str, str] = {}
-    for option, name in columns.items():
-        if name in outcome:
-            msg = f"{outcome[name]} and {option} are both {name!r}; name two different columns"
-            raise UsageError(msg)
-        if name is not None:
-            outcome[name] = option
-    if options.duration is not None:
-        return options.duration, outcome
-    unit = options.time_unit or "days"
-    if unit not in UNIT_DAYS:
-        msg = f"--time-unit is {unit!r}; between dates, use {', '.join(UNIT_DAYS)}"
-        raise UsageError(msg)
-    return Span(options.start_date, options.end_date, unit, options.date_format), outcome
 
 
 def _check_people(data: _Data, plan: dict[str, Any], options: argparse.Namespace) -> None:
@@ -308,16 +257,20 @@ def _check_people(data: _Data, plan: dict[str, Any], options: argparse.Namespace
 
 
 def _print_understanding(data: _Data, console: Console) -> None:
-    table, y = data.table, data.y
+    table, y, unit = data.table, data.outcomes, data.follow_up.unit
     console.result(f"{table.source}: {data.extent}")
     for note in table.notes:
         console.result(f"  {note}")
     times = y["duration"]
     console.result(
         f"\nfollow-up: {times.min():g} to {times.max():g}"
-        f"{f' {data.time_unit}' * bool(data.time_unit)}, median {times.median():g}; "
+        f"{f' {unit}' * bool(unit)}, median {times.median():g}; "
         f"{(y['event'] == 0).mean():.1%} censored"
     )
+    if "entry" in y:
+        late = y["entry"][y["entry"] > 0]
+        when = f", half of them by {late.median():g}" if len(late) else ""
+        console.result(f"{len(late)} of {len(y)} people came under observation late{when}")
     rows = []
     for code, name in sorted(data.events.names.items()):
         labels = ", ".join(repr(label) for label in data.events.labels(code)) or "nobody"
@@ -389,8 +342,8 @@ def _findings(model: HazardBoost, data: _Data, assessment: Any) -> Report:
         data.y,
         assessment,
         event_names=[data.events.names[code] for code in data.events.ids],
-        duration_name=data.duration or "time",
-        time_unit=data.time_unit,
+        duration_name=data.follow_up.duration or "time",
+        time_unit=data.follow_up.unit,
     )
     return Report(study)
 

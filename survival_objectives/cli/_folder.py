@@ -19,7 +19,7 @@ from survival_objectives._process.files import is_stream
 from survival_objectives._version import __version__
 from survival_objectives.cli._columns import Column
 from survival_objectives.cli._errors import CommandError, listed, suggestion
-from survival_objectives.cli._outcomes import Events
+from survival_objectives.cli._outcomes import Events, FollowUp
 from survival_objectives.estimators import HazardBoost, SurvivalBoost, load
 
 REPORT = "report.html"
@@ -35,22 +35,15 @@ _FORMAT = 1
 class Schema:
     """Description of the training file and of the results."""
 
-    duration: str | None  # Column; None if it is the time between two dates.
-    event: str  # Column.
+    follow_up: FollowUp  # Columns of the outcome.
     events: Events  # Meaning of the labels of the event column.
     columns: tuple[Column, ...]  # Columns that the model uses, in its order.
     dropped: dict[str, str] = field(default_factory=dict)  # Unused columns, with the reason.
     people: dict[str, int] = field(default_factory=dict)  # Numbers by state, "censored" first.
-    id: str | None = None  # Column that names the person, where people have several rows.
     missing: tuple[str, ...] = ()  # Cells that mean missing, besides the usual ones.
     versions: dict[str, str] = field(default_factory=dict)  # Packages used in training.
     assessment: dict[str, Any] = field(default_factory=dict)  # Summary of the held-out scores.
     tuned: dict[str, Any] = field(default_factory=dict)  # Settings chosen by a search.
-    # Date columns between which the duration is measured, and their format if the user gave it.
-    start_date: str | None = None
-    end_date: str | None = None
-    date_format: str | None = None
-    time_unit: str | None = None  # Of the duration.
     # Baselines of the training data that ``evaluate`` compares with.
     baselines: dict[str, Any] = field(default_factory=dict)
     files: tuple[str, ...] = ()  # Files written to the folder, which a later ``fit`` may replace.
@@ -67,14 +60,15 @@ class Schema:
             msg = f"written by survival-objectives {content.get('version')}; upgrade this one"
             raise ValueError(msg)
         del content["version"]
-        events = content.pop("events")
+        events, follow_up = content.pop("events"), FollowUp(**content.pop("follow_up"))
         names = {int(code): name for code, name in events["names"].items()}
         columns = tuple(
             Column(**{**column, "levels": tuple(column["levels"])})
             for column in content.pop("columns")
         )
         content |= {"missing": tuple(content["missing"]), "files": tuple(content.get("files", ()))}
-        return cls(events=Events(events["codes"], names), columns=columns, **content)
+        events = Events(events["codes"], names)
+        return cls(follow_up=follow_up, events=events, columns=columns, **content)
 
 
 def load_model(path: str) -> HazardBoost | SurvivalBoost:

@@ -1,19 +1,21 @@
-"""Events and durations of a table: the meaning of labels, and the follow-up per person."""
+"""Events and durations of a table: the meaning of labels, and the follow-up of each row."""
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from shlex import quote
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._people.labels import CENSORED
-from survival_objectives.cli._dates import Span, spans
-from survival_objectives.cli._errors import CommandError, counted, listed, suggestion
+from survival_objectives.cli._dates import UNIT_DAYS, Span, days, spans
+from survival_objectives.cli._errors import CommandError, UsageError, counted, listed, suggestion
 from survival_objectives.cli._tables import Table
 
 # More labels than any study distinguishes: a sign that another column was meant.
@@ -108,28 +110,160 @@ def understand_events(
     return Events(codes, events)
 
 
-def outcomes(table: Table, *, duration: str | Span, event: str, events: Events) -> pd.DataFrame:
-    """The columns ``event`` and ``duration`` of all people.
+_COLUMNS = ("duration", "start_date", "end_date", "entry", "start", "stop", "event", "id")
 
-    ``duration`` is a column, or the span between two columns of dates.
-    """
-    labels = _labels(table, event)
-    unknown = ~labels.isin(list(events.codes)).to_numpy()
-    if unknown.any():
-        first = labels.iloc[int(np.flatnonzero(unknown)[0])]
+
+@dataclass(frozen=True)
+class FollowUp:
+    """Columns that say how people were followed, by the names of their options."""
+
+    event: str
+    duration: str | None = None  # Or the time between two dates:
+    start_date: str | None = None
+    end_date: str | None = None
+    date_format: str | None = None  # If the user gave it.
+    time_unit: str | None = None
+    entry: str | None = None  # When people came under observation, a date if the ends are dates.
+    id: str | None = None  # The person, where people have several rows.
+    start: str | None = None  # In place of the duration, rows from start to stop.
+    stop: str | None = None
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> FollowUp:
+        """What the options say, checked."""
+        given = cls(**{each.name: getattr(options, each.name) for each in fields(cls)})
+        ways = {
+            "--duration": given.duration,
+            "--start-date": given.start_date or given.end_date,
+            "--start": given.start or given.stop,
+        }
+        used = [option for option, name in ways.items() if name is not None]
+        if len(used) > 1:
+            msg = f"{used[0]} and {used[1]} both define the follow-up; leave one out"
+        elif not used:
+            msg = (
+                "how long were people followed? Name a column with --duration, two columns of "
+                "dates with --start-date and --end-date, or with --id, --start and --stop the rows "
+                "of people who have several"
+            )
+        elif used == ["--start-date"] and None in (given.start_date, given.end_date):
+            msg = "--start-date and --end-date go together; name both columns of dates"
+        elif used == ["--start"] and None in (given.id, given.start, given.stop):
+            msg = "--id, --start and --stop go together; name all three columns"
+        elif used == ["--start"] and given.entry is not None:
+            msg = "--entry is the first --start of each person; leave it out"
+        elif given.start_date is not None and given.unit not in UNIT_DAYS:
+            msg = f"--time-unit is {given.unit!r}; between dates, use {', '.join(UNIT_DAYS)}"
+        else:
+            given.columns  # noqa: B018  Two options may name one column.
+            return given
+        raise UsageError(msg)
+
+    @property
+    def unit(self) -> str | None:
+        """Unit of the durations."""
+        return self.time_unit or ("days" if self.start_date else None)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The option of each column."""
+        found: dict[str, str] = {}
+        for field in [
+            "duration",
+            "start_date",
+            "end_date",
+            "entry",
+            "start",
+            "stop",
+            "event",
+            "id",
+        ]:
+            name, option = getattr(self, field), f"--{field.replace('_', '-')}"
+            if name in found:
+                msg = f"{found[name]} and {option} are both {name!r}; name two different columns"
+                raise UsageError(msg)
+            if name is not None:
+                found[name] = option
+        return found
+
+    def clock(self, table: Table, column: str) -> FloatArray:
+        """Times in a column, from the origin on; NaN where they are not known."""
+        if self.start_date is None:
+            return table.numbers(column).values
+        start = days(table, self.start_date, self.date_format)
+        return (days(table, column, self.date_format) - start) / UNIT_DAYS[str(self.unit)]
+
+    def outcomes(self, table: Table, events: Events) -> pd.DataFrame:
+        """Outcomes of all rows: ``event``, and ``duration`` or ``id``, ``start`` and ``stop``.
+
+        With people who came late, also ``entry``.
+        """
+        labels = _labels(table, self.event)
+        unknown = ~labels.isin(list(events.codes)).to_numpy()
+        if unknown.any():
+            first = labels.iloc[int(np.flatnonzero(unknown)[0])]
+            msg = (
+                f"{table.source}: the event {self.event!r} has labels not seen in training: "
+                f"{table.stray(self.event, unknown)}; {suggestion(first, events.codes, 'labels')}"
+            )
+            raise CommandError(msg)
+        y = pd.DataFrame({"event": labels.map(events.codes).to_numpy(np.int64)})
+        if self.start is not None:
+            y["id"] = person_of_rows(table, self.id)
+            y["start"] = _times(table, str(self.start), "start")
+            y["stop"] = _times(table, str(self.stop), "stop")
+            begin, end = "start", "stop"
+        else:
+            y["duration"] = self._durations(table)
+            begin, end = "entry", "duration"
+            if self.entry is not None:
+                y["entry"] = self._entries(table, self.entry)
+        if begin in y:
+            late = ((y[begin] >= y[end]) & (y[end] > 0)).to_numpy()
+            if late.any():
+                name = str(self.start or self.entry)
+                msg = (
+                    f"{table.source}: people are under observation from {name!r} on, and it is not "
+                    f"before the end on {table.stray(name, late)}; correct these times, or remove "
+                    "the rows"
+                )
+                raise CommandError(msg)
+        return y
+
+    def _durations(self, table: Table) -> FloatArray:
+        if self.duration is not None:
+            return _times(table, self.duration, "duration")
+        span = Span(str(self.start_date), str(self.end_date), str(self.unit), self.date_format)
+        return spans(table, span)
+
+    def _entries(self, table: Table, entry: str) -> FloatArray:
+        if self.start_date is None:
+            return _times(table, entry, "entry")
+        return spans(table, Span(self.start_date, entry, str(self.unit), self.date_format))
+
+
+def person_of_rows(table: Table, column: str | None) -> IntArray | None:
+    """Number of the person of each row, by the column of ids; None without one."""
+    if column is None:
+        return None
+    missing = table.is_missing(column)
+    if missing.any():
         msg = (
-            f"{table.source}: the event {event!r} has labels not seen in training: "
-            f"{table.stray(event, unknown)}; {suggestion(first, events.codes, 'labels')}"
+            f"{table.source}: the id {column!r} is missing on {table.places(missing)}; fill it in, "
+            "or leave these rows out with --skip-unknown"
         )
         raise CommandError(msg)
-    return pd.DataFrame(
-        {
-            "event": labels.map(events.codes).to_numpy(np.int64),
-            "duration": (
-                _durations(table, duration) if isinstance(duration, str) else spans(table, duration)
-            ),
-        }
+    return pd.factorize(table.texts(column))[0].astype(np.int64)
+
+
+def per_person(y: pd.DataFrame) -> pd.DataFrame:
+    """Outcomes with one row per person, from the first entry to the end of the last row."""
+    if "id" not in y:
+        return y
+    found = y.groupby("id", sort=False).agg(
+        event=("event", "max"), duration=("stop", "max"), entry=("start", "min")
     )
+    return found.reset_index(drop=True)
 
 
 # --------------------------------------------------------------------------------------- events
@@ -279,26 +413,26 @@ def _cause_names(codes: Mapping[str, int]) -> dict[int, str]:
 
 
 # ------------------------------------------------------------------------------------ durations
-def _durations(table: Table, column: str) -> Any:
+def _times(table: Table, column: str, what: str) -> FloatArray:
     numbers, missing = table.numbers(column), table.is_missing(column)
     wrong = numbers.wrong | table.is_bound(column)
     if wrong.any():
         msg = (
-            f"{table.source}: the duration {column!r} is not a number on "
+            f"{table.source}: the {what} {column!r} is not a number on "
             f"{table.stray(column, wrong)}; give a time such as days from entry to the "
             "event or the last visit, or two columns of dates with --start-date and --end-date"
         )
         raise CommandError(msg)
     if missing.any():
         msg = (
-            f"{table.source}: the duration {column!r} is missing on {table.places(missing)}; fill "
+            f"{table.source}: the {what} {column!r} is missing on {table.places(missing)}; fill "
             "in how long these people were followed, or leave them out with --skip-unknown"
         )
         raise CommandError(msg)
     negative = numbers.values < 0
     if negative.any():
         msg = (
-            f"{table.source}: the duration {column!r} is below 0 on "
+            f"{table.source}: the {what} {column!r} is below 0 on "
             f"{table.stray(column, negative)}; durations count from 0"
         )
         raise CommandError(msg)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives.cli._columns import features
 from survival_objectives.cli._console import Console
-from survival_objectives.cli._dates import Span
 from survival_objectives.cli._errors import counted, listed
 from survival_objectives.cli._folder import Schema
-from survival_objectives.cli._outcomes import outcomes
-from survival_objectives.cli._rows import person_of_rows, with_known_outcomes
+from survival_objectives.cli._outcomes import person_of_rows
+from survival_objectives.cli._rows import with_known_outcomes
 from survival_objectives.cli._tables import Table, read_table
 from survival_objectives.estimators import HazardBoost
 
@@ -44,30 +44,20 @@ def schema_features(table: Table, schema: Schema, console: Console) -> pd.DataFr
 
 def schema_outcomes(
     options: argparse.Namespace, table: Table, schema: Schema
-) -> tuple[Table, pd.DataFrame]:
-    """The rows to score, and their outcomes as in training, in columns of maybe other names."""
-    event = options.event or schema.event
-    duration: str | Span | None = options.duration or schema.duration
-    if duration is None:
-        start, end = schema.start_date or "", schema.end_date or ""
-        duration = Span(start, end, schema.time_unit or "days", schema.date_format)
-        names = {event: "--event", start: "start date of training", end: "end date of training"}
-    else:
-        names = {event: "--event", str(duration): "--duration"}
-    for name, option in names.items():
+) -> tuple[Table, pd.DataFrame, IntArray | None]:
+    """The rows to score, their outcomes, and the person of each row where rows share people.
+
+    Columns are those of training, except for those named by options.
+    """
+    known = schema.follow_up
+    column = options.id or (known.id if known.id in table.names else None)
+    follow_up = replace(known, event=options.event or known.event, id=column)
+    if options.duration is not None:
+        follow_up = replace(follow_up, duration=options.duration, start_date=None, end_date=None)
+    for name, option in follow_up.columns.items():
         table.require(name, option)
-    table = with_known_outcomes(table, names, options)
-    return table, outcomes(table, duration=duration, event=event, events=schema.events)
-
-
-def schema_person(options: argparse.Namespace, table: Table, schema: Schema) -> IntArray | None:
-    """Number of the person of each row; None where each row is a person."""
-    column = options.id
-    if column is None and schema.id in table.names:
-        column = schema.id
-    elif column is not None:
-        table.require(column, "--id")
-    return person_of_rows(table, column)
+    table = with_known_outcomes(table, follow_up.columns, options)
+    return table, follow_up.outcomes(table, schema.events), person_of_rows(table, column)
 
 
 def warn_of_late_times(model: HazardBoost, times: list[str], console: Console) -> None:

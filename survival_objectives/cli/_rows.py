@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
 from shlex import quote
 
 import numpy as np
 import pandas as pd
 
-from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._arrays import FloatArray
 from survival_objectives._people import (
+    SeveralRows,
     check_features,
     copies,
     is_id_name,
@@ -19,128 +22,136 @@ from survival_objectives._people import (
     several_rows,
 )
 from survival_objectives.cli._console import Console
-from survival_objectives.cli._dates import Span, days, looks_like_dates
+from survival_objectives.cli._dates import looks_like_dates
 from survival_objectives.cli._errors import CommandError, UsageError, counted
+from survival_objectives.cli._outcomes import FollowUp
 from survival_objectives.cli._tables import Table
 
-# A column is numbers or dates if hardly any cell is something else.
-_NEARLY_ALL = 0.95
+# A column may be a time of entry if hardly any cell is missing or something else.
+_FEW = 0.05
 
 
 def ask_about_rows(
     table: Table,
-    y: pd.DataFrame,
-    duration: str | Span,
+    follow_up: FollowUp,
     options: argparse.Namespace,
     known: set[str],
     console: Console,
-) -> None:
-    """Ask whether rows repeat people, and whether columns are times of late entry.
+) -> FollowUp:
+    """How people were followed, after questions about repeated people and late entry.
 
-    Answers are added to the ``options``; without a terminal, a question is a `UsageError`. Columns
-    that are ``known`` are not asked about.
+    Answers about features are added to the ``options``; without a terminal, a question is a
+    `UsageError`. Columns that are ``known`` are not asked about.
     """
     others = [name for name in table.names if name not in known]
-    starts, stop, end = _clock(table, others, y, duration)
-    if options.id is None:
+    stop, end = _end(table, follow_up)
+    starts = _starts(table, others, follow_up)
+    if follow_up.id is None:
         ids = {name: table.texts(name).to_numpy() for name in others if is_id_name(name)}
         found = several_rows(ids, starts, stop)
         if found is not None:
-            _ask_about_people(table, str(found), found.id, found.start, options, console)
-            starts.pop(str(found.id), None)
-    for name, said in late_entry_columns(starts, stop, f"the {end}").items():
-        _ask_about_entry(table, name, said, options, console)
+            follow_up = _asked_about_people(table, found, follow_up, options, console)
+            for name in (found.id, found.start):
+                starts.pop(str(name), None)
+    if follow_up.entry is None and follow_up.start is None:
+        for name, said in late_entry_columns(starts, stop, end).items():
+            follow_up = _asked_about_entry(table, name, said, follow_up, options, console)
+    return follow_up
 
 
-def _clock(
-    table: Table, names: list[str], y: pd.DataFrame, duration: str | Span
-) -> tuple[dict[str, FloatArray], FloatArray, str]:
-    """Columns that may be times of entry, the end of follow-up on their clock, and its name."""
-    if isinstance(duration, str):
-        columns = {}
-        for name in names:
-            numbers, missing = table.numbers(name), table.is_missing(name)
-            if (numbers.wrong | missing).mean() <= 1 - _NEARLY_ALL:
-                columns[name] = numbers.values
-        return columns, y["duration"].to_numpy(np.float64), f"duration {duration!r}"
-    start, end = (
-        days(table, name, duration.date_format) for name in (duration.start, duration.end)
-    )
-    columns = {name: dates - start for name, dates in _dates(table, names, duration).items()}
-    return columns, end - start, f"end date {duration.end!r}"
+def _end(table: Table, follow_up: FollowUp) -> tuple[FloatArray, str]:
+    """End of follow-up of each row, and what it is called."""
+    if follow_up.end_date is not None:
+        name = follow_up.end_date
+        return follow_up.clock(table, name), f"the end date {name!r}"
+    name = str(follow_up.duration or follow_up.stop)
+    return follow_up.clock(table, name), f"the duration {name!r}"
 
 
-def _dates(table: Table, names: list[str], span: Span) -> Mapping[str, FloatArray]:
-    """Columns of dates as days."""
+def _starts(table: Table, names: list[str], follow_up: FollowUp) -> dict[str, FloatArray]:
+    """Columns that may be times of entry, on the clock of the duration."""
     found = {}
     for name in names:
-        is_typed = pd.api.types.is_datetime64_any_dtype(table.frame[name].dtype)
-        if is_typed or (
-            table.is_text(name) and looks_like_dates(table.texts(name).dropna().unique())
-        ):
-            try:
-                found[name] = days(table, name, span.date_format)
-            except CommandError:
-                continue  # Dates that cannot be read are no feature either.
+        if follow_up.start_date is None:
+            is_time = (table.numbers(name).wrong | table.is_missing(name)).mean() <= _FEW
+        else:
+            is_typed = pd.api.types.is_datetime64_any_dtype(table.frame[name].dtype)
+            is_time = is_typed or (
+                table.is_text(name) and looks_like_dates(table.texts(name).dropna().unique())
+            )
+        if is_time:
+            with suppress(CommandError):  # Dates that cannot be read are no feature either.
+                found[name] = follow_up.clock(table, name)
     return found
 
 
-def _ask_about_people(
+def _asked_about_people(
     table: Table,
-    said: str,
-    column: str | None,
-    start: str | None,
+    found: SeveralRows,
+    follow_up: FollowUp,
     options: argparse.Namespace,
     console: Console,
-) -> None:
-    if start is not None:
+) -> FollowUp:
+    said, name, start = f"{table.source} has {found}", str(found.id), str(found.start)
+    stop = follow_up.duration
+    rows = f"--id {quote(name)} --start {quote(start)} --stop {quote(str(stop))}"
+    if found.id is None:
+        msg = f"{said}. Name the person, and the columns from which and to which rows are about "
+        msg += "them: --id COLUMN --start COLUMN --stop COLUMN"
+        raise UsageError(msg)
+    answers = {
+        "p": f"rows with the same {name!r} are one person (--id): they are held out together",
+        "f": f"every row is another person, and {name!r} is a feature (--feature)",
+        "d": f"every row is another person; leave {name!r} out (--drop)",
+    }
+    if found.start is not None and stop is not None:
+        answers = {"r": f"each row is a stretch of a person's time ({rows})"} | answers
+    answer = console.ask(f"{said}.", answers)
+    if answer is None:
+        way = rows if "r" in answers else f"--id {quote(name)}"
         msg = (
-            f"{table.source} has {said}. Only one row per person can be trained on: keep the last, "
-            "with the time from the beginning of the first as duration"
+            f"{said}. If these are the rows of one person, use {way}; otherwise --feature "
+            f"{quote(name)} or --drop {quote(name)}"
         )
         raise UsageError(msg)
-    name = str(column)
+    if answer == "r":
+        return replace(follow_up, id=name, start=start, stop=stop, duration=None)
+    if answer == "p":
+        return replace(follow_up, id=name)
+    (options.feature if answer == "f" else options.drop).append(name)
+    return follow_up
+
+
+def _asked_about_entry(
+    table: Table,
+    name: str,
+    said: str,
+    follow_up: FollowUp,
+    options: argparse.Namespace,
+    console: Console,
+) -> FollowUp:
+    if follow_up.entry is not None:
+        return follow_up
     answer = console.ask(
-        f"{table.source} has {said}.",
+        f"{table.source}: {said}. Did people come under observation only then (late entry)?",
         {
-            "p": f"rows with the same {name!r} are one person (--id): they are held out together",
-            "f": f"every row is another person, and {name!r} is a feature (--feature)",
-            "d": f"every row is another person; leave {name!r} out (--drop)",
+            "e": "yes (--entry)",
+            "f": f"no, {name!r} is a feature (--feature)",
+            "d": f"no; leave {name!r} out (--drop)",
         },
     )
     if answer is None:
         msg = (
-            f"{table.source} has {said}. If these are the rows of one person, use --id "
-            f"{quote(name)}; otherwise --feature {quote(name)} or --drop {quote(name)}"
+            f"{table.source}: {said}. If people came under observation only then (late entry), the "
+            "time before would count as survived by everybody, and risks would be too low: use "
+            f"--entry {quote(name)}, or a duration that counts from {name!r}. If it is a feature, "
+            f"use --feature {quote(name)}; --drop {quote(name)} leaves it out"
         )
         raise UsageError(msg)
-    if answer == "p":
-        options.id = name
-    else:
-        (options.feature if answer == "f" else options.drop).append(name)
-
-
-def _ask_about_entry(
-    table: Table, name: str, said: str, options: argparse.Namespace, console: Console
-) -> None:
-    answer = console.ask(
-        f"{table.source}: {said}. Did people come under observation only then (late entry)?",
-        {
-            "f": f"no, {name!r} is a feature (--feature)",
-            "d": f"no; leave {name!r} out (--drop)",
-            "y": "yes",
-        },
-    )
-    if answer in ("f", "d"):
-        (options.feature if answer == "f" else options.drop).append(name)
-        return
-    msg = (
-        f"{table.source}: {said}. If people came under observation only then (late entry), the "
-        "time before would count as survived by everybody, and risks would be too low: give a "
-        f"duration that counts from {name!r}. If it is a feature, use --feature {quote(name)}; "
-        f"--drop {quote(name)} leaves it out"
-    )
-    raise UsageError(msg)
+    if answer == "e":
+        return replace(follow_up, entry=name)
+    (options.feature if answer == "f" else options.drop).append(name)
+    return follow_up
 
 
 def with_known_outcomes(table: Table, columns: Iterable[str], options: argparse.Namespace) -> Table:
@@ -149,20 +160,6 @@ def with_known_outcomes(table: Table, columns: Iterable[str], options: argparse.
     if not options.skip_unknown or not unknown.any():
         return table
     return table.take(~unknown, f"{counted(int(unknown.sum()), 'row')} without an outcome left out")
-
-
-def person_of_rows(table: Table, column: str | None) -> IntArray | None:
-    """Number of the person of each row, by the column of ids; None without one."""
-    if column is None:
-        return None
-    missing = table.is_missing(column)
-    if missing.any():
-        msg = (
-            f"{table.source}: the id {column!r} is missing on {table.places(missing)}; fill it in, "
-            "or remove these rows"
-        )
-        raise CommandError(msg)
-    return pd.factorize(table.texts(column))[0].astype(np.int64)
 
 
 def repeated_rows(X: pd.DataFrame, y: pd.DataFrame) -> str:

@@ -13,13 +13,7 @@ from survival_objectives._people import check_survival_target
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._outcomes import Events
 from survival_objectives.marginal import aalen_johansen
-from survival_objectives.metrics import (
-    concordance_index,
-    integrated_brier_score,
-    integrated_log_loss,
-    score_difference,
-    score_estimate,
-)
+from survival_objectives.metrics import Estimate, Evaluation
 
 _N_TIMES = 50
 _N_MARGINAL = 100
@@ -66,7 +60,7 @@ def marginal_content(y: pd.DataFrame, last: float) -> dict[str, list[Any]]:
     It is on a coarse grid of even times, which contains no individual event time.
     """
     times = np.linspace(0, last, _N_MARGINAL + 1)
-    marginal = aalen_johansen(check_survival_target(y))(times).T
+    marginal = aalen_johansen(check_survival_target(y, late_entry=True))(times).T
     return {"times": times.tolist(), "marginal": marginal.tolist()}
 
 
@@ -111,16 +105,19 @@ def held_out_scores(
     Concordance is at the middle of the times.
     """
     scores = _scores(events, len(times) // 2)
+
+    def evaluation(states: FloatArray, columns: slice) -> Evaluation:
+        chosen = states[:, :, columns], times[columns]
+        return Evaluation(None, y, *chosen, groups=groups, event_ids=events.ids)
+
     rows = []
-    for metric, event, function, columns, options in scores:
-        options["groups"] = groups
-        data = (function, y, y, curves[:, :, columns])
-        found = score_estimate(*data, times[columns], **options)
+    for metric, event, score, columns in scores:
+        found = score(evaluation(curves, columns))
         row: dict[str, Any] = {"metric": metric, "event": event, **_numbers(found, _FIELDS)}
         row["better"] = _BETTER[metric == "concordance"]
         for name, other in (others or {}).items():
-            compared = score_difference(*data, other[:, :, columns], times[columns], **options)
-            difference, error = _numbers(compared, ("difference", "standard_error")).values()
+            compared = found - score(evaluation(other, columns))
+            difference, error = _numbers(compared, ("value", "standard_error")).values()
             row |= {name: row["value"] - difference, f"model - {name}": difference}
             row[f"± {name}"] = error
         rows.append(row)
@@ -128,34 +125,31 @@ def held_out_scores(
 
 
 _FIELDS = ("value", "standard_error", "lower", "upper")
+_Score = tuple[str, str, Callable[[Evaluation], Estimate], slice]
 
 
-def _scores(
-    events: Events, middle: int
-) -> list[tuple[str, str, Callable[..., Any], slice, dict[str, Any]]]:
-    """Names, metrics, columns of times and options of all scores."""
-    ids, every, one = events.ids, slice(None), slice(middle, middle + 1)
-    options: dict[str, Any] = {"event_ids": ids}
-    average = {"average": "all", **options}
-    scores: list[tuple[str, str, Callable[..., Any], slice, dict[str, Any]]] = [
-        ("Brier score", "all", integrated_brier_score, every, average)
-    ]
-    if len(events.causes) > 1:
-        scores += [
-            (
-                "Brier score",
-                events.names[code],
-                integrated_brier_score,
-                every,
-                {"cause": code, **options},
-            )
-            for code in ids[1:]
-        ]
-    scores.append(("log-loss", "all", integrated_log_loss, every, options))
-    return scores + [
-        ("concordance", events.names[code], concordance_index, one, {"cause": code, **options})
-        for code in ids[1:]
-    ]
+def _scores(events: Events, middle: int) -> list[_Score]:
+    """Names, functions and columns of times of all scores."""
+    every, one = slice(None), slice(middle, middle + 1)
+
+    def mean_brier(people: Evaluation) -> Estimate:
+        return people.brier(integrated=True).averaged()
+
+    def brier(code: int) -> Callable[[Evaluation], Estimate]:
+        return lambda people: people.brier(code, integrated=True)
+
+    def concordance(code: int) -> Callable[[Evaluation], Estimate]:
+        return lambda people: people.concordance(code)
+
+    def log_loss(people: Evaluation) -> Estimate:
+        return people.log_loss(integrated=True)
+
+    scores: list[_Score] = [("Brier score", "all", mean_brier, every)]
+    causes = [(code, events.names[code]) for code in events.ids[1:]]
+    if len(causes) > 1:
+        scores += [("Brier score", name, brier(code), every) for code, name in causes]
+    scores.append(("log-loss", "all", log_loss, every))
+    return scores + [("concordance", name, concordance(code), one) for code, name in causes]
 
 
 def _numbers(found: Any, fields: Sequence[str]) -> dict[str, float]:

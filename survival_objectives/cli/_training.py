@@ -59,7 +59,10 @@ def planned(options: argparse.Namespace, n_rows: int, n_columns: int) -> dict[st
 def untrained(engine: str, options: argparse.Namespace) -> tuple[str, Any]:
     """Name of the model, and the model or a search for its settings."""
     model = HazardBoost(
-        engine, random_state=options.seed, n_jobs=options.threads, n_estimators=options.rounds
+        engine,
+        random_state=options.seed,
+        n_jobs=options.threads,
+        n_estimators=options.rounds,
     )
     if options.tune is None:
         return f"HazardBoost ({engine})", model
@@ -189,9 +192,13 @@ def in_words(plan: dict[str, Any], n_rows: int) -> str:
 
 def assessment_title(assessment: Any, plan: dict[str, Any]) -> str:
     """Title of the score table."""
+    who = "people held out"
+    if assessment.landmark is not None:
+        who += f" who are under observation and event-free at {assessment.landmark:g}"
     if "test_size" in plan:
-        return f"Scores of {len(assessment.index)} people held out ({100 * plan['test_size']:.2g}%)"
+        share = f"{100 * plan['test_size']:.2g}%"
+        return f"Scores of {len(assessment.index)} {who} ({share})"
     n_folds = f"{assessment.n_splits} folds"
     if assessment.n_splits < assessment.n_planned:
         n_folds = f"the first {assessment.n_splits} of {assessment.n_planned} folds"
-    return f"Scores of people held out, mean ± sd over {n_folds}"
+    return f"Scores of {who}, mean ± sd over {n_folds}"

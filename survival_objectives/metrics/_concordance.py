@@ -17,252 +17,115 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import BoolArray, FloatArray, IntArray
-from survival_objectives._people import check_choice, check_survival_target, check_times
+from survival_objectives._people import SurvivalTarget
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.metrics._inputs import (
-    Evaluation,
+    ScoredPeople,
     Weights,
-    censoring_at_exit,
-    check_evaluation,
-    ipcw_weights,
-    warn_follow_up,
 )
 
 # Pairs held in memory at a time by the concordance with a conditional model of censoring.
 _BLOCK_PAIRS = 2_000_000
 
 
-def concordance_index(
-    censoring: Any,
-    y_test: Any,
-    incidence: npt.ArrayLike,
-    times: npt.ArrayLike,
-    *,
-    cause: int | None = None,
-    weighted: bool = True,
-    X: Any = None,
-    sample_weight: Any = None,
-    event_ids: npt.ArrayLike | None = None,
-    min_censoring_survival: float = 0.0,
-) -> FloatArray:
-    r"""Concordance index at each horizon, the paper's C_zeta, of one cause or of all.
-
-        C_k(z) = sum_ij P_ij ([r_i > r_j] + [r_i = r_j] / 2) / sum_ij P_ij                      (26)
-        P_ij = s_i s_j [t_i <= z, d_i = k] (
-                   [t_j > t_i or (t_j = t_i and d_j = 0)] / (G(t_i-|x_i) G(t_i-|x_j))
-                 + [t_j <= t_i, d_j not in {0, k}] / (G(t_i-|x_i) G(t_j-|x_j)) )                (27)
-
-    so that a person who had cause k by z is compared with those who had it later or, as a competing
-    event came first, never (Wolbers et al., 2014). It estimates the concordance of uncensored data
-    where the event time is independent of the censoring time given x; Kaplan-Meier weights need
-    censoring that does not depend on x. ``weighted=False`` puts G = 1, as Harrell does: what it
-    estimates then depends on the censoring. Not proper.
-
-    Parameters
-    ----------
-    censoring, y_test, incidence, times, cause, X, sample_weight, event_ids, min_censoring_survival
-        As in `weighted_score`. Row 0 of all curves is the concordance of any event. With a
-        conditional model, all pairs are weighted one by one: O(n^2) calls of G, else O(n log n).
-    weighted : bool, default=True
-        Whether pairs are weighted for censoring.
-
-    Returns
-    -------
-    float64 array of shape (n_times,), or (K + 1, n_times) for all curves
-        NaN, with a `FollowUpWarning`, where no pair can be compared or a weight is infinite.
-
-    Examples
-    --------
-    >>> y = ([1, 0, 1, 1], [1.0, 2.0, 3.0, 4.0])
-    >>> concordance_index(y, y, [[0.1], [0.5], [0.6], [0.4]], [3.5]).round(3)
-    array([0.571])
-    """
-    shared = (cause, X, sample_weight, event_ids)
-    evaluation = check_evaluation(censoring, y_test, incidence, times, *shared, weighted=weighted)
-    uncensored = censoring_at_exit(evaluation, min_censoring_survival)
-    rows = []
-    for code, risk in evaluation.risks(cause):
-        values = np.empty(len(evaluation.times))
-        for column, horizon in enumerate(evaluation.times):
-            pairs = comparable_pairs(
-                evaluation, code, risk[:, column], horizon, uncensored, min_censoring_survival
-            )
-            values[column] = pairs.index_up_to(horizon)
-        rows.append(values)
-    scores = np.stack(rows)
-    warn_undefined(evaluation.times, scores)
-    return scores[0] if evaluation.incidence.ndim == 2 or cause is not None else scores
-
-
-def uno_concordance_index(
-    censoring: Any,
-    y_test: Any,
-    risk: npt.ArrayLike,
-    times: npt.ArrayLike | None = None,
-    *,
-    cause: int = 0,
-    X: Any = None,
-    sample_weight: Any = None,
-    event_ids: npt.ArrayLike | None = None,
-    min_censoring_survival: float = 0.0,
-) -> FloatArray:
-    r"""Concordance index of one risk per person, weighted for censoring, truncated at each time.
-
-    Equations (26) and (27) with risks r_i that do not depend on the horizon z. For K = 1 and
-    Kaplan-Meier censoring this is the index of Uno et al. (2011). Assumptions as in
-    `concordance_index`. Not proper.
-
-    Parameters
-    ----------
-    censoring, y_test, X, sample_weight, event_ids, min_censoring_survival
-        As in `weighted_score`.
-    risk : array of shape (n_samples,)
-        Any finite numbers, higher for people who have the cause earlier.
-    times : array of shape (n_times,), optional
-        Only people with the event by this time count as the earlier one of a pair. Default: the
-        longest duration, all events.
-    cause : int, default=0
-        Label of a cause, or 0 for any event.
-
-    Returns
-    -------
-    float64 array of shape (n_times,)
-        NaN, with a `FollowUpWarning`, where no pair can be compared or a weight is infinite.
-
-    Examples
-    --------
-    >>> y = ([1, 0, 1, 1], [1.0, 2.0, 3.0, 4.0])
-    >>> uno_concordance_index(y, y, [4.0, 3.0, 1.0, 2.0]).round(3)
-    array([0.571])
-    """
-    shared = (cause, X, sample_weight, event_ids)
-    evaluation, score = check_risk(censoring, y_test, risk, times, *shared)
-    horizons = evaluation.times
-    pairs = comparable_pairs(
-        evaluation,
-        evaluation.cause_code(cause),
-        score,
-        horizons.max(),
-        censoring_at_exit(evaluation, min_censoring_survival),
-        min_censoring_survival,
-    )
-    scores = np.array([pairs.index_up_to(horizon) for horizon in horizons])
-    warn_undefined(horizons, scores)
-    return scores
-
-
-def check_risk(
-    censoring: Any,
-    y_test: Any,
-    risk: npt.ArrayLike,
-    times: npt.ArrayLike | None,
-    cause: int,
-    X: Any = None,
-    sample_weight: Any = None,
-    event_ids: npt.ArrayLike | None = None,
-) -> tuple[Evaluation, FloatArray]:
-    """Checked arguments of `uno_concordance_index`, and the risks."""
-    score = np.asarray(risk, dtype=np.float64)
-    if score.ndim != 1 or not np.isfinite(score).all():
-        msg = f"`risk` must be one finite number per person; got shape {score.shape}."
-        raise ValueError(msg)
-    if times is None:
-        times = check_survival_target(y_test, require_event=False).duration.max()
-    horizons = check_times(times)
-    # Only the number of people matters: `risk` has no time.
-    no_curves = np.zeros((len(score), len(horizons)))
-    shared = (cause, X, sample_weight, event_ids)
-    return check_evaluation(censoring, y_test, no_curves, horizons, *shared), score
-
-
-def time_dependent_auc(
-    censoring: Any,
-    y_test: Any,
-    incidence: npt.ArrayLike,
-    times: npt.ArrayLike,
-    *,
-    cause: int | None = None,
-    controls: str = "all",
-    X: Any = None,
-    sample_weight: Any = None,
-    event_ids: npt.ArrayLike | None = None,
-    min_censoring_survival: float = 0.0,
-) -> FloatArray:
-    r"""Area under the cumulative/dynamic ROC curve at each time, of one cause or of all.
-
-        AUC_k(z) = sum_ij a_i b_j ([r_i > r_j] + [r_i = r_j] / 2) / (sum_i a_i sum_j b_j)       (28)
-        a_i = s_i w_i(z) [t_i <= z, d_i = k]
-        b_j = s_j w_j(z) (1 - [t_j <= z, d_j = k])    or    s_j w_j(z) [t_j > z]                (29)
-
-    with w of (20): cases have had cause k by z. Controls are all others, or with
-    ``controls="event-free"`` only those to whom nothing has happened (Blanche et al., 2013); the
-    two agree for K = 1. It estimates the AUC of uncensored data under the assumptions of
-    `weighted_score`. Not proper: it does not see calibration.
-
-    Parameters
-    ----------
-    censoring, y_test, incidence, times, cause, X, sample_weight, event_ids, min_censoring_survival
-        As in `weighted_score`. Row 0 of all curves is the AUC of any event.
-    controls : {"all", "event-free"}, default="all"
-        Which people are controls.
-
-    Returns
-    -------
-    float64 array of shape (n_times,), or (K + 1, n_times) for all curves
-        NaN, with a `FollowUpWarning`, beyond follow-up and where there is no case or no control.
-
-    Examples
-    --------
-    >>> y = ([1, 0, 1, 1], [1.0, 2.0, 3.0, 4.0])
-    >>> time_dependent_auc(y, y, [[0.1], [0.5], [0.6], [0.4]], [3.5])
-    array([0.4])
-    """
-    check_choice(controls, "controls", ("all", "event-free"))
-    shared = (cause, X, sample_weight, event_ids)
-    evaluation = check_evaluation(censoring, y_test, incidence, times, *shared)
-    weights = ipcw_weights(evaluation, min_censoring_survival)
-    rows = []
-    for code, risk in evaluation.risks(cause):
-        case, control = cases_and_controls(evaluation, weights, code, controls)
-        rows.append(
-            [_auc(risk[:, j], case[:, j], control[:, j]) for j in range(len(evaluation.times))]
-        )
-    scores = weights.blank_unknown(np.array(rows))
-    warn_undefined(evaluation.times, scores)
-    return scores[0] if evaluation.incidence.ndim == 2 or cause is not None else scores
-
-
 def cases_and_controls(
-    evaluation: Evaluation, weights: Weights, code: int, controls: str
+    scored: ScoredPeople, weights: Weights, code: int, controls: str
 ) -> tuple[FloatArray, FloatArray]:
     """Weights a and b of (29), both (n_samples, n_times)."""
-    target = evaluation.target
-    weight = weights.values * evaluation.sample_weight[:, None]
-    happened = target.duration[:, None] <= evaluation.times
+    target = scored.target
+    weight = weights.values * scored.sample_weight[:, None]
+    happened = target.duration[:, None] <= scored.times
     is_case = happened & ((target.event > 0) if code == 0 else target.event == code)[:, None]
     is_control = ~is_case if controls == "all" else ~happened
     return weight * is_case, weight * is_control
 
 
-def _auc(risk: FloatArray, case: FloatArray, control: FloatArray) -> float:
-    total = case.sum() * control.sum()
-    if total == 0:
-        return float("nan")
-    values, rank = np.unique(risk, return_inverse=True)
-    cases = np.bincount(rank, weights=case, minlength=len(values))
-    controls = np.bincount(rank, weights=control, minlength=len(values))
-    return float(cases @ (np.cumsum(controls) - controls / 2) / total)
+# ------------------------------------------------------------------- risks that change with time
+def changing_risk_pairs(
+    scored: ScoredPeople, code: int, risk: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Concordant and all pairs (24) by people and time, each (n_samples, n_times).
+
+    A pair counts for both of its people, half each, and at all times from its event on. ``risk``
+    has one column per time, in increasing order; an event is compared by the first from it on.
+    """
+    target, s, times = scored.target, scored.sample_weight, scored.times
+    is_event = target.event == code if code else target.event > 0
+    entry = np.zeros(target.n_samples) if target.entry is None else target.entry
+    concordant, total = np.zeros(risk.shape), np.zeros(risk.shape)
+    start = -1.0
+    for column, end in enumerate(times):
+        inside = (target.duration > start) & (target.duration <= end)
+        first = np.flatnonzero(inside & is_event & (s > 0))
+        if len(first):
+            # People at risk at all events of the column need only be sorted by risk ...
+            whole = np.flatnonzero((target.duration > end) & ((entry <= max(start, 0)) & (s > 0)))
+            part = np.flatnonzero(
+                (inside | ((target.duration > end) & (entry > max(start, 0)) & (entry < end)))
+                & (s > 0)
+            )
+            risks = risk[:, column]
+            for others, pairs in (
+                (whole, _sorted_pairs(risks, s, first, whole)),
+                (part, _pairs_at_risk(target, entry, is_event, risks, s, first, part)),
+            ):
+                for result, (of_first, of_others) in zip((concordant, total), pairs, strict=True):
+                    result[first, column] += of_first / 2
+                    result[others, column] += of_others / 2
+        start = end
+    return np.cumsum(concordant, axis=1), np.cumsum(total, axis=1)
 
 
-def warn_undefined(times: FloatArray, scores: FloatArray, *, depth: int = 1) -> None:
-    """Warn at which times a score is NaN; ``depth`` as in `warn_follow_up`."""
-    defined = np.asarray(~np.isnan(np.atleast_2d(scores)).any(axis=0))
-    if not defined.all():
-        reason = (
-            "there is no pair of people to compare, or the probability of being uncensored is 0 or "
-            "unknown. Ask for times after the first event and before the last censoring."
-        )
-        warn_follow_up(times, defined, reason, "The values there are NaN.", depth=depth)
+def _sorted_pairs(
+    risk: FloatArray, weight: FloatArray, first: IntArray, others: IntArray
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Concordant and all pairs of people with an event and others who all are at risk then."""
+    own, other = weight[first], weight[others]
+
+    def lower(of: IntArray, than: IntArray) -> FloatArray:
+        order = np.argsort(risk[of], kind="stable")
+        sums = np.concatenate([[0.0], np.cumsum(weight[of][order])])
+        sorted_risk = risk[of][order]
+        below = sums[np.searchsorted(sorted_risk, risk[than], side="left")]
+        upto = sums[np.searchsorted(sorted_risk, risk[than], side="right")]
+        middle: FloatArray = (below + upto) / 2
+        return middle
+
+    of_first = own * lower(others, first)
+    of_others = other * (own.sum() - lower(first, others))
+    return [(of_first, of_others), (own * other.sum(), other * own.sum())]
+
+
+def _pairs_at_risk(
+    target: SurvivalTarget,
+    entry: FloatArray,
+    is_event: BoolArray,
+    risk: FloatArray,
+    weight: FloatArray,
+    first: IntArray,
+    others: IntArray,
+) -> list[tuple[FloatArray, FloatArray]]:
+    """The same where some of the others are at risk at some of the events only."""
+    rank = np.unique(risk, return_inverse=True)[1].astype(np.int64)
+    times = np.unique(target.duration[np.concatenate([first, others])])
+    leave = 2 * np.searchsorted(times, target.duration[others]) + ~is_event[others]
+    enter = 2 * np.searchsorted(times, entry[others], side="right") - 1
+    own, other, at = (
+        weight[first],
+        weight[others],
+        2 * np.searchsorted(times, target.duration[first]),
+    )
+    late = np.flatnonzero(entry[others] > 0)
+    of_first = _sums_over_lower_risks(leave, rank[others], other, at, rank[first])
+    of_first -= _sums_over_lower_risks(
+        enter[late], rank[others][late], other[late], at, rank[first]
+    )
+    of_others = _sums_over_higher_risks(at, rank[first], own, leave, rank[others])
+    of_others[:, late] -= _sums_over_higher_risks(
+        at, rank[first], own, enter[late], rank[others][late]
+    )
+    of_first, of_others = of_first * own, of_others * other
+    return [(of_first[row], of_others[row]) for row in (0, 1)]
 
 
 # ----------------------------------------------------------------------------------- concordance
@@ -292,7 +155,7 @@ class Pairs:
 
 
 def comparable_pairs(
-    evaluation: Evaluation,
+    scored: ScoredPeople,
     code: int,
     risk: FloatArray,
     horizon: float,
@@ -305,27 +168,40 @@ def comparable_pairs(
 
     ``uncensored`` is G(t_i-|x_i) of every person, not below ``floor``.
     """
-    target, weight = evaluation.target, evaluation.sample_weight
+    target, weight = scored.target, scored.sample_weight
     event = target.event if code else np.minimum(target.event, 1)
     code = code or 1
     first = np.flatnonzero((event == code) & (target.duration <= horizon))
     competing = np.flatnonzero((event > 0) & (event != code) & (target.duration <= horizon))
+    if target.entry is not None:
+        competing = competing[:0]  # Only people who are at risk together are compared.
     rank = np.unique(risk, return_inverse=True)[1].astype(np.int64)
     inverse = np.divide(1.0, uncensored, out=np.zeros(len(rank)), where=uncensored > 0)
     own = (weight * inverse)[first]
 
     partner_later: FloatArray | None = None
-    if evaluation.X is None or isinstance(evaluation.censoring, KaplanMeierCensoring | None):
+    if scored.X is None or isinstance(scored.censoring, KaplanMeierCensoring | None):
         # An event at t comes before a censoring at t: the odd keys are the censorings.
-        key = 2 * np.unique(target.duration, return_inverse=True)[1] + (event == 0)
+        # Among people at risk together, other causes end a time at risk as a censoring does.
+        stays = event == 0 if target.entry is None else event != code
+        key = 2 * np.unique(target.duration, return_inverse=True)[1] + stays
         later = _sums_over_lower_risks(key, rank, weight, key[first], rank[first])
+        if target.entry is not None:
+            # Nor are people at risk who enter at t or later, whose keys are all larger too.
+            entered, late = _keys_of_entries(target)
+            later -= _sums_over_lower_risks(
+                entered, rank[late], weight[late], key[first], rank[first]
+            )
         later *= inverse[first] * own
         if partners:
-            partner_later = weight * _sums_over_higher_risks(
-                key[first], rank[first], own * inverse[first], key, rank
-            )
+            earlier = (key[first], rank[first], own * inverse[first])
+            partner_later = weight * _sums_over_higher_risks(*earlier, key, rank)
+            if target.entry is not None:
+                partner_later[:, late] -= weight[late] * _sums_over_higher_risks(
+                    *earlier, entered, rank[late]
+                )
     else:
-        later, partner_later = _later_one_by_one(evaluation, event, rank, first, own, floor)
+        later, partner_later = _later_one_by_one(scored, event, rank, first, own, floor)
     # A person with another cause before, or at the same time, never has this one. Minus time turns
     # "not after" into "not before", and half a step makes it strict.
     time_rank = np.unique(target.duration, return_inverse=True)[1].astype(np.int64)
@@ -344,7 +220,7 @@ def comparable_pairs(
             back[first], rank[first], own, back[competing] + 1, rank[competing]
         )
     # From the first infinite weight on, the total is infinite.
-    unknown = (uncensored <= 0) | (target.duration > evaluation.censoring_end)
+    unknown = (uncensored <= 0) | (target.duration > scored.censoring_end)
     is_event = (event > 0) & ((event == code) | (target.duration <= horizon))
     impossible = target.duration[unknown & (weight > 0) & is_event]
     if len(impossible):
@@ -352,8 +228,17 @@ def comparable_pairs(
     return Pairs(first, target.duration[first], later, never, partner_later, partner_never)
 
 
+def _keys_of_entries(target: SurvivalTarget) -> tuple[IntArray, IntArray]:
+    """Place of each late entry among the events of `comparable_pairs`, after those of its time."""
+    assert target.entry is not None
+    late = np.flatnonzero(target.entry > 0)
+    # The events before or at the entry are those that the person was not at risk of.
+    place = np.searchsorted(np.unique(target.duration), target.entry[late], side="right")
+    return 2 * place - 1, late
+
+
 def _later_one_by_one(
-    evaluation: Evaluation,
+    scored: ScoredPeople,
     event: npt.NDArray[np.int32],
     rank: IntArray,
     first: IntArray,
@@ -361,22 +246,22 @@ def _later_one_by_one(
     floor: float,
 ) -> tuple[FloatArray, FloatArray]:
     # G(t_i-|x_j) differs from pair to pair, so there is nothing to sort.
-    target = evaluation.target
+    target = scored.target
     sums, partner_sums = np.zeros((2, len(first))), np.zeros((2, target.n_samples))
     size = max(1, _BLOCK_PAIRS // target.n_samples)
     for start in range(0, len(first), size):
         block = first[start : start + size]
         exits = target.duration[block]
         at_exits = np.broadcast_to(exits, (target.n_samples, len(block)))
-        uncensored = evaluation.uncensored(at_exits, left=True)
+        uncensored = scored.uncensored(at_exits, left=True)
         later = (target.duration[:, None] > exits) | (
             (target.duration[:, None] == exits) & (event == 0)[:, None]
         )
-        later &= (evaluation.sample_weight > 0)[:, None]
+        later &= (scored.sample_weight > 0)[:, None]
         with np.errstate(divide="ignore"):
             pairs = np.where(later, 1 / np.maximum(uncensored, floor), 0)
         rows = slice(start, start + len(block))
-        pairs *= evaluation.sample_weight[:, None]
+        pairs *= scored.sample_weight[:, None]
         np.multiply(pairs, own[rows], out=pairs, where=later & (own[rows] > 0))
         lower = (rank[:, None] < rank[block]) + 0.5 * (rank[:, None] == rank[block])
         concordant = np.multiply(pairs, lower, out=np.zeros(pairs.shape), where=lower > 0)

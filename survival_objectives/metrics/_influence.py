@@ -6,7 +6,7 @@ taken part in the estimation of G:
 
     L - L_true = sum_i c_i + sum_l g_l.                                                         (62)
 
-c_i is s_i times the derivative of L by the weight s_i at fixed G. For a mean (21) with terms
+c_i is s_i times the derivative of L by the weight s_i at fixed G. For a mean (22) with terms
 a_i = w_i(z) score_i, with (28) and with (26), p_i = sum_j b_j psi_ij, q_j = sum_i a_i psi_ij,
 psi_ij = [r_i > r_j] + [r_i = r_j] / 2:
 
@@ -29,7 +29,7 @@ other model of censoring count as given.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,11 +39,12 @@ from survival_objectives._people import check_groups
 from survival_objectives.metrics._concordance import (
     Pairs,
     cases_and_controls,
+    changing_risk_pairs,
     comparable_pairs,
 )
 from survival_objectives.metrics._inputs import (
     CensoringSample,
-    Evaluation,
+    ScoredPeople,
     Weights,
     censoring_at_exit,
 )
@@ -106,28 +107,36 @@ def stacked(parts: list[Influence]) -> Influence:
 
 # ------------------------------------------------------------------------------------------ scores
 def mean_influence(
-    evaluation: Evaluation, weights: Weights, terms: FloatArray, floor: float
+    scored: ScoredPeople, weights: Weights, terms: FloatArray, floor: float
 ) -> Influence:
-    """Of a weighted mean (21) or (23), from its terms of shape (n_samples, n_times)."""
-    share = evaluation.sample_weight / evaluation.sample_weight.sum()
+    """Of a weighted mean (22) or (23), from its terms of shape (n_samples, n_times)."""
+    share = scored.sample_weight / scored.sample_weight.sum()
     mean = share @ terms
     people = share[:, None] * (terms - mean)
     mass = share[:, None] * terms
-    return _with_censoring(evaluation, weights, mean, people, mass, floor)
+    return _with_censoring(scored, weights, mean, people, mass, floor)
 
 
 def auc_influence(
-    evaluation: Evaluation,
+    scored: ScoredPeople,
     weights: Weights,
     code: int,
     risk: FloatArray,
     controls: str,
     floor: float,
 ) -> Influence:
-    """Of (28), by (64)."""
-    case, control = cases_and_controls(evaluation, weights, code, controls)
-    value, people = np.empty(len(evaluation.times)), np.empty(case.shape)
-    for column in range(len(evaluation.times)):
+    r"""Of the area under the ROC curve, by (64).
+
+        AUC_k(z) = sum_ij a_i b_j ([r_i > r_j] + [r_i = r_j] / 2) / (sum_i a_i sum_j b_j)       (28)
+        a_i = s_i w_i(z) [t_i <= z, d_i = k]
+        b_j = s_j w_j(z) (1 - [t_j <= z, d_j = k])    or    s_j w_j(z) [t_j > z]                (29)
+
+    with w of (20) and r the predicted incidences. Controls are all others or, with
+    ``controls="event-free"``, those to whom nothing has happened.
+    """
+    case, control = cases_and_controls(scored, weights, code, controls)
+    value, people = np.empty(len(scored.times)), np.empty(case.shape)
+    for column in range(len(scored.times)):
         a, b = case[:, column], control[:, column]
         total = a.sum() * b.sum()
         if total == 0:
@@ -142,27 +151,56 @@ def auc_influence(
         people[:, column] = a * (lower_controls - auc * b.sum())
         people[:, column] += b * (higher_cases - auc * a.sum())
         people[:, column] /= total
-    return _with_censoring(evaluation, weights, value, people, people, floor)
+    return _with_censoring(scored, weights, value, people, people, floor)
 
 
 def concordance_influence(
-    evaluation: Evaluation, code: int, risk: FloatArray, floor: float
+    scored: ScoredPeople, code: int, risk: FloatArray, floor: float
 ) -> Influence:
-    """Of (26), by (65); ``risk`` has one column per time."""
-    uncensored = censoring_at_exit(evaluation, floor)
+    r"""Of the concordance, by (65); ``risk`` has one column per time.
+
+        C_k(z) = sum_ij P_ij ([r_i > r_j] + [r_i = r_j] / 2) / sum_ij P_ij                      (26)
+        P_ij = s_i s_j [t_i <= z, d_i = k] (
+                   [t_j > t_i or (t_j = t_i and d_j = 0)] / (G(t_i-|x_i) G(t_i-|x_j))
+                 + [t_j <= t_i, d_j not in {0, k}] / (G(t_i-|x_i) G(t_j-|x_j)) )                (27)
+
+    with r_i = F_k(z|x_i). It estimates the concordance of uncensored data where the event time is
+    independent of the censoring time given x; Kaplan-Meier weights need censoring that does not
+    depend on x. With late entry, G = 1 and pairs are those of (24).
+    """
+    uncensored = censoring_at_exit(scored, floor)
     n_samples, n_times = risk.shape
     value = np.full(n_times, np.nan)
     people, mass = np.full(risk.shape, np.nan), np.full(risk.shape, np.nan)
-    for column, horizon in enumerate(evaluation.times):
+    for column, horizon in enumerate(scored.times):
         pairs = comparable_pairs(
-            evaluation, code, risk[:, column], horizon, uncensored, floor, partners=True
+            scored, code, risk[:, column], horizon, uncensored, floor, partners=True
         )
         value[column] = pairs.index_up_to(float(horizon))
         if not np.isnan(value[column]):
             people[:, column], mass[:, column] = _pair_parts(pairs, value[column], n_samples)
     # A probability at the floor does not move with the data.
     mass[uncensored <= floor] = 0
-    return _combined(evaluation, value, people, mass, np.zeros(n_times))
+    return _combined(scored, value, people, mass, np.zeros(n_times))
+
+
+def changing_concordance_influence(scored: ScoredPeople, code: int, risk: FloatArray) -> Influence:
+    r"""Of the concordance of risks at the time of the event (Antolini et al., 2005).
+
+        C_k(z) = sum_ij P_ij ([r_i > r_j] + [r_i = r_j] / 2) / sum_ij P_ij                     (24)
+        P_ij = s_i s_j [t_i <= z, d_i = k, entry_j < t_i, t_j > t_i or (t_j = t_i and d_j != k)]
+
+    with r the risks at the first of the times that is not before t_i.
+    """
+    order = np.argsort(scored.times, kind="stable")
+    ordered = replace(scored, times=scored.times[order])
+    concordant, total = changing_risk_pairs(ordered, code, risk[:, order])
+    pairs = total.sum(axis=0)
+    some = np.where(pairs > 0, pairs, np.nan)
+    value = concordant.sum(axis=0) / some
+    people = 2 * (concordant - value * total) / some
+    back = np.argsort(order)
+    return Influence(value[back], people[:, back], None)
 
 
 def _pair_parts(pairs: Pairs, index: float, n_samples: int) -> tuple[FloatArray, FloatArray]:
@@ -187,7 +225,7 @@ def _pair_parts(pairs: Pairs, index: float, n_samples: int) -> tuple[FloatArray,
 
 # --------------------------------------------------------------------------------------- censoring
 def _with_censoring(
-    evaluation: Evaluation,
+    scored: ScoredPeople,
     weights: Weights,
     value: FloatArray,
     people: FloatArray,
@@ -197,30 +235,29 @@ def _with_censoring(
     """Add the part of G where each person's weight is (20)."""
     value = weights.blank_unknown(value)
     people = np.where(weights.known, people, np.nan)
-    stayed = evaluation.target.duration[:, None] > evaluation.times
+    stayed = scored.target.duration[:, None] > scored.times
     # A probability at the floor does not move with the data.
     moves = (weights.values * floor < 1) & ~np.isnan(mass)
     at_horizon = np.where(stayed & moves, mass, 0).sum(axis=0)
     at_exit = np.where(~stayed & moves, mass, 0)
-    return _combined(evaluation, value, people, at_exit, at_horizon)
+    return _combined(scored, value, people, at_exit, at_horizon)
 
 
 def _combined(
-    evaluation: Evaluation,
+    scored: ScoredPeople,
     value: FloatArray,
     people: FloatArray,
     at_exit: FloatArray,
     at_horizon: FloatArray,
 ) -> Influence:
-    sample = evaluation.sample
+    sample = scored.sample
     if sample is None or not (sample.target.event == 0).any():
         return Influence(value, people, None)
-    training = _censoring_parts(
-        sample, evaluation.target.duration, evaluation.times, at_exit, at_horizon
-    )
-    if sample.is_test:
-        return Influence(value, people + training, None)
-    return Influence(value, people, np.where(np.isnan(value), np.nan, training))
+    training = _censoring_parts(sample, scored.target.duration, scored.times, at_exit, at_horizon)
+    if sample.rows is None:
+        return Influence(value, people, np.where(np.isnan(value), np.nan, training))
+    training[sample.rows] += people
+    return Influence(value, training, None)
 
 
 def _censoring_parts(
@@ -246,13 +283,18 @@ def _censoring_parts(
         is_censored & np.isin(target.duration, jumps)
     )
     at_risk = _tail_sums(reached, weight[:, None], len(jumps))[:, 0]
+    entered = np.zeros(len(weight), np.int64)
+    if target.entry is not None:
+        late = target.entry > 0
+        entered[late] = np.searchsorted(jumps, target.entry[late], side="right")
+        at_risk -= _tail_sums(entered, weight[:, None], len(jumps))[:, 0]
     # G(t-) has the factors of all jumps before t.
     moved = _tail_sums(np.searchsorted(jumps, duration, side="left"), at_exit, len(jumps))
     moved += at_horizon * (jumps[:, None] <= times)
     per_person = moved / at_risk[:, None]
     expected = np.zeros((len(jumps) + 1, len(times)))
     np.cumsum(per_person * (censored / at_risk)[:, None], axis=0, out=expected[1:])
-    parts: FloatArray = -expected[reached]
+    parts: FloatArray = expected[entered] - expected[np.maximum(reached, entered)]
     parts[own] += per_person[own_jump]
     parts *= weight[:, None]
     return parts
@@ -265,3 +307,18 @@ def _tail_sums(n_reached: IntArray, values: FloatArray, size: int) -> FloatArray
         by_count = np.bincount(n_reached, weights=values[:, column], minlength=size + 1)
         total[:, column] = np.cumsum(by_count[:0:-1])[::-1]
     return total
+
+
+def ratio_influence(found: Influence, null: Influence) -> Influence:
+    """Influence on 1 - BS / BS_null; the null model is where its score does not move."""
+    some = np.where(null.value > 0, null.value, np.nan)
+    ratio = found.value / some
+
+    def part(of: FloatArray, of_null: FloatArray) -> FloatArray:
+        result: FloatArray = (ratio * of_null - of) / some
+        return result
+
+    training = None
+    if found.training is not None and null.training is not None:
+        training = part(found.training, null.training)
+    return Influence(1 - ratio, part(found.people, null.people), training)

@@ -11,9 +11,11 @@ left. People censored by z have weight 0: the weights of others represent them.
 
 from __future__ import annotations
 
+import inspect
 import numbers
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,11 +27,18 @@ from survival_objectives._people import (
     check_sample_weight,
     check_survival_target,
     check_times,
+    take_rows,
 )
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 
 # Predictions of other packages come in float32 and overshoot 0 and 1 by its rounding.
 _PROBABILITY_TOLERANCE = 1e-6
+_PACKAGE = __name__.rpartition(".")[0]
+# What scores people who enter late.
+WITH_ENTRY = (
+    "Score people who enter late by `likelihood_score` or the other methods of "
+    "`Evaluation(..., landmark=s)`, of the people who are event-free at s"
+)
 
 
 class FollowUpWarning(UserWarning):
@@ -42,14 +51,29 @@ class CensoringSample:
 
     target: SurvivalTarget
     weight: FloatArray
-    is_test: bool  # Whether they are the people predicted for.
+    rows: IntArray | None  # Where the people predicted for are among them, if they are.
     # The longest duration, after which the curve would be extrapolated. Infinite where it falls to
     # 0 there, and where no one is censored, in these people and in those predicted for.
     end: float
 
+    @classmethod
+    def of(
+        cls, target: SurvivalTarget, weight: FloatArray, rows: IntArray | None, *, needed: bool
+    ) -> CensoringSample:
+        """The sample; ``needed`` says whether anyone predicted for is censored."""
+        end = float(target.duration[weight > 0].max())
+        falls_to_zero = end_of_follow_up(target, weight) == end
+        if falls_to_zero or (target.event.all() and not needed):
+            end = float("inf")
+        return cls(target, weight, rows, end)
+
+    def curve(self) -> KaplanMeierCensoring:
+        """Kaplan-Meier of their censoring."""
+        return KaplanMeierCensoring().fit(self.target, sample_weight=self.weight)
+
 
 @dataclass(frozen=True)
-class Evaluation:
+class ScoredPeople:
     """Checked arguments of a metric."""
 
     target: SurvivalTarget  # Outcomes of the people predicted for.
@@ -60,6 +84,11 @@ class Evaluation:
     censoring: CensoringModel | None
     X: Any  # Features for a conditional censoring model, or None.
     sample: CensoringSample | None = None  # Where ``censoring`` was estimated from outcomes.
+    start: float = 0.0  # All are event-free here, which may be a landmark.
+    only_survival: bool = False  # Whether curves in two dimensions must be event-free.
+    # People of the rows scored and, where they are more, of the rows of ``sample``.
+    group: IntArray | None = None
+    sample_group: IntArray | None = None
 
     @property
     def censoring_end(self) -> float:
@@ -77,7 +106,14 @@ class Evaluation:
         in two dimensions are event-free probabilities then.
         """
         if self.incidence.ndim == 2:
-            return [(0 if cause is None else self.cause_code(cause), self.incidence)]
+            code = 0 if cause is None else self.cause_code(cause)
+            if code and self.only_survival:
+                msg = (
+                    "Incidences of one cause alone cannot be made conditional on the `landmark`. "
+                    "Pass all states, or incidences that are conditional on it."
+                )
+                raise ValueError(msg)
+            return [(code, self.incidence)]
         if cause is None:
             return [(code, self.incidence[:, code]) for code in range(self.incidence.shape[1])]
         code = self.cause_code(cause)
@@ -113,7 +149,7 @@ class Evaluation:
         return mean
 
 
-def check_evaluation(
+def check_scored(
     censoring: Any,
     y_test: Any,
     incidence: Any,
@@ -124,12 +160,13 @@ def check_evaluation(
     event_ids: Any = None,
     *,
     weighted: bool = True,
-) -> Evaluation:
-    """Arguments that all metrics share, as an `Evaluation`; errors name what does not fit."""
+    late_entry: bool = False,
+) -> ScoredPeople:
+    """Arguments that all metrics share, as `ScoredPeople`; errors name what does not fit."""
     horizon = check_times(times)
     curves = check_incidence(incidence, len(horizon))
     n_causes = curves.shape[1] - 1 if curves.ndim == 3 else None
-    target = _check_outcomes(censoring, y_test, n_causes, cause, event_ids)
+    target = _check_outcomes(censoring, y_test, n_causes, cause, event_ids, late_entry=late_entry)
     if target.n_samples != len(curves):
         msg = f"`incidence` has {len(curves)} rows for the {target.n_samples} people of `y_test`."
         raise ValueError(msg)
@@ -140,9 +177,9 @@ def check_evaluation(
     if weighted and isinstance(censoring, CensoringModel):
         model = censoring
     elif weighted:
-        sample = _censoring_sample(censoring, target, weight)
-        model = KaplanMeierCensoring().fit(sample.target, sample_weight=sample.weight)
-    return Evaluation(
+        sample = _censoring_sample(target if censoring is None else censoring, target, weight)
+        model = sample.curve()
+    return ScoredPeople(
         target=target,
         incidence=curves,
         times=horizon,
@@ -153,26 +190,108 @@ def check_evaluation(
     )
 
 
+def at_landmark(scored: ScoredPeople, landmark: float) -> ScoredPeople:
+    """The people with entry <= s < duration, their curves and weights conditional on s.
+
+    Censoring is conditional too: Kaplan-Meier of the people at risk after s is G(t) / G(s).
+    """
+    s = float(check_times(landmark)[0])
+    times, target = scored.times, scored.target
+    entry = np.zeros(target.n_samples) if target.entry is None else target.entry
+    here = np.flatnonzero((entry <= s) & (target.duration > s))
+    if s not in times or not (times > s).any():
+        msg = (
+            f"`landmark` is {s:g}; `times` must have it and later ones, but are {times.tolist()}. "
+            "Curves that are already conditional on it are event-free there for all people."
+        )
+        raise ValueError(msg)
+    if len(here) == 0 or not scored.sample_weight[here].any():
+        msg = f"No one is event-free under observation at the `landmark` {s:g}."
+        raise ValueError(msg)
+    at_s = int(np.flatnonzero(times == s)[0])
+    curves = _conditional(scored.incidence[here], at_s)[..., times > s]
+    only_survival = curves.ndim == 2 and bool(scored.incidence[here, at_s].any())
+    weight, X = scored.sample_weight[here], scored.X
+    people = replace(
+        scored,
+        target=replace(target.take(here), entry=None),
+        incidence=curves,
+        times=times[times > s],
+        sample_weight=weight,
+        X=None if X is None else take_rows(X, here),
+        start=s,
+        only_survival=only_survival,
+        group=None if scored.group is None else scored.group[here],
+    )
+    if scored.sample is None:
+        if scored.censoring is None:
+            return people
+        return replace(people, censoring=_LateCensoring(scored.censoring, s))
+    given, rows = scored.sample, scored.sample.rows
+    kept = np.flatnonzero(given.target.duration > s)
+    late = given.target.take(kept)
+    if late.entry is not None:
+        late = replace(late, entry=np.where(late.entry > s, late.entry, 0.0))
+    sample = CensoringSample.of(
+        late,
+        given.weight[kept],
+        None if rows is None else np.searchsorted(kept, rows[here]),
+        needed=not people.target.event.all(),
+    )
+    if rows is not None and scored.group is not None:
+        people = replace(people, sample_group=scored.group[kept])
+    return replace(people, sample=sample, censoring=sample.curve())
+
+
+def _conditional(curves: FloatArray, at_s: int) -> FloatArray:
+    """Curves given that nothing happened by s, the time of column ``at_s``."""
+    start = curves[..., at_s, None]
+    if curves.ndim == 2:
+        if not start.any():  # Incidences that are conditional already.
+            return curves
+        return np.divide(curves, start, out=np.zeros_like(curves), where=start > 0)
+    change = curves - start
+    change[:, 0] = curves[:, 0]
+    # Where a model says that no one is left, all causes are alike.
+    gone = np.full_like(curves, 1 / (curves.shape[1] - 1))
+    gone[:, 0] = 0
+    result: FloatArray = np.divide(change, start[:, :1], out=gone, where=start[:, :1] > 0)
+    return result
+
+
+@dataclass(frozen=True)
+class _LateCensoring:
+    """A model of censoring given that people are uncensored at a landmark."""
+
+    model: CensoringModel
+    landmark: float
+
+    def survival(self, times: Any, X: Any = None, *, left: bool = False) -> FloatArray:
+        at = np.asarray(times, dtype=np.float64)
+        start = self.model.survival(np.full(at.shape, self.landmark), X)
+        late = self.model.survival(at, X, left=left)
+        conditional: FloatArray = np.divide(late, start, out=np.zeros(at.shape), where=start > 0)
+        return conditional
+
+
 def _censoring_sample(
     censoring: Any, target: SurvivalTarget, weight: FloatArray
 ) -> CensoringSample:
     """Outcomes to estimate censoring from; the people predicted for keep their weights."""
-    if censoring is None:
-        msg = (
-            "`censoring` is None, but this metric weights people by their probability of being "
-            "uncensored. Pass the training outcomes, or a model of censoring."
-        )
-        raise TypeError(msg)
-    trained = check_survival_target(censoring, require_event=False)
+    trained = _trained(censoring)
     is_test = np.array_equal(trained.duration, target.duration) and np.array_equal(
         trained.event_ids[trained.event], target.event_ids[target.event]
     )
-    trained_weight = weight if is_test else np.ones(trained.n_samples)
-    end = float(trained.duration[trained_weight > 0].max())
-    falls_to_zero = end_of_follow_up(trained, trained_weight) == end
-    if falls_to_zero or (trained.event.all() and target.event.all()):
-        end = float("inf")
-    return CensoringSample(trained, trained_weight, is_test, end)
+    return CensoringSample.of(
+        trained,
+        weight if is_test else np.ones(trained.n_samples),
+        np.arange(target.n_samples) if is_test else None,
+        needed=not target.event.all(),
+    )
+
+
+def _trained(censoring: Any) -> SurvivalTarget:
+    return check_survival_target(censoring, require_event=False, late_entry=True)
 
 
 def check_cause(cause: Any, labels: IntArray) -> int:
@@ -214,18 +333,25 @@ def check_incidence(incidence: Any, n_times: int) -> FloatArray:
 
 
 def _check_outcomes(
-    censoring: Any, y_test: Any, n_causes: int | None, cause: int | None, event_ids: Any
+    censoring: Any,
+    y_test: Any,
+    n_causes: int | None,
+    cause: int | None,
+    event_ids: Any,
+    *,
+    late_entry: bool,
 ) -> SurvivalTarget:
+    checked = partial(check_survival_target, late_entry=late_entry, instead=WITH_ENTRY)
     if event_ids is not None:
         labels = np.asarray(event_ids, dtype=np.int64)
         if n_causes is not None and len(labels) != n_causes + 1:
             msg = f"`event_ids` has {len(labels)} labels for {n_causes + 1} curves per person."
             raise ValueError(msg)
-        return check_survival_target(y_test, event_ids=labels)
-    target = check_survival_target(y_test, require_event=False)
+        return checked(y_test, event_ids=labels)
+    target = checked(y_test, require_event=False)
     seen = target.event_ids
     if censoring is not None and not isinstance(censoring, CensoringModel):
-        trained = check_survival_target(censoring, require_event=False)
+        trained = _trained(censoring)
         seen = np.union1d(seen, trained.event_ids)
     if n_causes is None:
         labels = seen
@@ -241,7 +367,7 @@ def _check_outcomes(
             f"{seen[1:].tolist()}. Pass the training outcomes as `censoring`, or `event_ids`."
         )
         raise ValueError(msg)
-    return check_survival_target(target, event_ids=labels)
+    return checked(target, event_ids=labels)
 
 
 # ---------------------------------------------------------------------------------------- weights
@@ -258,33 +384,33 @@ class Weights:
         return np.where(self.known, scores, np.nan)
 
 
-def censoring_at_exit(evaluation: Evaluation, min_censoring_survival: float) -> FloatArray:
+def censoring_at_exit(scored: ScoredPeople, min_censoring_survival: float) -> FloatArray:
     """G(t_i-|x_i) of every person, not below the floor."""
     floor = check_fraction(min_censoring_survival, "min_censoring_survival", one=False)
-    return np.maximum(evaluation.uncensored(evaluation.target.duration, left=True), floor)
+    return np.maximum(scored.uncensored(scored.target.duration, left=True), floor)
 
 
-def ipcw_weights(evaluation: Evaluation, min_censoring_survival: float) -> Weights:
+def ipcw_weights(scored: ScoredPeople, min_censoring_survival: float) -> Weights:
     """Weights of equation (20) at all times, and where follow-up ends."""
-    target, times = evaluation.target, evaluation.times
-    at_exit = censoring_at_exit(evaluation, min_censoring_survival)
+    target, times = scored.target, scored.times
+    at_exit = censoring_at_exit(scored, min_censoring_survival)
     shape = (target.n_samples, len(times))
-    at_horizon = evaluation.uncensored(np.broadcast_to(times, shape))
+    at_horizon = scored.uncensored(np.broadcast_to(times, shape))
     at_horizon = np.maximum(at_horizon, min_censoring_survival)
     stayed = target.duration[:, None] > times
     counts = stayed | (target.event > 0)[:, None]
     uncensored = np.where(stayed, at_horizon, at_exit[:, None])
     read_at = np.where(stayed, times, target.duration[:, None])
-    impossible = counts & ((uncensored <= 0) | (read_at > evaluation.censoring_end))
-    impossible &= (evaluation.sample_weight > 0)[:, None]
+    impossible = counts & ((uncensored <= 0) | (read_at > scored.censoring_end))
+    impossible &= (scored.sample_weight > 0)[:, None]
     known = np.asarray(~impossible.any(axis=0))
-    end = end_of_follow_up(target, evaluation.sample_weight)
+    end = end_of_follow_up(target, scored.sample_weight)
     if (times >= end).any():
         known &= times < end
         reason = f"the last person under observation is censored at {end:g}. Ask for times before."
-    elif (times[~known] > evaluation.censoring_end).any():
+    elif (times[~known] > scored.censoring_end).any():
         reason = (
-            f"the training outcomes end at {evaluation.censoring_end:g}, and the probability of "
+            f"the training outcomes end at {scored.censoring_end:g}, and the probability of "
             "being uncensored is unknown after. Ask for times up to it."
         )
     else:
@@ -316,40 +442,43 @@ def is_followed(
     return np.asarray(times <= end_of_follow_up(target, weight))
 
 
-def warn_beyond_last(evaluation: Evaluation, known: BoolArray) -> None:
+def warn_beyond_last(scored: ScoredPeople, known: BoolArray) -> None:
     """Say which times are beyond the last person, and that a metric leaves them out."""
-    last = evaluation.target.duration[evaluation.sample_weight > 0].max()
+    last = scored.target.duration[scored.sample_weight > 0].max()
     reason = f"the last person under observation is censored at {last:g}. Ask for times up to it."
-    warn_follow_up(evaluation.times, known, reason, "They are left out.", depth=1)
+    warn_follow_up(scored.times, known, reason, "They are left out.")
 
 
-def warn_follow_up(
-    times: FloatArray, known: BoolArray, reason: str, consequence: str, *, depth: int = 0
-) -> None:
-    """Warn where follow-up ends, and what the metric does about it.
-
-    ``depth`` counts the functions between the metric and this one.
-    """
+def warn_follow_up(times: FloatArray, known: BoolArray, reason: str, consequence: str) -> None:
+    """Warn where follow-up ends, and what the metric does about it."""
     if known.all():
         return
     lost = times[~known]
-    msg = (
+    warn_outside(
         f"{len(lost)} of {len(times)} times, between {lost.min():g} and {lost.max():g}, are out of "
         f"reach of follow-up: {reason} {consequence}"
     )
-    # 3: this function, the metric, its caller.
-    warnings.warn(msg, FollowUpWarning, stacklevel=3 + depth)
+
+
+def warn_outside(message: str, category: type[Warning] = FollowUpWarning) -> None:
+    """Warn at the line outside this package that called a metric."""
+    frame, depth = inspect.currentframe(), 1
+    while frame is not None and frame.f_globals["__name__"].startswith(_PACKAGE):
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(message, category, stacklevel=depth)
 
 
 # ----------------------------------------------------------------------------------------- curves
-def curve_values(curves: FloatArray, times: FloatArray, at: FloatArray) -> FloatArray:
-    """Event-free curves, (n_samples, n_times), read at other times by interpolation from (0, 1).
+def curve_values(
+    curves: FloatArray, times: FloatArray, at: FloatArray, start: float = 0.0
+) -> FloatArray:
+    """Event-free curves, (n_samples, n_times), read at other times, linearly from (start, 1).
 
     ``times`` increase. ``at`` has shape (n_at,), common to all people, or (n_samples, 1). Curves
     are linear between the times, and constant beyond the last of them.
     """
-    if times[0] > 0:
-        times = np.concatenate([[0.0], times])
+    if times[0] > start:
+        times = np.concatenate([[start], times])
         curves = np.concatenate([np.ones((len(curves), 1)), curves], axis=1)
     if len(times) == 1:
         return np.broadcast_to(curves, (len(curves), at.shape[-1])).copy()
@@ -361,7 +490,7 @@ def curve_values(curves: FloatArray, times: FloatArray, at: FloatArray) -> Float
     return values
 
 
-def sorted_by_time(evaluation: Evaluation) -> tuple[FloatArray, FloatArray]:
+def sorted_by_time(scored: ScoredPeople) -> tuple[FloatArray, FloatArray]:
     """Increasing times, without repeats, and the incidence in the same order."""
-    times, first = np.unique(evaluation.times, return_index=True)
-    return times, evaluation.incidence[..., first]
+    times, first = np.unique(scored.times, return_index=True)
+    return times, scored.incidence[..., first]

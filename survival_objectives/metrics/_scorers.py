@@ -1,4 +1,4 @@
-"""Metrics as scikit-learn scorers, for model selection."""
+"""Scores as scikit-learn scorers, for model selection."""
 
 from __future__ import annotations
 
@@ -13,72 +13,63 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from survival_objectives._arrays import FloatArray
 from survival_objectives._people import (
     SurvivalTarget,
+    check_choice,
     check_positive_int,
     check_sample_weight,
     check_survival_target,
     check_times,
 )
 from survival_objectives.censoring import CensoringModel
-from survival_objectives.metrics._concordance import concordance_index, time_dependent_auc
-from survival_objectives.metrics._integrals import integrated_brier_score, integrated_log_loss
+from survival_objectives.metrics._estimate import Estimate
+from survival_objectives.metrics._evaluation import Evaluation
 from survival_objectives.metrics._reach import survival_model
+
+#: Score by name: how it is computed, whether higher is better, and how many times it gets.
+_SCORES: dict[str, tuple[Callable[..., Estimate], bool, int]] = {
+    "brier": (lambda scores, **options: scores.brier(integrated=True, **options), False, 32),
+    "log_loss": (lambda scores, **options: scores.log_loss(integrated=True, **options), False, 32),
+    "likelihood": (Evaluation.likelihood, False, 32),
+    "concordance": (Evaluation.concordance, True, 3),
+    "auc": (Evaluation.auc, True, 32),
+}
 
 
 class SurvivalScorer:
-    """A metric as ``scorer(estimator, X, y)``; made by `make_survival_scorer`.
-
-    Works wherever scikit-learn takes a callable ``scoring``: `GridSearchCV`, `cross_validate`,
-    `permutation_importance`. The estimator needs ``predict_cumulative_incidence(X, times)``, or is
-    a pipeline (also of pipelines, or a fitted search) whose last step has it: the steps before then
-    transform ``X``. With metadata routing, ask for weights by
-    ``scorer.set_score_request(sample_weight=True)``.
-    """
+    """A score as ``scorer(estimator, X, y)``; made by `make_survival_scorer`."""
 
     def __init__(
-        self,
-        metric: Callable[..., Any],
-        *,
-        greater_is_better: bool,
-        censoring: Any,
-        times: npt.ArrayLike | None,
-        n_times: int,
-        options: dict[str, Any],
-        sample_weight_request: bool | str | None = None,
+        self, score: str, censoring: Any, times: Any, n_times: int, options: dict[str, Any]
     ) -> None:
-        self.metric = metric
-        self.greater_is_better = greater_is_better
+        self.score = score
         self.censoring = censoring
         self.times = times
-        self.n_times = check_positive_int(n_times, "n_times")
+        self.n_times = n_times
         self.options = options
-        self.sample_weight_request = sample_weight_request
+        self.sample_weight_request: bool | str | None = None
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score of a fitted estimator on ``X`` and ``y``; higher is better."""
         model, features = survival_model(estimator, X)
         event_ids = getattr(model, "event_ids_", None)
-        target = check_survival_target(y, event_ids=event_ids, require_event=False)
+        target = check_survival_target(y, event_ids=event_ids, require_event=False, late_entry=True)
         times = self.times
         if times is None:
             times = _scoring_times(target, sample_weight, self.n_times)
-        incidence = model.predict_cumulative_incidence(features, check_times(times))
-        options = dict(self.options)
-        if isinstance(self.censoring, CensoringModel):
-            options["X"] = X
-        value = self.metric(
-            target if self.censoring is None else self.censoring,
+        evaluation = Evaluation(
+            self.censoring,
             target,
-            incidence,
+            model.predict_cumulative_incidence(features, check_times(times)),
             times,
+            X=X if isinstance(self.censoring, CensoringModel) else None,
             sample_weight=sample_weight,
             event_ids=event_ids,
-            **options,
         )
-        values = np.atleast_1d(value)
+        function, greater_is_better, _ = _SCORES[self.score]
+        values = np.atleast_1d(function(evaluation, **self.options).value)
         # Which values are undefined depends on the outcomes only, so estimators stay comparable.
         defined = values[~np.isnan(values)]
         mean = float(defined.mean()) if len(defined) else float("nan")
-        return mean if self.greater_is_better else -mean
+        return mean if greater_is_better else -mean
 
     def set_score_request(self, *, sample_weight: bool | str | None = None) -> SurvivalScorer:
         """A copy that asks for sample weights where scikit-learn routes metadata.
@@ -100,57 +91,55 @@ class SurvivalScorer:
         return request
 
     def __repr__(self) -> str:
-        sign = "" if self.greater_is_better else "-"
-        return f"<SurvivalScorer {sign}{getattr(self.metric, '__name__', self.metric)}>"
+        sign = "" if _SCORES[self.score][1] else "-"
+        return f"<SurvivalScorer {sign}{self.score}>"
 
 
 def make_survival_scorer(
-    metric: Callable[..., Any],
+    score: str,
     *,
-    greater_is_better: bool,
     censoring: Any = None,
     times: npt.ArrayLike | None = None,
-    n_times: int = 32,
+    n_times: int | None = None,
     **options: Any,
 ) -> SurvivalScorer:
-    """Scorer for scikit-learn, higher is better, from a metric of this package.
+    """Scorer for scikit-learn, higher is better, from a score of `Evaluation`.
+
+    Works wherever scikit-learn takes a callable ``scoring``: `GridSearchCV`, `cross_validate`,
+    `permutation_importance`. The estimator needs ``predict_cumulative_incidence(X, times)``, or is
+    a pipeline (also of pipelines, or a fitted search) whose last step has it: the steps before then
+    transform ``X``. With metadata routing, ask for weights by
+    ``scorer.set_score_request(sample_weight=True)``.
 
     Parameters
     ----------
-    metric : callable
-        ``metric(censoring, y_test, incidence, times, *, sample_weight, event_ids, ...)``. The mean
-        of what it returns, over times and curves, is the score.
-    greater_is_better : bool
-        Whether the metric is; if not, its sign is turned.
+    score : {"brier", "log_loss", "likelihood", "concordance", "auc"}
+        Which: its mean over times and curves. "brier" and "log_loss" are integrated over time, and
+        the sign of losses is turned. "likelihood" takes people who enter late.
     censoring : outcomes or CensoringModel, optional
         Source of the censoring weights. Default: Kaplan-Meier of the people scored, as a fold of
         a cross-validation does not know its training outcomes. A model gets their features.
     times : array of shape (n_times,), optional
         Horizons. Default: ``n_times`` of them evenly spaced from the 5 % to the 95 % quantile of
         the event times of the people scored, the same for all estimators of a comparison.
-    n_times : int, default=32
-        How many.
+    n_times : int, optional
+        How many. Default: 32, and 3 for "concordance".
     **options
-        Passed on to the metric, e.g. ``cause=1``.
+        Of the method of `Evaluation`, e.g. ``cause=1``.
 
     Returns
     -------
-    SurvivalScorer
+    callable
+        ``scorer(estimator, X, y, sample_weight=None)``.
 
     Examples
     --------
-    >>> from survival_objectives.metrics import brier_score
-    >>> make_survival_scorer(brier_score, greater_is_better=False, cause=0)
-    <SurvivalScorer -brier_score>
+    >>> make_survival_scorer("brier", cause=0)
+    <SurvivalScorer -brier>
     """
-    return SurvivalScorer(
-        metric,
-        greater_is_better=greater_is_better,
-        censoring=censoring,
-        times=times,
-        n_times=n_times,
-        options=options,
-    )
+    check_choice(score, "score", tuple(_SCORES))
+    number = _SCORES[score][2] if n_times is None else check_positive_int(n_times, "n_times")
+    return SurvivalScorer(score, censoring, times, number, options)
 
 
 def _scoring_times(target: SurvivalTarget, sample_weight: Any, n_times: int) -> FloatArray:
@@ -168,11 +157,3 @@ def _scoring_times(target: SurvivalTarget, sample_weight: Any, n_times: int) -> 
         method="inverted_cdf",
     )
     return np.unique(np.linspace(first, last, n_times))
-
-
-integrated_brier_scorer = make_survival_scorer(
-    integrated_brier_score, greater_is_better=False, average="all"
-)
-integrated_log_loss_scorer = make_survival_scorer(integrated_log_loss, greater_is_better=False)
-concordance_scorer = make_survival_scorer(concordance_index, greater_is_better=True, n_times=3)
-auc_scorer = make_survival_scorer(time_dependent_auc, greater_is_better=True)

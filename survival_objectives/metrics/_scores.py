@@ -15,256 +15,74 @@ more: censoring that does not depend on x. Otherwise pass a conditional model, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._arrays import BoolArray, FloatArray
-from survival_objectives._people import check_fraction
-from survival_objectives.metrics._inputs import (
-    Evaluation,
-    Weights,
-    check_evaluation,
-    ipcw_weights,
-    warn_follow_up,
-)
-
-BinaryScore = Callable[[FloatArray, BoolArray], npt.ArrayLike]
+from survival_objectives._arrays import FloatArray
+from survival_objectives._people import check_choice, check_fraction
+from survival_objectives.metrics._inputs import ScoredPeople, Weights
 
 # Predicted probabilities need not sum to 1 exactly where they were stored in float16 or by text.
 _SUM_TOLERANCE = 1e-3
-_NAN_BEYOND = "The scores there are NaN."
 
 
-def weighted_score(
-    censoring: Any,
-    y_test: Any,
-    incidence: npt.ArrayLike,
-    times: npt.ArrayLike,
-    *,
-    score: BinaryScore,
-    cause: int | None = None,
-    X: Any = None,
-    sample_weight: Any = None,
-    event_ids: npt.ArrayLike | None = None,
-    min_censoring_survival: float = 0.0,
+def integrated_score(
+    scores: npt.ArrayLike, times: npt.ArrayLike, *, rule: str = "trapezoid"
 ) -> FloatArray:
-    r"""Mean of any binary score at each time, weighted for censoring.
+    r"""Mean over time of scores, by the trapezoidal rule from the first time, or by steps from 0.
 
-        L_k(z) = mean_i w_i(z) score(F_k(z|x_i), Y_k(z))                                        (21)
+        IL = 1 / (z_T - z_1) sum_{j=1..T-1} (z_{j+1} - z_j) (L(z_j) + L(z_{j+1})) / 2           (25)
 
-    with F_0 the event-free probability. (Strictly) proper for F_k(z|x) where ``score`` is, with
-    the true censoring probabilities in (20).
+    over the times in increasing order: a horizon drawn uniformly from (z_1, z_T), with L linear
+    between the times. Proper where L is. A single time gives its score. With ``rule="steps"``
+
+        IL = 1 / z_T sum_{j=0..T-1} (z_{j+1} - z_j) L(z_j),   z_0 = 0,  L(0) = 0                (60)
+
+    which is what ``riskRegression::Score(summary = "ibs")`` and ``pec::crps`` report in R. It
+    agrees with (25) on a fine grid that begins close to 0, is too low on a coarse one, and a single
+    time gives 0.
 
     Parameters
     ----------
-    censoring : outcomes or CensoringModel
-        Training outcomes, whose censoring is then estimated by Kaplan-Meier, or any model with the
-        method of `survival_objectives.censoring.CensoringModel`, an oracle included. Outcomes equal
-        to ``y_test`` are those of the test people, and ``sample_weight`` applies here too; for
-        training people with weights of their own, pass
-        ``KaplanMeierCensoring().fit(y_train, sample_weight=...)``.
-    y_test : outcomes
-        What happened to the people predicted for.
-    incidence : array of shape (n_samples, K + 1, n_times) or (n_samples, n_times)
-        Predicted probabilities, the event-free one first. In two dimensions: the event-free
-        probability, or the incidence of ``cause`` where that is given.
+    scores : array of shape (..., n_times)
+        Times with NaN are left out.
     times : array of shape (n_times,)
-        Horizons z, in any order.
-    score : callable
-        ``score(probability, outcome)`` of a float and a bool array of the same shape, elementwise.
-    cause : int, optional
-        Label of a cause, or 0 for being event-free. Default: all of them. One that is not among the
-        labels is an error.
-    X : features, optional
-        Features of the test people, for a censoring model that depends on them.
-    sample_weight : array of shape (n_samples,), optional
-        Weights of the test people; a weight of 2 acts like a repeated person.
-    event_ids : array of shape (K + 1,), optional
-        Labels of the curves, 0 first. Default: those of the outcomes.
-    min_censoring_survival : float, default=0.0
-        Smaller censoring probabilities count as this one in the weights.
+        In any order.
+    rule : {"trapezoid", "steps"}, default="trapezoid"
+        Equation (25), or (60).
 
     Returns
     -------
-    float64 array of shape (n_times,), or (K + 1, n_times) for all curves
-        NaN, with a `FollowUpWarning`, at times beyond follow-up: after the last test person if they
-        are censored, and where a weight would need the censoring after the last training person.
+    float64 array of shape (...)
 
     Examples
     --------
-    >>> y = ([1, 0, 1, 1], [1.0, 2.0, 3.0, 4.0])
-    >>> survival = [[0.5], [0.5], [0.5], [0.5]]
-    >>> weighted_score(y, y, survival, [2.5], score=lambda p, happened: abs(p - happened))
-    array([0.5])
+    >>> float(integrated_score([0.0, 1.0, 1.0], [0.0, 1.0, 3.0]).round(4))
+    0.8333
     """
-    shared = (X, sample_weight, event_ids, min_censoring_survival)
-    evaluation, weights = weighted_evaluation(censoring, y_test, incidence, times, cause, *shared)
-    scores = binary_scores(evaluation, weights, cause, score)
-    warn_follow_up(evaluation.times, weights.known, weights.reason, _NAN_BEYOND)
-    return scores
-
-
-def brier_score(
-    censoring: Any,
-    y_test: Any,
-    incidence: npt.ArrayLike,
-    times: npt.ArrayLike,
-    *,
-    cause: int | None = None,
-    X: Any = None,
-    sample_weight: Any = None,
-    event_ids: npt.ArrayLike | None = None,
-    min_censoring_survival: float = 0.0,
-) -> FloatArray:
-    r"""Brier score at each time, of one cause, of being event-free, or of all.
-
-        BS_k(z) = mean_i w_i(z) (F_k(z|x_i) - Y_k(z))^2                                         (22)
-
-    Strictly proper for F_k(z|x), with the true censoring probabilities in (20). With Kaplan-Meier
-    and k = 0 it is the score of Graf et al. (1999); with k > 0 that of Schoop et al. (2011).
-
-    Parameters
-    ----------
-    censoring, y_test, incidence, times, cause, X, sample_weight, event_ids, min_censoring_survival
-        As in `weighted_score`.
-
-    Returns
-    -------
-    float64 array of shape (n_times,), or (K + 1, n_times) for all curves
-        NaN, with a `FollowUpWarning`, at times beyond follow-up.
-
-    Examples
-    --------
-    >>> y = ([1, 0, 1, 1], [1.0, 2.0, 3.0, 4.0])
-    >>> brier_score(y, y, [[0.5], [0.5], [0.5], [0.5]], [2.5])
-    array([0.25])
-    """
-    shared = (X, sample_weight, event_ids, min_censoring_survival)
-    evaluation, weights = weighted_evaluation(censoring, y_test, incidence, times, cause, *shared)
-    scores = binary_scores(evaluation, weights, cause, squared_error)
-    warn_follow_up(evaluation.times, weights.known, weights.reason, _NAN_BEYOND)
-    return scores
-
-
-def log_loss(
-    censoring: Any,
-    y_test: Any,
-    incidence: npt.ArrayLike,
-    times: npt.ArrayLike,
-    *,
-    X: Any = None,
-    sample_weight: Any = None,
-    event_ids: npt.ArrayLike | None = None,
-    min_censoring_survival: float = 0.0,
-    min_probability: float = 1e-15,
-) -> FloatArray:
-    r"""Log-loss of the whole vector of incidences at each time, the paper's L_zeta.
-
-        L(z) = -mean_i w_i(z) sum_{k=0..K} Y_k(z) log F_k(z|x_i)                                (23)
-
-    with F_0 the event-free probability. Strictly proper for the vector (F_0, ..., F_K) at z, with
-    the true censoring probabilities in (20) (Theorem 4.2 of Alberge et al., AISTATS 2025, where the
-    sign is the other one). Event-free curves alone (two dimensions) are scored as K = 1.
-
-    Parameters
-    ----------
-    censoring, y_test, incidence, times, X, sample_weight, event_ids, min_censoring_survival
-        As in `weighted_score`. The K + 1 probabilities must sum to 1.
-    min_probability : float, default=1e-15
-        Smaller predicted probabilities count as this one, so that the loss is finite.
-
-    Returns
-    -------
-    float64 array of shape (n_times,)
-        NaN, with a `FollowUpWarning`, at times beyond follow-up.
-
-    Examples
-    --------
-    >>> y = ([1, 0, 2, 1], [1.0, 2.0, 3.0, 4.0])
-    >>> incidence = np.full((4, 3, 1), 1 / 3)
-    >>> log_loss(y, y, incidence, [2.5]).round(4)  # log 3
-    array([1.0986])
-    """
-    shared = (X, sample_weight, event_ids, min_censoring_survival)
-    evaluation, weights = weighted_evaluation(censoring, y_test, incidence, times, None, *shared)
-    scores = vector_log_loss(evaluation, weights, min_probability)
-    warn_follow_up(evaluation.times, weights.known, weights.reason, _NAN_BEYOND)
-    return scores
-
-
-def cause_log_loss(
-    censoring: Any,
-    y_test: Any,
-    incidence: npt.ArrayLike,
-    times: npt.ArrayLike,
-    *,
-    cause: int | None = None,
-    X: Any = None,
-    sample_weight: Any = None,
-    event_ids: npt.ArrayLike | None = None,
-    min_censoring_survival: float = 0.0,
-    min_probability: float = 1e-15,
-) -> FloatArray:
-    r"""Binary log-loss at each time, of one cause, of being event-free, or of all.
-
-        L_k(z) = -mean_i w_i(z) (Y_k(z) log F_k(z|x_i) + (1 - Y_k(z)) log(1 - F_k(z|x_i)))      (24)
-
-    Strictly proper for F_k(z|x), with the true censoring probabilities in (20).
-
-    Parameters
-    ----------
-    censoring, y_test, incidence, times, cause, X, sample_weight, event_ids, min_censoring_survival
-        As in `weighted_score`.
-    min_probability : float, default=1e-15
-        Smaller predicted probabilities, of the outcome or of its complement, count as this one.
-
-    Returns
-    -------
-    float64 array of shape (n_times,), or (K + 1, n_times) for all curves
-        NaN, with a `FollowUpWarning`, at times beyond follow-up.
-    """
-    shared = (X, sample_weight, event_ids, min_censoring_survival)
-    evaluation, weights = weighted_evaluation(censoring, y_test, incidence, times, cause, *shared)
-    scores = binary_scores(evaluation, weights, cause, binary_log_loss(min_probability))
-    warn_follow_up(evaluation.times, weights.known, weights.reason, _NAN_BEYOND)
-    return scores
-
-
-# ----------------------------------------------------------------------------------------- pieces
-def weighted_evaluation(
-    censoring: Any,
-    y_test: Any,
-    incidence: npt.ArrayLike,
-    times: npt.ArrayLike,
-    cause: int | None,
-    X: Any,
-    sample_weight: Any,
-    event_ids: npt.ArrayLike | None,
-    min_censoring_survival: float,
-) -> tuple[Evaluation, Weights]:
-    """Checked arguments of a score, and its weights (20)."""
-    shared = (cause, X, sample_weight, event_ids)
-    evaluation = check_evaluation(censoring, y_test, incidence, times, *shared)
-    return evaluation, ipcw_weights(evaluation, min_censoring_survival)
-
-
-def squared_error(probability: FloatArray, outcome: BoolArray) -> FloatArray:
-    """Loss of the Brier score (22)."""
-    error: FloatArray = probability - outcome
-    return error * error
-
-
-def binary_log_loss(min_probability: float) -> BinaryScore:
-    """Loss of (24), with probabilities not below ``min_probability``."""
-    floor = check_fraction(min_probability, "min_probability", one=False)
-
-    def score(probability: FloatArray, outcome: BoolArray) -> FloatArray:
-        return _minus_log(np.where(outcome, probability, 1 - probability), floor)
-
-    return score
+    check_choice(rule, "rule", ("trapezoid", "steps"))
+    values = np.asarray(scores, dtype=np.float64)
+    horizon = np.asarray(times, dtype=np.float64)
+    if values.shape[-1:] != horizon.shape:
+        msg = f"`scores` has shape {values.shape}; its last axis must be the {horizon.size} times."
+        raise ValueError(msg)
+    known = ~np.isnan(values).any(axis=tuple(range(values.ndim - 1)))
+    order = np.flatnonzero(known)[np.argsort(horizon[known], kind="stable")]
+    if len(order) == 0:
+        return np.full(values.shape[:-1], np.nan)
+    values, horizon = values[..., order], horizon[order]
+    if rule == "steps":
+        if horizon[-1] == 0:
+            return np.zeros(values.shape[:-1])
+        steps: FloatArray = values[..., :-1] @ (np.diff(horizon) / horizon[-1])
+        return steps
+    width = np.diff(horizon)
+    if not width.any():
+        return np.asarray(values.mean(axis=-1))
+    mean: FloatArray = (values[..., 1:] + values[..., :-1]) / 2 @ (width / width.sum())
+    return mean
 
 
 def _minus_log(probability: FloatArray, floor: float) -> FloatArray:
@@ -273,54 +91,32 @@ def _minus_log(probability: FloatArray, floor: float) -> FloatArray:
     return loss
 
 
-def binary_scores(
-    evaluation: Evaluation, weights: Weights, cause: int | None, score: BinaryScore
-) -> FloatArray:
-    """Equation (21), one row per curve; a single curve has no first axis."""
-    rows = [
-        evaluation.average(losses) for losses in weighted_losses(evaluation, weights, cause, score)
-    ]
-    scores = weights.blank_unknown(np.stack(rows))
-    return scores[0] if evaluation.incidence.ndim == 2 or cause is not None else scores
-
-
-def weighted_losses(
-    evaluation: Evaluation, weights: Weights, cause: int | None, score: BinaryScore
+def weighted_squared_errors(
+    scored: ScoredPeople, weights: Weights, cause: int | None
 ) -> Iterator[FloatArray]:
-    """Terms of the mean (21) of every curve asked for, (n_samples, n_times)."""
-    target = evaluation.target
-    happened = target.duration[:, None] <= evaluation.times
-    for code, curve in evaluation.curves(cause):
+    """Terms of the mean (22) of every curve asked for, (n_samples, n_times)."""
+    target = scored.target
+    happened = target.duration[:, None] <= scored.times
+    for code, curve in scored.curves(cause):
         outcome = ~happened if code == 0 else happened & (target.event == code)[:, None]
-        losses = np.asarray(score(curve, outcome), dtype=np.float64)
-        if losses.shape != curve.shape:
-            msg = f"`score` returned shape {losses.shape} for probabilities of {curve.shape}."
-            raise ValueError(msg)
-        yield _product(weights.values, losses)
-
-
-def vector_log_loss(evaluation: Evaluation, weights: Weights, min_probability: float) -> FloatArray:
-    """Equation (23) at all times."""
-    losses = weighted_vector_losses(evaluation, weights, min_probability)
-    return weights.blank_unknown(evaluation.average(losses))
+        yield _product(weights.values, (curve - outcome) ** 2)
 
 
 def weighted_vector_losses(
-    evaluation: Evaluation, weights: Weights, min_probability: float
+    scored: ScoredPeople, weights: Weights, min_probability: float
 ) -> FloatArray:
     """Terms of the mean (23), (n_samples, n_times)."""
     floor = check_fraction(min_probability, "min_probability", one=False)
-    states, target = evaluation.all_states(), evaluation.collapsed_target()
+    states, target = scored.all_states(), scored.collapsed_target()
     total = states.sum(axis=1)
     worst = np.unravel_index(np.abs(total - 1).argmax(), total.shape)
     if abs(total[worst] - 1) > _SUM_TOLERANCE:
         msg = (
-            f"The probabilities of person {worst[0]} at time {evaluation.times[worst[1]]:g} sum to "
-            f"{total[worst]:g}, not 1, so their log-loss is not proper. Normalise them, or score "
-            "each cause with `cause_log_loss`."
+            f"The probabilities of person {worst[0]} at time {scored.times[worst[1]]:g} sum to "
+            f"{total[worst]:g}, not 1, so their log-loss is not proper. Normalise them."
         )
         raise ValueError(msg)
-    happened = target.duration[:, None] <= evaluation.times
+    happened = target.duration[:, None] <= scored.times
     state = np.where(happened, target.event[:, None], 0)
     observed = np.take_along_axis(states, state[:, None, :], axis=1)[:, 0]
     return _product(weights.values, _minus_log(observed, floor))

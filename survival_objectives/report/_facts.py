@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,19 +14,12 @@ from survival_objectives.assessment import Assessment
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.estimators import HazardBoost, SurvivalBoost
 from survival_objectives.marginal import aalen_johansen, kaplan_meier_censoring
-from survival_objectives.metrics import (
-    FewEventsWarning,
-    FollowUpWarning,
-    calibration_curve,
-    one_calibration,
-)
+from survival_objectives.metrics import Evaluation
 from survival_objectives.report._format import number
 from survival_objectives.report._interval import brier_difference, fold_difference
 
 # Numbers of people used where all would take long and change no chart.
 _N_WEIGHED = 4000
-_BAND_TIMES = 30
-_N_BANDED = 50_000
 _Z95 = 1.959963984540054
 MARGINAL = ("Aalen-Johansen", "Kaplan-Meier")
 
@@ -175,42 +167,12 @@ class Incidence:
 
 def incidence(target: SurvivalTarget, times: FloatArray, ticks: FloatArray) -> Incidence:
     """Marginal curves at ``times``, and how many people are under observation at ``ticks``."""
-    values = aalen_johansen(target)(times).T
-    # Limits change slowly: they are estimated at a few times, and drawn straight in between.
-    knots = np.unique(np.linspace(0, len(times) - 1, _BAND_TIMES).astype(np.int64))
-    half = np.zeros((len(target.event_ids), len(knots)))
-    some, narrower = target, 1.0
-    if target.n_samples > _N_BANDED:
-        # The limits of some people, narrowed to the number of all.
-        rows = np.random.default_rng(0).choice(target.n_samples, _N_BANDED, replace=False)
-        some = target.take(rows)
-        narrower = float(np.sqrt(_N_BANDED / target.n_samples))
-    for row, cause in enumerate(target.event_ids.tolist()):
-        for position, knot in enumerate(knots):
-            group = _marginal(some, float(times[knot]), cause)
-            half[row, position] = _Z95 * group[1] * narrower
-    width = np.stack([np.interp(times, times[knots], row) for row in half])
+    curve = aalen_johansen(target, standard_error=True)
+    values, width = curve(times).T, _Z95 * curve.standard_error(times).T
     at_risk = [(float(tick), int((target.duration >= tick).sum())) for tick in ticks]
     return Incidence(
         times, values, np.clip(values - width, 0, 1), np.clip(values + width, 0, 1), at_risk
     )
-
-
-def _marginal(target: SurvivalTarget, time: float, cause: int) -> tuple[float, float]:
-    """Incidence of a cause (0: of any event) by a time, and its standard error."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FollowUpWarning)
-        group = calibration_curve(
-            None,
-            target,
-            np.zeros((target.n_samples, 1)),
-            [time],
-            cause=cause,
-            n_groups=1,
-            method="aalen-johansen",
-            event_ids=target.event_ids,
-        )
-    return float(group.observed[0]), float(np.nan_to_num(group.standard_error[0]))
 
 
 # ----------------------------------------------------------------------------------------- scores
@@ -339,24 +301,19 @@ def calibration(
     outcomes, curves = study.held_out(model)
     cause = int(study.target.event_ids[code])
     n_groups = int(np.clip(outcomes.n_samples // 40, 2, 10))
-    arguments: dict[str, Any] = {
-        "horizon": study.middle if horizon is None else horizon,
-        "cause": cause,
-        "n_groups": n_groups,
-        "event_ids": study.target.event_ids,
-    }
-    times = study.assessment.times
-    groups = calibration_curve(None, outcomes, curves, times, method="aalen-johansen", **arguments)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FewEventsWarning)
-        test = one_calibration(None, outcomes, curves, times, **arguments)
+    horizon = study.middle if horizon is None else horizon
+    column = int(np.searchsorted(study.assessment.times, horizon))
+    people = Evaluation(
+        None, outcomes, curves[:, :, [column]], [horizon], event_ids=study.target.event_ids
+    )
+    groups = people.risk_groups(cause, n_groups=n_groups)
     gap = np.abs(groups.observed - groups.predicted)
     error = np.nan_to_num(groups.standard_error)
     # Where nothing was observed the estimate has no spread, but the prediction implies one.
     implied = np.sqrt(groups.predicted * (1 - groups.predicted) / groups.n_samples)
     return Calibration(
         cause=cause,
-        horizon=float(arguments["horizon"]),
+        horizon=float(horizon),
         predicted=groups.predicted,
         observed=groups.observed,
         half_width=_Z95 * error,
@@ -365,7 +322,7 @@ def calibration(
         error=float(np.average(gap, weights=groups.n_samples)),
         # The mean absolute value of a Gaussian of this standard deviation.
         chance=float(np.average(np.sqrt(2 / np.pi) * error, weights=groups.n_samples)),
-        p_value=test.p_value,
+        p_value=groups.p_value,
     )
 
 
@@ -407,12 +364,13 @@ def risk_groups(study: Study, code: int) -> list[RiskGroup]:
 def mean_calibration(study: Study, code: int) -> list[tuple[float, float, float, float]]:
     """Tuples (horizon, mean predicted, observed, 95 % half width) of the held-out people."""
     outcomes, curves = study.held_out()
+    marginal = aalen_johansen(outcomes, standard_error=True)
     rows = []
     for horizon in study.horizons:
         column = int(np.searchsorted(study.assessment.times, horizon))
-        observed, error = _marginal(outcomes, float(horizon), int(study.target.event_ids[code]))
+        observed, error = marginal(horizon)[code], marginal.standard_error(horizon)[code]
         predicted = float(curves[:, code, column].mean())
-        rows.append((float(horizon), predicted, observed, _Z95 * error))
+        rows.append((float(horizon), predicted, float(observed), float(_Z95 * error)))
     return rows
 
 

@@ -14,7 +14,7 @@ from survival_objectives._arrays import FloatArray
 from survival_objectives._people import SurvivalTarget
 from survival_objectives.assessment import Assessment
 from survival_objectives.marginal import kaplan_meier_censoring
-from survival_objectives.metrics import integrated_score
+from survival_objectives.metrics._scores import integrated_score
 
 _LEVEL = 0.95
 # Scores nearer than this share of each other are a tie, however certain the difference is.

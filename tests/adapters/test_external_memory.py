@@ -279,7 +279,8 @@ def test_everyone_has_one_turn_in_as_many_refreshes(data, monkeypatch, n_people,
     monkeypatch.setattr(BoostingLoop, "_begin_turn", watched)
     X, y = data.X.iloc[:n_people], data.y.iloc[:n_people]
     batches = [(X.iloc[a : a + size], y.iloc[a : a + size]) for a in range(0, n_people, size)]
-    fit_external(boost(n_estimators=20, refresh_every=2), batches, people_per_turn=limit)
+    model = boost(n_estimators=20, refresh_every=2, min_split_gain=0.0, min_leaf_people=0.5)
+    fit_external(model, batches, people_per_turn=limit)
     assert len(turns) == 10
     everyone = np.sort(X["x0"].to_numpy(np.float32))
     np.testing.assert_array_equal(np.sort(np.concatenate(turns[:5])), everyone)

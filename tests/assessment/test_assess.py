@@ -18,13 +18,11 @@ from survival_objectives.assessment import assess, check_assessable
 from survival_objectives.baselines import AalenJohansen, CauseSpecificCox
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.metrics import (
+    Evaluation,
     FollowUpWarning,
     brier_score,
-    calibration_curve,
     concordance_index,
     integrated_brier_score,
-    integrated_log_loss,
-    score_estimate,
 )
 
 FAST = HazardBoost(n_estimators=8, random_state=0, n_jobs=1)
@@ -138,16 +136,16 @@ def test_scores_are_those_of_the_metrics_with_the_training_part_as_reference(ass
             by_state = integrated_brier_score(*data, average=None)
             assert got["integrated_brier_score", 0] == pytest.approx(by_state.mean())
             assert got["integrated_brier_score", 2] == pytest.approx(by_state[2])
-            assert got["integrated_log_loss", 0] == pytest.approx(integrated_log_loss(*data))
+            assert got["integrated_log_loss", 0] == pytest.approx(
+                Evaluation(*data).log_loss(integrated=True).value
+            )
             for cause in (1, 2):
                 concordance = concordance_index(
                     *data[:2], curves[:, :, columns], horizons, cause=cause
                 )
                 names = [f"concordance_{percent}" for percent in (25, 50, 75)]
                 assert_allclose([got[metric, cause] for metric in names], concordance)
-                groups = calibration_curve(
-                    *data, horizon=horizons[1], cause=cause, n_groups=5, method="aalen-johansen"
-                )
+                groups = Evaluation(*data).risk_groups(cause, horizons[1], n_groups=5)
                 gap = np.abs(groups.observed - groups.predicted) @ groups.n_samples / len(test)
                 assert got["calibration_error", cause] == pytest.approx(gap)
             over_time = assessed.brier.query("model == @name and fold == @fold")
@@ -377,14 +375,8 @@ def test_estimates_are_means_over_folds_with_their_errors(assessed):
 
 def test_errors_are_those_of_everyone_together(assessed, people):
     """Folds together score everyone once, and everyone is in the weights of the other folds."""
-    found = score_estimate(
-        integrated_brier_score,
-        people.y,
-        people.y,
-        assessed.curves["Cox"],
-        assessed.times,
-        cause=1,
-    )
+    together = Evaluation(None, people.y, assessed.curves["Cox"], assessed.times)
+    found = together.brier(1, integrated=True)
     row = assessed.estimates.query(
         "model == 'Cox' and metric == 'integrated_brier_score' and cause == 1"
     )
@@ -420,9 +412,8 @@ def test_one_split_has_the_error_of_its_people(people):
     test = result.index
     train = np.setdiff1d(np.arange(500), test)
     data = (people.y.iloc[train], people.y.iloc[test])
-    expected = score_estimate(
-        integrated_log_loss, *data, result.curves["SurvivalBoost"], result.times
-    )
+    evaluation = Evaluation(*data, result.curves["SurvivalBoost"], result.times)
+    expected = evaluation.log_loss(integrated=True)
     row = result.estimates.query("metric == 'integrated_log_loss'")
     assert row["standard_error"].item() == pytest.approx(expected.standard_error, rel=0.01)
     assert result.comparisons.empty

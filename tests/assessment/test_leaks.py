@@ -116,6 +116,18 @@ def test_expected_numbers_are_those_of_the_formula():
     np.testing.assert_allclose(outcome.expected_censored, [1, 0, 1])
 
 
+def test_people_who_enter_late_are_expected_to_leave_only_after_their_entry():
+    event, duration = np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0])
+    # The third person enters at 1.5, so that two people are at risk of the first time.
+    outcome = _Outcome(event, duration, np.array([0.0, 0.0, 1.5]))
+    np.testing.assert_allclose(outcome.expected_censored, [1 / 2, 1 / 2, 1])
+    np.testing.assert_allclose(outcome.expected_events, [0, 1 / 2, 1 / 2])
+    same = _Outcome(event, duration, np.zeros(3))
+    np.testing.assert_array_equal(
+        same.expected_censored, _Outcome(event, duration).expected_censored
+    )
+
+
 def test_a_common_end_of_follow_up():
     generator = np.random.default_rng(0)
     time = generator.exponential(5, 400)

@@ -10,7 +10,7 @@ from survival_objectives.cli._columns import (
     understand_columns,
 )
 from survival_objectives.cli._errors import CommandError, UsageError
-from survival_objectives.cli._outcomes import outcomes, understand_events
+from survival_objectives.cli._outcomes import FollowUp, understand_events
 from survival_objectives.cli._tables import Table
 
 
@@ -171,7 +171,7 @@ def test_a_named_censored_label_turns_the_others_into_causes():
     table = table_of({"status": ["1", "2", "2"], "time": [1, 2, 3]})
     events = understand_events(table, "status", censored=["1"])
     assert events.codes == {"1": 0, "2": 2}
-    y = outcomes(table, duration="time", event="status", events=events)
+    y = FollowUp("status", duration="time").outcomes(table, events)
     assert y["event"].tolist() == [0, 2, 2]
 
     # An event marked 0 cannot keep its number.
@@ -203,5 +203,5 @@ def test_durations_that_are_refused(times, fragment):
     table = table_of({"time": times, "status": ["0", "1"]})
     events = understand_events(table, "status")
     with pytest.raises(CommandError) as refused:
-        outcomes(table, duration="time", event="status", events=events)
+        FollowUp("status", duration="time").outcomes(table, events)
     assert fragment in str(refused.value)

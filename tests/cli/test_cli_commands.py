@@ -53,7 +53,7 @@ def test_durations_between_dates_are_those_of_a_column(run, workplace, people):
         for name in ("dated", "plain")
     ]
     assert scores[0] == scores[1]
-    assert "start date: entry\nend date: exit\ntime unit: days" in run("info", "dated").out
+    assert "start_date: entry\n  end_date: exit\n" in run("info", "dated").out
     used = run("fit", "dated.csv", "--out", "new", *dates, *common, "--date", "entry")
     assert used.code == 2
     assert "--date names 'entry', which is the duration or the event" in used.err
@@ -81,7 +81,11 @@ def test_names_units_title_and_horizons_reach_the_report(run, workplace):
     ("options", "code", "fragment"),
     [
         (["--event", "status"], 2, "how long were people followed? Name a column with --duration"),
-        (["--event", "status", "--start-date", "age"], 2, "--start-date is given without --end"),
+        (
+            ["--event", "status", "--start-date", "age"],
+            2,
+            "--start-date and --end-date go together",
+        ),
         (
             ["--event", "status", "--duration", "time", "--end-date", "age"],
             2,

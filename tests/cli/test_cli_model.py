@@ -118,19 +118,18 @@ def test_evaluate_gives_the_scores_of_the_metrics(run, workplace, X, y):
         metrics.concordance_index(y, y, curves[:, :, [25]], times[[25]], cause=cause)[0]
         for cause in (1, 2)
     ]
+    log_loss = metrics.Evaluation(None, y, curves, times).log_loss(integrated=True)
     expected = {
         ("Brier score", "all"): brier.mean(),
         ("Brier score", "death"): brier[1],
         ("Brier score", "relapse"): brier[2],
-        ("log-loss", "all"): metrics.integrated_log_loss(y, y, curves, times),
+        ("log-loss", "all"): float(log_loss.value),
         ("concordance", "death"): concordance[0],
         ("concordance", "relapse"): concordance[1],
     }
     scores = {(row["metric"], row["event"]): row["value"] for row in content["scores"]}
     assert scores == pytest.approx(expected, rel=1e-12)
-    death = metrics.score_estimate(
-        metrics.concordance_index, y, y, curves[:, :, [25]], times[[25]], cause=1
-    )
+    death = metrics.Evaluation(None, y, curves[:, :, [25]], times[[25]]).concordance(1)
     row = next(row for row in content["scores"] if row["metric"] == "concordance")
     for field in ("standard_error", "lower", "upper"):
         assert row[field] == pytest.approx(getattr(death, field)[0])

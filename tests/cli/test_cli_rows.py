@@ -240,3 +240,53 @@ def test_standard_output_by_name(workplace):
             check=True,
         )
     assert len(pd.read_csv("out.csv")) == 240
+
+
+# ------------------------------------------------------------------------------------ late entry
+def test_entry_gives_the_risks_of_those_who_were_there(run, ages):
+    command = ["fit", "ages.csv", *AGES, *QUICK, "--rounds", "50"]
+    done = run(*command, "--out", "late", "--entry", "entry_age")
+    assert done.code == 0, done.err
+    assert "400 of 400 people came under observation late, half of them by 5" in done.out
+    assert "who are under observation and event-free at 6" in done.out
+    assert run(*command, "--out", "naive", "--drop", "entry_age").code == 0
+    predict = ["ages.csv", "--times", "60,75", "--quiet"]
+    late, naive = (
+        pd.read_csv(io.StringIO(run("predict", name, *predict).out)).mean()
+        for name in ("late", "naive")
+    )
+    truth = {time: 1 - np.exp(-(((time - 45) / 30) ** 3)) for time in (60, 75)}
+    for time, risk in truth.items():
+        assert abs(late[f"event_by_{time}"] - risk) < 0.06
+    assert naive["event_by_60"] < 0.6 * truth[60]
+    content = json.loads(run("info", "late", "--json").out)
+    assert content["follow_up"] == {"event": "dead", "duration": "exit_age", "entry": "entry_age"}
+
+
+def test_entry_is_an_answer_at_the_terminal(run, ages, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", Keyboard("e\n"))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    done = run("fit", "ages.csv", *AGES, "--out", "model", *QUICK)
+    assert done.code == 0, done.err
+    assert "400 of 400 people came under observation late" in done.out
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "fragment"),
+    [
+        (["--entry", "exit_age"], 2, "--duration and --entry are both 'exit_age'"),
+        (["--entry", "x"], 1, "the entry 'x' is below 0 on line"),
+        (["--start", "entry_age"], 2, "--duration and --start both define the follow-up"),
+    ],
+)
+def test_mistakes_of_entry(run, ages, options, code, fragment):
+    done = run("fit", "ages.csv", *AGES, *options, "--out", "model", *QUICK)
+    assert done.code == code
+    assert fragment in done.err
+
+
+def test_entry_after_the_end_is_named(run, ages):
+    ages.assign(entry_age=ages["entry_age"].where(ages.index > 1, 200)).to_csv("ages.csv")
+    done = run("fit", "ages.csv", *AGES, "--entry", "entry_age", "--out", "model", *QUICK)
+    assert done.code == 1
+    assert "not before the end on line 2 '200.0', line 3 '200.0'" in done.err

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import HazardBoost, SurvivalBoost, load
+from survival_objectives import HazardBoost, load
 from survival_objectives._engines.constraints import column_directions, column_groups
 from survival_objectives._people import check_features
 
@@ -40,8 +40,8 @@ def people():
 
 
 def fit(engine, X, y, params, **options):
-    settings = {"n_estimators": 30, "n_jobs": 1, "random_state": 0, **options}
-    return SurvivalBoost(engine, engine_params=params, **settings).fit(X, y)
+    settings = {"censoring": "hazards", "n_estimators": 30, **options}
+    return boost(engine, engine_params=params, **settings).fit(X, y)
 
 
 def along_age(X, n_people=30):

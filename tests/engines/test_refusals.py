@@ -167,7 +167,7 @@ def test_absurd_values_are_refused_before_training(engine, parameters, data, mon
     monkeypatch.setattr(memory, "trained", lambda *_, **__: pytest.fail("Training began."))
     ((name, _),) = parameters.items()
     with pytest.raises(ValueError, match=f"`{name}` must be "):
-        boost(engine, **parameters).fit(data.X, data.y)
+        boost(engine).set_params(**parameters).fit(data.X, data.y)
 
 
 @pytest.mark.parametrize("parameters", [{"n_jobs": True}, {"verbose": "yes"}], ids=str)
@@ -178,7 +178,7 @@ def test_wrong_types_are_refused(parameters, data):
 
 
 def test_catboost_grows_no_deeper_than_it_can(data):
-    with pytest.raises(ValueError, match="`max_depth` must be from 1 to 16; got 17"):
+    with pytest.raises(ValueError, match="`max_depth` must be an integer from 1 to 16; got 17"):
         boost("catboost", max_depth=17).fit(data.X, data.y)
 
 

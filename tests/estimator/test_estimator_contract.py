@@ -235,11 +235,8 @@ def test_outcomes_that_are_hard_to_learn_from_still_fit(engine, data):
     rare = (np.r_[9, event[1:]], duration)
     for people, y in ((X, closed), (X, rare), (X, full), (X[:12], data.y[:12])):
         # By default, 12 people are too few for any split.
-        loose = (
-            {"min_leaf_people": 0.1, "min_split_gain": 0.0}
-            if len(people) == 12 and engine != "catboost"
-            else {}
-        )
+        is_tiny = len(people) == 12 and engine != "catboost"
+        loose = {"min_leaf_people": 0.1, "min_split_gain": 0.0} if is_tiny else {}
         model = boost(engine, **loose).fit(people, y)
         assert model.n_estimators_ == 20
         curves = model.predict_cumulative_incidence(people)

@@ -7,9 +7,13 @@ import slow_formulas as slow
 from numpy.testing import assert_allclose
 from simulated import simulate
 
-from survival_objectives.metrics import FollowUpWarning, accuracy_in_time
+from survival_objectives.metrics import Evaluation, FollowUpWarning
 
 TIMES = np.array([0.8, 0.2])
+
+
+def accuracy_in_time(*data, weighted=False, **options):
+    return Evaluation(*data, **options).accuracy(weighted=weighted)
 
 
 def test_accuracy_follows_its_formula():

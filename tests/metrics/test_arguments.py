@@ -1,31 +1,23 @@
 """Arguments that metrics share: labels of causes, weights of people, the reach of follow-up."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scores import NAMES, WITHOUT_CAUSE, estimate_of, value_of
 from simulated import simulate
 
 from survival_objectives import metrics
 from survival_objectives.censoring import KaplanMeierCensoring
-from survival_objectives.metrics import FollowUpWarning, brier_score, make_survival_scorer
+from survival_objectives.metrics import (
+    Evaluation,
+    FollowUpWarning,
+    brier_score,
+    make_survival_scorer,
+)
 
-OF_A_CAUSE = (
-    "brier_score",
-    "cause_log_loss",
-    "integrated_brier_score",
-    "integrated_cause_log_loss",
-    "concordance_index",
-    "time_dependent_auc",
-    "aj_calibration",
-)
-AT_A_HORIZON = ("one_calibration", "calibration_curve")
-WEIGHTED = (
-    "brier_score",
-    "log_loss",
-    "integrated_brier_score",
-    "concordance_index",
-    "time_dependent_auc",
-)
+AT_A_HORIZON = ("calibration", "risk_groups", "net_benefit")
 
 
 @pytest.fixture(scope="module")
@@ -37,19 +29,17 @@ def people():
 # --------------------------------------------------------------------------------- labels of causes
 @pytest.mark.parametrize("cause", [-10, 7, 2, 0.5, "1"])
 @pytest.mark.parametrize("n_dimensions", [2, 3])
-@pytest.mark.parametrize("name", [*OF_A_CAUSE, *AT_A_HORIZON])
+@pytest.mark.parametrize("name", [*sorted(set(NAMES) - set(WITHOUT_CAUSE)), *AT_A_HORIZON])
 def test_a_cause_that_does_not_exist_is_an_error(people, name, n_dimensions, cause):
     y, states = people
     curves = states if n_dimensions == 3 else states[:, 1]
-    options = {"horizon": 0.5} if name in AT_A_HORIZON else {}
+    data = (y, y, curves, [0.5, 1.0])
+    if name in AT_A_HORIZON:
+        score = partial(getattr(Evaluation(*data), name), cause, 0.5)
+    else:
+        score = partial(estimate_of, name, *data, cause=cause)
     with pytest.raises(ValueError, match=r"`cause` is .*, but the labels are \[1\]"):
-        getattr(metrics, name)(y, y, curves, [0.5, 1.0], cause=cause, **options)
-
-
-def test_a_cause_that_does_not_exist_has_no_concordance(people):
-    y, states = people
-    with pytest.raises(ValueError, match=r"`cause` is 7, but the labels are \[1\]"):
-        metrics.uno_concordance_index(y, y, states[:, 1, 0], cause=7)
+        score()
 
 
 def test_a_cause_that_no_one_had_is_named_by_its_labels(people):
@@ -66,13 +56,13 @@ def test_a_cause_that_no_one_had_is_named_by_its_labels(people):
 
 
 # ------------------------------------------------------------------------------- weights of people
-@pytest.mark.parametrize("name", WEIGHTED)
+@pytest.mark.parametrize("name", NAMES)
 def test_weight_two_is_two_people(people, name):
     (event, duration), states = people
     repeats = np.random.default_rng(1).integers(0, 4, 60)
     repeats[np.argmax(duration)] = 1
     y = (np.repeat(event, repeats), np.repeat(duration, repeats))
-    metric = getattr(metrics, name)
+    metric = partial(value_of, name)
     repeated = metric(y, y, np.repeat(states, repeats, axis=0), [0.5, 1.0])
     weighted = metric(people[0], people[0], states, [0.5, 1.0], sample_weight=repeats)
     assert_allclose(weighted, repeated, rtol=1e-12)
@@ -101,12 +91,12 @@ class Curves:
 
 
 @pytest.mark.filterwarnings("ignore::survival_objectives.metrics.FollowUpWarning")
-@pytest.mark.parametrize("name", ["brier_score", "integrated_brier_score", "time_dependent_auc"])
+@pytest.mark.parametrize("name", ["brier", "likelihood", "auc"])
 def test_weight_two_is_two_people_in_scorers(people, name):
     (event, duration), _ = people
     X = np.random.default_rng(2).lognormal(size=(60, 1))
     repeats = np.random.default_rng(4).integers(0, 4, 60)
-    scorer = make_survival_scorer(getattr(metrics, name), greater_is_better=True)
+    scorer = make_survival_scorer(name)
     repeated = scorer(
         Curves(),
         np.repeat(X, repeats, axis=0),
@@ -142,11 +132,3 @@ def test_follow_up_of_training_matters_only_where_it_is_used():
     uncensored = ([1, 1, 1], [1.0, 2.0, 3.0])
     later = ([1, 1, 1], [1.5, 2.5, 7.0])
     assert_allclose(brier_score(uncensored, later, np.full((3, 1), 0.5), [5.0]), 0.25)
-
-
-@pytest.mark.parametrize("name", ["km_calibration", "aj_calibration"])
-def test_a_share_at_risk_that_no_time_has_is_said(people, name):
-    y, states = people
-    with pytest.warns(FollowUpWarning, match=r"No time.*`min_at_risk` of 1.*Lower it"):
-        found = getattr(metrics, name)(None, y, states, [0.5, 1.0], min_at_risk=1.0)
-    assert np.isnan(found)

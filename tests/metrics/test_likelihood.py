@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose
 from simulated import simulate
 
-from survival_objectives.metrics import FollowUpWarning, cen_log_simple_score
+from survival_objectives.metrics import FollowUpWarning, likelihood_score
 
 
 def as_functions(states, times):
@@ -40,7 +40,7 @@ def test_score_follows_its_formula(event, duration, n_nodes):
     expected = slow.cen_log_simple(
         y, as_functions(states, times), np.linspace(0, 1, n_nodes + 1), s
     )
-    found = cen_log_simple_score(y, y, states, times, n_nodes=n_nodes, sample_weight=s)
+    found = likelihood_score(y, y, states, times, n_nodes=n_nodes, sample_weight=s)
     assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -48,34 +48,34 @@ def test_survival_curves_are_scored_as_one_cause():
     data = simulate(100, seed=1, n_causes=1)
     times = np.linspace(0, data.y[1].max(), 33)
     states = data.incidence(times)
-    as_states = cen_log_simple_score(None, data.y, states, times)
-    assert_allclose(cen_log_simple_score(None, data.y, states[:, 0], times), as_states)
+    as_states = likelihood_score(None, data.y, states, times)
+    assert_allclose(likelihood_score(None, data.y, states[:, 0], times), as_states)
     # The order of the times is free, and nodes among them need no interpolation.
     shuffled = np.random.default_rng(0).permutation(33)
-    found = cen_log_simple_score(None, data.y, states[..., shuffled], times[shuffled], nodes=times)
+    found = likelihood_score(None, data.y, states[..., shuffled], times[shuffled], nodes=times)
     assert_allclose(found, as_states)
 
 
 def test_true_curves_score_best_with_many_nodes():
     data = simulate(5_000, seed=2)
     times = np.linspace(0, data.y[1].max(), 400)
-    best = cen_log_simple_score(None, data.y, data.incidence(times), times, n_nodes=399)
+    best = likelihood_score(None, data.y, data.incidence(times), times, n_nodes=399)
     for factor in (0.8, 1.25, [1.2, 0.8]):
         rival = data.incidence(times, data.hazard * factor)
-        assert cen_log_simple_score(None, data.y, rival, times, n_nodes=399) > best
+        assert likelihood_score(None, data.y, rival, times, n_nodes=399) > best
 
 
 def test_people_beyond_the_last_node_count_as_censored_there():
     y = ([1, 1], [1.0, 5.0])
     survival = np.array([[0.5], [0.25]])
     with pytest.warns(FollowUpWarning, match="1 of 2 people are followed beyond the last node, 2"):
-        found = cen_log_simple_score(None, y, survival, [2.0], n_nodes=1)
+        found = likelihood_score(None, y, survival, [2.0], n_nodes=1)
     assert_allclose(found, -(np.log(0.5) + np.log(0.25)) / 2)
 
 
 def test_curves_that_rise_pay_the_floor():
     y = ([1], [1.5])
-    found = cen_log_simple_score(None, y, [[0.5, 0.6]], [1.0, 2.0], n_nodes=2)
+    found = likelihood_score(None, y, [[0.5, 0.6]], [1.0, 2.0], n_nodes=2)
     assert_allclose(found, -np.log(1e-15))
 
 
@@ -89,4 +89,4 @@ def test_curves_that_rise_pay_the_floor():
 )
 def test_errors_name_the_nodes(options, message):
     with pytest.raises(ValueError, match=message):
-        cen_log_simple_score(None, ([1], [1.5]), [[0.5]], [2.0], **options)
+        likelihood_score(None, ([1], [1.5]), [[0.5]], [2.0], **options)

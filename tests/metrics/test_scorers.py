@@ -14,22 +14,17 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from survival_objectives.metrics import (
-    accuracy_in_time,
-    auc_scorer,
-    brier_score,
-    concordance_scorer,
     integrated_brier_score,
-    integrated_brier_scorer,
-    integrated_log_loss_scorer,
+    likelihood_score,
     make_survival_scorer,
+    time_dependent_auc,
 )
 
-READY_MADE = {
-    "brier": integrated_brier_scorer,
-    "log": integrated_log_loss_scorer,
-    "concordance": concordance_scorer,
-    "auc": auc_scorer,
-}
+NAMES = ("brier", "log_loss", "likelihood", "concordance", "auc")
+READY_MADE = {name: make_survival_scorer(name) for name in NAMES}
+integrated_brier_scorer = READY_MADE["brier"]
+# Scorers end before the last people, who then count as censored.
+pytestmark = pytest.mark.filterwarnings("ignore:.*followed beyond the last node")
 
 
 class ScaledTruth(BaseEstimator):
@@ -58,7 +53,8 @@ def test_search_finds_the_truth(people):
     X, y = people
     for name, grid in (
         ("brier", {"factor": [0.5, 1.0, 2.0]}),
-        ("log", {"factor": [0.5, 1.0, 2.0]}),
+        ("log_loss", {"factor": [0.5, 1.0, 2.0]}),
+        ("likelihood", {"factor": [0.5, 1.0, 2.0]}),
         ("concordance", {"noise": [0.0, 1.0]}),
         ("auc", {"noise": [0.0, 1.0]}),
     ):
@@ -78,20 +74,19 @@ def test_score_is_the_metric_with_its_sign(people):
     weight = np.linspace(1, 2, len(X))
     censoring = simulate(10, seed=2, slope=0.0).censoring
     incidence = model.predict_cumulative_incidence(X, np.array(times))
-    loss = integrated_brier_score(censoring, y, incidence, times, X=X, sample_weight=weight)
-    scorer = make_survival_scorer(
-        integrated_brier_score, greater_is_better=False, censoring=censoring, times=times
-    )
+    data = (censoring, y, incidence, times)
+    loss = integrated_brier_score(*data, X=X, sample_weight=weight, average="all")
+    scorer = make_survival_scorer("brier", censoring=censoring, times=times)
     assert_allclose(scorer(model, X, y, sample_weight=weight), -loss)
-    # Metrics with a value for each time are averaged over times.
-    scorer = make_survival_scorer(accuracy_in_time, greater_is_better=True, times=times)
-    expected = accuracy_in_time(None, y, incidence, times).mean()
+    # Scores with a value for each time are averaged over times.
+    scorer = make_survival_scorer("auc", times=times, cause=1)
+    expected = time_dependent_auc(None, y, incidence, times, cause=1).mean()
     assert_allclose(pickle.loads(pickle.dumps(scorer))(model, X, y), expected)
 
 
 def test_all_censored_people_need_times(people):
     X, _ = people
-    scorer = make_survival_scorer(brier_score, greater_is_better=False)
+    scorer = make_survival_scorer("brier")
     with pytest.raises(ValueError, match=r"All 3 people to score are censored\. Pass `times`"):
         scorer(ScaledTruth().fit(X, None), X[:3], ([0, 0, 0], [1.0, 2.0, 3.0]))
 
@@ -170,3 +165,19 @@ def test_weights_are_routed(people):
     assert_allclose(renamed["test_a"], routed["test_score"])
     assert (routed["test_score"] != plain["test_score"]).all()
     assert asked is not integrated_brier_scorer
+
+
+def test_people_who_enter_late_are_scored_by_likelihood(people):
+    X, y = people
+    late = y.assign(entry=np.where(np.arange(len(y)) % 2, 0.5 * y["duration"], 0.0))
+    model, times = ScaledTruth().fit(X, y), np.linspace(0.1, y["duration"].max(), 40)
+    found = make_survival_scorer("likelihood", times=times)(model, X, late)
+    curves = model.predict_cumulative_incidence(X, times)
+    assert found == pytest.approx(-likelihood_score(None, late, curves, times))
+    with pytest.raises(ValueError, match=r"`brier` has no definition.*`likelihood_score`"):
+        make_survival_scorer("brier", times=times)(model, X, late)
+
+
+def test_unknown_scores_are_named():
+    with pytest.raises(ValueError, match="`score` is 'mse'; choose from 'brier'"):
+        make_survival_scorer("mse")

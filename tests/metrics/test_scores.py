@@ -1,5 +1,7 @@
 """Proper scores and their integrals against formulas, other packages and simulated truth."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,20 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose
+from scores import value_of
 from simulated import simulate
 
 from survival_objectives.censoring import KaplanMeierCensoring
-from survival_objectives.metrics import (
-    FollowUpWarning,
-    brier_score,
-    cause_log_loss,
-    integrated_brier_score,
-    integrated_cause_log_loss,
-    integrated_log_loss,
-    integrated_score,
-    log_loss,
-    weighted_score,
-)
+from survival_objectives.metrics import FollowUpWarning, brier_score, integrated_brier_score
+from survival_objectives.metrics._scores import integrated_score
+
+log_loss = partial(value_of, "log_loss")
+integrated_log_loss = partial(value_of, "integrated_log_loss")
 
 TIMES = np.array([0.4, 0.1, 1.0, 0.7])
 
@@ -55,22 +52,11 @@ def test_binary_scores_follow_their_formulas(tied, weights, cause):
     else:
         censoring, X, G = data.censoring, data.X, conditional(data.censoring, data.X)
     shared = {"cause": cause, "X": X, "sample_weight": s}
-    for metric, score in (
-        (brier_score, slow.brier),
-        (cause_log_loss, slow.binary_log_loss),
-    ):
-        expected = [
-            slow.weighted_score(score, G, data.y, states[:, cause, j], z, cause, s)
-            for j, z in enumerate(TIMES)
-        ]
-        assert_allclose(metric(censoring, data.y, states, TIMES, **shared), expected, rtol=1e-12)
     expected = [
-        slow.weighted_score(lambda p, y: abs(p - y), G, data.y, states[:, cause, j], z, cause, s)
+        slow.weighted_score(slow.brier, G, data.y, states[:, cause, j], z, cause, s)
         for j, z in enumerate(TIMES)
     ]
-    found = weighted_score(
-        censoring, data.y, states, TIMES, score=lambda p, y: np.abs(p - y), **shared
-    )
+    found = brier_score(censoring, data.y, states, TIMES, **shared)
     assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -90,12 +76,6 @@ def test_integrals_follow_their_formula(tied):
     assert_allclose(integrated_brier_score(*arguments), np.mean(by_curve[1:]), rtol=1e-12)
     assert_allclose(integrated_brier_score(*arguments, average="all"), np.mean(by_curve))
     assert_allclose(integrated_brier_score(*arguments, cause=2), by_curve[2], rtol=1e-12)
-    losses = cause_log_loss(*arguments)
-    assert_allclose(
-        integrated_cause_log_loss(*arguments, average=None),
-        [slow.integral(row, TIMES) for row in losses],
-        rtol=1e-12,
-    )
     assert_allclose(
         integrated_log_loss(*arguments), slow.integral(log_loss(*arguments), TIMES), rtol=1e-12
     )
@@ -171,13 +151,13 @@ def test_true_curves_score_best():
     ]
     rivals.append(data.incidence(times, data.hazard * generator.lognormal(0, 0.3, (20_000, 1))))
     rivals.append(np.broadcast_to(truth.mean(axis=0), truth.shape))
-    metrics = (brier_score, cause_log_loss, log_loss)
+    metrics = (brier_score, log_loss)
     for metric in metrics:
         best = metric(data.censoring, data.y, truth, times, X=data.X)
         for rival in rivals:
             score = metric(data.censoring, data.y, rival, times, X=data.X)
             # One cause may be untouched by a change of the other; on average none is.
-            assert (score.mean(axis=-1) >= best.mean(axis=-1) - 1e-9).all(), metric.__name__
+            assert (score.mean(axis=-1) >= best.mean(axis=-1) - 1e-9).all()
             assert score.mean() > best.mean()
 
 
@@ -202,9 +182,8 @@ def test_survival_curve_is_scored_as_one_cause():
     as_states = brier_score(data.y, data.y, both, TIMES)
     assert_allclose(as_states[0], as_states[1], rtol=1e-12)
     assert_allclose(brier_score(data.y, data.y, survival, TIMES), as_states[0], rtol=1e-12)
-    assert_allclose(
-        log_loss(data.y, data.y, survival, TIMES), cause_log_loss(data.y, data.y, both, TIMES)[1]
-    )
+    found = log_loss(data.y, data.y, survival, TIMES)
+    assert_allclose(found, log_loss(data.y, data.y, both, TIMES))
     incidence = brier_score(data.y, data.y, 1 - survival, TIMES, cause=1)
     assert_allclose(incidence, as_states[1], rtol=1e-12)
 
@@ -253,10 +232,9 @@ def test_weights_of_the_people_themselves_give_aalen_johansen(event, duration, z
     # weights do not average to 1 where a censoring ties with an event; hazardous lets censorings
     # come first, and its weighted shares are not Aalen-Johansen's.
     y = (np.append(event, [1, 2]), np.append(duration, [9.0, 9.0]))
-    states = np.zeros((14, 3, 1))
-    total = weighted_score(y, y, states, z, score=lambda p, happened: np.ones(p.shape))
-    assert_allclose(total, 1)
-    share = weighted_score(y, y, states, z, score=lambda p, happened: happened)[:, 0]
+    share = brier_score(y, y, np.zeros((14, 3, 1)), z)[:, 0]
+    rest = brier_score(y, y, np.ones((14, 3, 1)), z)[:, 0]
+    assert_allclose(share + rest, 1)
     marginals = [slow.kaplan_meier(y), *[slow.aalen_johansen(y, k) for k in (1, 2)]]
     assert_allclose(share, [curve(z) for curve in marginals], atol=1e-12)
 
@@ -310,22 +288,21 @@ def test_impossible_events_cost_much_but_not_all():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"incidence": np.full((4, 2, 2), 0.5)}, ValueError, "shape .4, 2, 2. for 1 times"),
-        ({"incidence": np.full((3, 2, 1), 0.5)}, ValueError, "3 rows for the 4 people"),
-        ({"incidence": np.full((4, 2, 1), 1.5)}, ValueError, "1.5 at index .0, 0, 0."),
-        ({"incidence": np.full((4, 2, 1), np.nan)}, ValueError, "nan at index"),
-        ({"incidence": np.full((4, 1, 1), 0.5)}, ValueError, "has no cause"),
-        ({"incidence": np.full((4, 4, 1), 0.25), "y_test": ([7, 0, 1, 1], [1, 2, 3, 4])},
+        ({"curves": np.full((4, 2, 2), 0.5)}, ValueError, "shape .4, 2, 2. for 1 times"),
+        ({"curves": np.full((3, 2, 1), 0.5)}, ValueError, "3 rows for the 4 people"),
+        ({"curves": np.full((4, 2, 1), 1.5)}, ValueError, "1.5 at index .0, 0, 0."),
+        ({"curves": np.full((4, 2, 1), np.nan)}, ValueError, "nan at index"),
+        ({"curves": np.full((4, 1, 1), 0.5)}, ValueError, "has no cause"),
+        ({"curves": np.full((4, 4, 1), 0.25), "y": ([7, 0, 1, 1], [1, 2, 3, 4])},
          ValueError, "labels seen are .1, 7."),
         ({"cause": 3}, ValueError, "`cause` is 3, but the labels are .1."),
-        ({"censoring": None}, TypeError, "Pass the training outcomes"),
         ({"event_ids": [0, 1, 2]}, ValueError, "3 labels for 2 curves"),
         ({"min_censoring_survival": 1.5}, ValueError, "min_censoring_survival"),
     ],
 )  # fmt: skip
 def test_errors_name_the_value(change, error, message):
     y = ([1, 0, 1, 1], [1.0, 2.0, 3.0, 4.0])
-    arguments = {"censoring": y, "y_test": y, "incidence": np.full((4, 2, 1), 0.5), "times": [1.5]}
+    arguments = {"y_train": y, "y": y, "curves": np.full((4, 2, 1), 0.5), "times": [1.5]}
     with pytest.raises(error, match=message):
         brier_score(**(arguments | change))
 

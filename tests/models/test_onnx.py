@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from survival_objectives import SurvivalBoost, load
+from survival_objectives import HazardBoost, SurvivalBoost, load
 from survival_objectives._models.onnx import curves as onnx_curves
 from survival_objectives.datasets import make_competing_risks
 
@@ -15,7 +15,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 ENGINES = ("xgboost", "lightgbm", "catboost")
 METHODS = {
-    "hazards": (SurvivalBoost, {"censoring": "hazards"}),
+    "hazards": (HazardBoost, {}),
     "boosted": (SurvivalBoost, {"censoring": "boosted"}),
     "kaplan-meier": (SurvivalBoost, {"censoring": "kaplan-meier"}),
     "imputed": (SurvivalBoost, {"censoring": "imputed"}),
