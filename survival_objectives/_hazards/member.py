@@ -50,8 +50,8 @@ class TrainingLog:
         As in `HazardTraining`.
     checkpoint_every : int
         Rounds between two checkpoints.
-    n_unsaved : int
-        Rounds since the last checkpoint.
+    n_unsaved : dict of str to int
+        Rounds of each kind since its last checkpoint.
     history : list of HeldOutLoss
     """
 
@@ -60,7 +60,7 @@ class TrainingLog:
     on_checkpoint: Callable[[HazardState], None] | None
     progress: Callable[[int, float], None] | None
     checkpoint_every: int = 10
-    n_unsaved: int = 0
+    n_unsaved: dict[str, int] = field(default_factory=dict)
     history: list[HeldOutLoss] = field(default_factory=list)
 
     def record(self, kind: str, n_rounds: int, n_more: int, log_likelihood: float) -> None:
@@ -75,14 +75,14 @@ class TrainingLog:
         """Whether checkpoints are written."""
         return self.on_checkpoint is not None
 
-    def advance(self, n_rounds: int) -> bool:
+    def advance(self, kind: str, n_rounds: int) -> bool:
         """Add rounds to the count, and return whether a checkpoint is due."""
-        self.n_unsaved += n_rounds
-        return self.has_checkpoints and self.n_unsaved >= self.checkpoint_every
+        self.n_unsaved[kind] = self.n_unsaved.get(kind, 0) + n_rounds
+        return self.has_checkpoints and self.n_unsaved[kind] >= self.checkpoint_every
 
     def checkpoint(self, kind: str, **changes: object) -> None:
         """Pass the updated state to ``on_checkpoint``."""
-        self.state, self.n_unsaved = self.state.updated(kind, **changes), 0
+        self.state, self.n_unsaved[kind] = self.state.updated(kind, **changes), 0
         if self.on_checkpoint is not None:
             self.on_checkpoint(self.state)
 
@@ -190,7 +190,7 @@ class Candidate:
             n_more = min(problem.rounds_per_evaluation, n_rounds - self.rounds[-1])
             trainer.boost(self._key, rows.target, self._weights, n_more)
             self._evaluate(trainer, n_more)
-            if log.advance(n_more):
+            if log.advance(self.kind, n_more):
                 state = trainer.state()
                 is_best = self.n_rounds == self.rounds[-1]
                 log.checkpoint(

@@ -66,7 +66,7 @@ DEFAULTS: dict[str, Any] = {
     "engine_params": None,
 }
 # What None stands for, unless the engine has a default of its own.
-_RESOLVED = {"learning_rate": 0.25, "min_leaf_people": 15.0, "min_split_gain": 1.0}
+_RESOLVED = {"learning_rate": 0.3, "min_leaf_people": 15.0, "min_split_gain": 1.0}
 
 
 @dataclass(frozen=True)
