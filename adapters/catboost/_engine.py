@@ -472,5 +472,5 @@ ENGINE = Engine(
     coarse_bins={"border_count": 64},
     lacks=("min_leaf_people", "min_split_gain"),
     # Symmetric trees split less per round (benchmarks/hazard_study.md).
-    hazard_defaults={"learning_rate": 0.25},
+    hazard_defaults={"learning_rate": 0.4},
 )
