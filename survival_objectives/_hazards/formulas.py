@@ -367,6 +367,19 @@ class PersonLikelihood:
             np.array([model.outcome for model in models]), np.array(entered) if entered else None
         )
 
+    def of_persons(self, person: IntArray | None) -> PersonLikelihood:
+        """Likelihoods of whole persons from those of rows, whose persons do not decrease.
+
+        Rows after the first are conditional on being event-free at their entry.
+        """
+        if person is None:
+            return self
+        entered = np.ones_like(self.outcome) if self.entered is None else self.entered
+        begins = np.flatnonzero(np.append(True, person[1:] != person[:-1]))
+        log_likelihood = np.add.reduceat(np.log(self.outcome) - np.log(entered), begins)
+        given = np.maximum(np.exp(log_likelihood), _LEAST_LIKELIHOOD)
+        return PersonLikelihood(given * entered[begins], entered[begins])
+
     def take(self, models: Sequence[int]) -> PersonLikelihood:
         """The likelihoods of some of the models."""
         return PersonLikelihood(

@@ -253,9 +253,13 @@ class Mixture:
 
     def parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
         """People whose curves fit into memory together."""
+        return parts_of(n_samples, self.n_in_memory(n_times))
+
+    def n_in_memory(self, n_times: int) -> int:
+        """Number of people whose curves fit into memory together."""
         n_causes = len(self._any_model.level)
         n_values = max(self.n_intervals + 1, n_times) * (n_causes + 1)
-        return parts_of(n_samples, _PREDICTION_SIZE // n_values)
+        return _PREDICTION_SIZE // n_values
 
     def heaviest_trees(self) -> tuple[str, HazardTrees] | None:
         """The kind and the trees of the member with the largest weight; None without trees."""
@@ -277,14 +281,18 @@ class Mixture:
 
     def incidence(self, values: Float32Array) -> FloatArray:
         """Incidences at knots, (K, M + 1, n_samples): the weighted mean of all members."""
-        design = None if self.design is None else self.design.matrix(values)
         total: FloatArray | None = None
-        for share, model in self.members.values():
-            curves = knot_incidence(model.margin(values, design))
+        for share, curves in self.knot_curves(values):
             curves *= share
             total = curves if total is None else total + curves
         assert total is not None
         return total
+
+    def knot_curves(self, values: Float32Array) -> Iterator[tuple[float, FloatArray]]:
+        """Weight of each member, and its incidences at knots, (K, M + 1, n_samples)."""
+        design = None if self.design is None else self.design.matrix(values)
+        for share, model in self.members.values():
+            yield share, knot_incidence(model.margin(values, design))
 
     def margin(self, values: Float32Array, omega: FloatArray) -> FloatArray:
         """The mean log-odds (81), (n_samples, K)."""

@@ -18,6 +18,7 @@ from survival_objectives._hazards.mixture import (
     Member,
     Mixture,
 )
+from survival_objectives._hazards.paths import PathWalk
 from survival_objectives._models.curves import KnotCurves
 from survival_objectives._models.fitted import (
     ENGINE_ROWS,
@@ -27,6 +28,7 @@ from survival_objectives._models.fitted import (
     parts_of,
 )
 from survival_objectives._people import Features
+from survival_objectives._people.histories import Path
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 
 if TYPE_CHECKING:
@@ -104,6 +106,23 @@ class HazardMixture(FittedModel):
 
     def _incidence(self, values: Float32Array, times: FloatArray) -> FloatArray:
         return self.curves.values(self.mixture.incidence(values), times)
+
+    def along(self, features: Features, path: Path, times: FloatArray) -> FloatArray:
+        found = np.empty((path.n_people, self.frame.n_causes + 1, times.shape[1]))
+        place = self.curves.position(times)
+        rows_per_person = len(path.order) / path.n_people
+        n_people = self.mixture.n_in_memory(times.shape[1]) / max(1.0, rows_per_person)
+        for people in parts_of(path.n_people, int(n_people)):
+            _, own = path.take(people)
+            values = features.values[own.order]
+            begin = self.curves.position(own.start)
+            walk = PathWalk.of(own, begin, place[people])
+            incidence = np.zeros((self.frame.n_causes, *place[people].shape))
+            for share, curves in self.mixture.knot_curves(values):
+                incidence += share * walk.incidence(self.curves, curves)
+            found[people, 1:] = incidence.transpose(1, 0, 2)
+            found[people, 0] = np.maximum(1 - incidence.sum(axis=0), 0)
+        return found
 
     def hazard(self, features: Features) -> tuple[FloatArray, FloatArray]:
         """Hazards of the intervals between knots, (n_samples, K, M), and the knots, (M + 1,)."""

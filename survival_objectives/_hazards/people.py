@@ -25,7 +25,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives._hazards.formulas import LOCAL, RiskRows, risk_rows
+from survival_objectives._hazards.formulas import (
+    LOCAL,
+    RiskRows,
+    entry_places,
+    interval_places,
+    risk_rows,
+)
 from survival_objectives._hazards.settings import ALL_ROWS
 from survival_objectives._people import Features
 from survival_objectives._people.population import Reduction
@@ -87,6 +93,9 @@ class HazardPeople:
         Time of the event or of censoring, on the axis of the knots.
     entry : float64 array of shape (n_samples,), or None
         Time of entry, on the axis of the knots; None where it is before the first knot.
+    person : int64 array of shape (n_samples,), or None
+        Number of the person of each row of a long table, not decreasing. The "people" of the other
+        attributes are then stretches of time of people. None where each row is a person.
     weight : float64 array of shape (n_samples,), or None
         Sample weights with a mean of 1.
     knots : float64 array of shape (M + 1,)
@@ -103,6 +112,7 @@ class HazardPeople:
     n_causes: int
     group: IntArray | None = None
     entry: FloatArray | None = None
+    person: IntArray | None = None
 
     @property
     def n_samples(self) -> int:
@@ -118,6 +128,38 @@ class HazardPeople:
     def is_in_memory(self) -> bool:
         """Whether all features are one batch in memory."""
         return isinstance(self.batches, InMemory)
+
+    def persons(self, chosen: IntArray) -> IntArray | None:
+        """Numbers of the persons of a subset."""
+        return None if self.person is None else self.person[chosen]
+
+    def units(self, chosen: IntArray) -> IntArray:
+        """First row of each person among increasing ``chosen`` rows."""
+        person = self.persons(chosen)
+        return chosen if person is None else chosen[np.append(True, np.diff(person) > 0)]
+
+    def rows_of(self, units: IntArray) -> IntArray:
+        """All rows of the persons of these rows."""
+        if self.person is None:
+            return units
+        return np.flatnonzero(np.isin(self.person, self.person[units]))
+
+    def n_rows(self, most: float) -> float:
+        """Number of rows of the risk sets, with at most ``most`` per row besides the last."""
+        last, _ = interval_places(self.knots, self.place)
+        first, _ = entry_places(self.knots, self.entry, self.n_samples)
+        return float((np.clip(last - first, 0, most) + 1).sum())
+
+    @property
+    def size(self) -> float:
+        """Number of people for decisions about cost.
+
+        Of a long table, whose people have more rows, that of ordinary people with as many rows.
+        """
+        n_people = float(len(self.units(np.arange(self.n_samples))))
+        if self.person is None:
+            return n_people
+        return max(n_people, self.n_rows(_MOST_ROWS_PER_PERSON) / (_MOST_ROWS_PER_PERSON + 1))
 
     def weights(self, chosen: IntArray) -> FloatArray | None:
         """Sample weights of a subset."""
@@ -166,6 +208,7 @@ class HazardPeople:
             weight=self.weights(chosen),
             group=None if self.group is None else self.group[chosen],
             entry=self.entries(chosen),
+            person=self.persons(chosen),
         )
 
     def weighted(self, factor: FloatArray) -> HazardPeople:
@@ -194,7 +237,17 @@ class HazardPeople:
             weight=joined(self.weight, others.weight, 1.0),
             group=None,
             entry=joined(self.entry, others.entry, -np.inf),
+            person=self._joined_persons(others),
         )
+
+    def _joined_persons(self, others: HazardPeople) -> IntArray | None:
+        if self.person is None and others.person is None:
+            return None
+        own, other = (
+            np.arange(group.n_samples) if group.person is None else group.person
+            for group in (self, others)
+        )
+        return np.concatenate([own, other + own.max(initial=0) + 1])
 
 
 @dataclass(frozen=True)
@@ -253,6 +306,18 @@ class RowBudget:
         n_rows = min(max(_LEAST_ROWS_PER_PERSON, n_rows), _MOST_ROWS_PER_PERSON)
         return cls(n_rows, min(1.0, float(round(per_person / (n_rows + 1), 6))))
 
+    def drawn(
+        self, people: HazardPeople, stream: np.random.Generator, reduction: Reduction = LOCAL
+    ) -> Drawn | None:
+        """The people of a process who are used; None for all."""
+        share = self.people_share
+        if people.person is not None and self.n_rows is not None:
+            # Rows of a long table have fewer intervals than people.
+            size, n_rows = reduction.sum([people.size, people.n_rows(self.n_rows)])
+            share = min(1.0, share * (self.n_rows + 1) * size / n_rows)
+        most = share * float(reduction.sum(people.n_samples))
+        return drawn_by_outcome(people, np.arange(people.n_samples), most, stream, reduction)
+
 
 class Drawn(NamedTuple):
     """People who were drawn, in order, and what each of them stands for, 1 on average."""
@@ -271,15 +336,15 @@ def drawn_by_outcome(
     """Random people, those with rare outcomes first; None where there are not more than ``most``.
 
     Each outcome is drawn with a probability of its own (`outcome_shares`), and whoever is drawn
-    weighs one over it. Rows of a group are drawn together, by their rarest event.
+    weighs one over it. Rows of a person are drawn together, by their rarest event.
 
     Parameters
     ----------
     people : HazardPeople
     members : int64 array
-        Of whom they are drawn; increasing.
+        Rows of whom they are drawn; increasing.
     most : float
-        Number of people to draw in all processes together, on average.
+        Number of rows to draw in all processes together, on average.
     stream : numpy Generator
         Of this process.
     reduction : Reduction
@@ -289,8 +354,8 @@ def drawn_by_outcome(
     if total <= most:
         return None
     event, number = people.event[members], np.arange(len(members))
-    if people.group is not None:
-        event, number = _units(event, people.group[members])
+    if people.person is not None:
+        event, number = _units(event, people.person[members])
     n_rows = np.bincount(event[number], minlength=people.n_causes + 1)
     share = outcome_shares(reduction.sum(n_rows), most)[event]
     # Evenly spaced through a random order of each outcome: their numbers vary by less than one.

@@ -25,7 +25,6 @@ from survival_objectives._hazards.mixture import HazardModel, HazardTrees, stack
 from survival_objectives._hazards.people import (
     HazardPeople,
     RowBudget,
-    drawn_by_outcome,
     folds_of_groups,
     stratified_folds,
 )
@@ -97,7 +96,7 @@ class HazardStart:
             rows.target,
             rows.weight.astype(np.float32),
             row_margins(self.level, self.offset(values), rows).T,
-            float(counted.sum()),
+            float(counted[people.units(np.arange(people.n_samples))].sum()),
         )
 
 
@@ -139,9 +138,8 @@ class PluginHazards:
         generator: np.random.Generator,
     ) -> PluginHazards:
         """Draw rows of all people, and fit the start to them."""
-        budget = RowBudget.of(people.n_samples, rows_per_person)
-        chosen, most = np.arange(people.n_samples), budget.people_share * people.n_samples
-        drawn = drawn_by_outcome(people, chosen, most, generator)
+        budget, chosen = RowBudget.of(people.size, rows_per_person), np.arange(people.n_samples)
+        drawn = budget.drawn(people, generator)
         if drawn is not None:
             chosen = drawn.people
             people = people.take(chosen).weighted(drawn.weight)

@@ -125,7 +125,7 @@ class HazardProblem:
     ) -> None:
         """Draw the people who are used, and their folds."""
         settings, reduction = self.settings, self.reduction
-        n_people = float(reduction.sum(people.n_samples))
+        n_people = float(reduction.sum(people.size))
         self.is_large = n_people > MANY_PEOPLE
         self.n_rounds = settings.n_rounds or most_rounds(n_people)
         self.rounds_per_evaluation = rounds_per_evaluation(n_people, settings.rounds_per_call)
@@ -134,8 +134,7 @@ class HazardProblem:
         self._budget = RowBudget.of(
             n_people, settings.rows_per_person, settings.most_rows, self.n_folds
         )
-        everyone, most = np.arange(people.n_samples), self._budget.people_share * n_people
-        drawn = drawn_by_outcome(people, everyone, most, stream, reduction)
+        drawn = self._budget.drawn(people, stream, reduction)
         if drawn is not None:
             people = people.take(drawn.people).weighted(drawn.weight)
         if judges is not None:
@@ -179,8 +178,12 @@ class HazardProblem:
         judged = self.rows.take(self._judged).of_people(self.judges, people.n_samples)
         self.judged = replace(judged, weight=judged.weight * factor[judged.person])
         self.calibration = self.judged if has_folds else self.rows.take(self._calibrated)
-        weight = people.weights(self.judges)
-        self.judge_weight = factor if weight is None else weight * factor
+        units, self._unit = np.arange(len(factor)), np.arange(len(factor))
+        if people.person is not None:
+            person = people.person[self.judges]
+            _, units, self._unit = np.unique(person, return_index=True, return_inverse=True)
+        weight = people.weights(self.judges[units])
+        self.judge_weight = factor[units] if weight is None else weight * factor[units]
         self.held_weight = float(self.reduction.sum(self.judge_weight.sum()))
 
     def _drawn(self, members: IntArray, most: int, stream: np.random.Generator) -> Drawn:
@@ -246,12 +249,13 @@ class HazardProblem:
         return -float(self.reduction.sum(self._losses(margins.judged).sum()))
 
     def likelihood(self, margins: FloatArray) -> FloatArray:
-        """Likelihood of the outcome of each judge, from the margins of their rows.
+        """Likelihood of the outcome of each judge since entry, from the margins of their rows.
 
         It is the product over intervals that (75) is, with the intervals that were drawn.
         """
         weight = self.judge_weight
-        loss = np.bincount(self.judged.person, self._losses(margins), minlength=len(weight))
+        unit = self._unit[self.judged.person]
+        loss = np.bincount(unit, self._losses(margins), minlength=len(weight))
         likelihood: FloatArray = np.exp(-loss / np.where(weight > 0, weight, 1.0))
         return likelihood
 

@@ -270,6 +270,7 @@ def people_on_axis(
         target.n_causes,
         _groups(batches, outcomes),
         frame.axis.entry_number(target),
+        target.person,
     )
 
 

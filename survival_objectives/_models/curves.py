@@ -47,6 +47,13 @@ _MOST_OFF = 1.5
 _EVEN_SHARE = 0.01
 
 
+def at_places(values: FloatArray, place: IntArray) -> FloatArray:
+    """Entries of (K, n_places, n_samples) at places, (T,), or at those of each person, (n, T)."""
+    if place.ndim == 1:
+        return values[:, place]
+    return values[:, place.T, np.arange(values.shape[2])]
+
+
 class CurveShape(Protocol):
     """Conversion of a person's probabilities on the steps of a forest to curves in time."""
 
@@ -55,13 +62,21 @@ class CurveShape(Protocol):
         """Whether incidences at time 0 are those of events at time 0; else they are set to 0."""
 
     def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
-        """Incidences at times, (K, n_times, n_samples), from (K, n_steps, n_samples) on steps."""
+        """Incidences at times, (K, n_times, n_samples), from (K, n_steps, n_samples) on steps.
+
+        Times are of shape (n_times,) or, with times of each person, (n_samples, n_times).
+        """
 
     def edges(self, forest: Forest, horizon: float) -> FloatArray:
         """Times from 0 to a horizon between which curves have a simple form; see `inside`."""
 
-    def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:
-        """Times and weights of a quadrature that integrates a curve up to a horizon."""
+    def integral(
+        self, forest: Forest, horizon: float, begin: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Times and weights, (n_samples, n_times), of a quadrature from ``begin`` to a horizon.
+
+        ``begin`` has a time per person, or one for all.
+        """
 
     def inside(self, edges: FloatArray, first: IntArray, share: FloatArray) -> FloatArray:
         """Times at which a share of the rise up to the edges ``first`` is reached."""
@@ -75,17 +90,19 @@ class StepCurves:
     has_time_zero: ClassVar[bool] = False
 
     def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
-        return steps[:, forest.interval(self.axis.prediction_time(times))]
+        return at_places(steps, forest.interval(self.axis.prediction_time(times)))
 
     def edges(self, forest: Forest, horizon: float) -> FloatArray:
         unit = self.axis.unit
         times = self.axis.units(horizon) if unit else forest.representatives()[1:]
         return _with_ends(times.astype(np.float64), horizon)
 
-    def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:
-        edges = self.edges(forest, horizon)
+    def integral(
+        self, forest: Forest, horizon: float, begin: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        edges = np.maximum(self.edges(forest, horizon), begin[:, None])
         # A unit is evaluated at its beginning, a step of the trees in its middle.
-        times = edges[:-1] if self.axis.unit else (edges[:-1] + edges[1:]) / 2
+        times = edges[:, :-1] if self.axis.unit else (edges[:, :-1] + edges[:, 1:]) / 2
         return times, np.diff(edges)
 
     def inside(self, edges: FloatArray, first: IntArray, share: FloatArray) -> FloatArray:  # noqa: ARG002
@@ -208,12 +225,15 @@ class KnotCurves:
         times = self.axis.units(horizon) if unit else self.knots
         return _with_ends(times, horizon)
 
-    def integral(self, forest: Forest, horizon: float) -> tuple[FloatArray, FloatArray]:
-        edges = self.edges(forest, horizon)
+    def integral(
+        self, forest: Forest, horizon: float, begin: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        edges = np.maximum(self.edges(forest, horizon), begin[:, None])
         width = np.diff(edges)
         if self.axis.unit:
-            return edges[:-1], width
-        return edges, (np.append(width, 0.0) + np.append(0.0, width)) / 2
+            return edges[:, :-1], width
+        none = np.zeros((len(width), 1))
+        return edges, (np.hstack([width, none]) + np.hstack([none, width])) / 2
 
     def inside(self, edges: FloatArray, first: IntArray, share: FloatArray) -> FloatArray:
         if self.axis.unit:
@@ -271,17 +291,20 @@ class KnotCurves:
 
     def values(self, at_knots: FloatArray, times: FloatArray) -> FloatArray:
         """Incidences at times, (K, n_times, n_samples), interpolated between knots."""
-        place = self._position(times)
-        right = np.clip(np.searchsorted(self.knots, place), 1, len(self.knots) - 1)
-        left = right - 1
-        share = (place - self.knots[left]) / (self.knots[right] - self.knots[left])
-        share = np.clip(share, 0.0, 1.0)[None, :, None]
-        low, high = at_knots[:, left], at_knots[:, right]
+        right, share = self.between(self.position(times))
+        share = share[None, :, None] if share.ndim == 1 else share.T[None]
+        low, high = at_places(at_knots, right - 1), at_places(at_knots, right)
         # Exact at both ends, and never outside of them.
         between: FloatArray = np.where(share == 1, high, low + share * (high - low))
         return between
 
-    def _position(self, times: FloatArray) -> FloatArray:
+    def between(self, place: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Knot at the end of the interval of each place, and the share of it before the place."""
+        right = np.clip(np.searchsorted(self.knots, place), 1, len(self.knots) - 1)
+        width = self.knots[right] - self.knots[right - 1]
+        return right, np.clip((place - self.knots[right - 1]) / width, 0.0, 1.0)
+
+    def position(self, times: FloatArray) -> FloatArray:
         """Times on the axis of the knots; those that round to the float32 of a knot are that knot.
 
         A mass of events in continuous time lies between a knot and the float32 number before it.

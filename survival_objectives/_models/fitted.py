@@ -20,6 +20,7 @@ from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
 from survival_objectives._models.curves import CurveShape
 from survival_objectives._people import Features
+from survival_objectives._people.histories import Path
 from survival_objectives._people.labels import EVENT_FREE
 from survival_objectives._people.time_axis import TimeAxis
 from survival_objectives.censoring import CensoringModel
@@ -269,14 +270,18 @@ class FittedModel(ABC):
         return replace(self, record=replace(self.record, **changes))
 
     def incidence(self, features: Features, times: FloatArray) -> FloatArray:
-        """Event-free probability and incidences, (n_samples, K + 1, n_times)."""
-        curves = np.empty((features.n_samples, self.frame.n_causes + 1, len(times)))
-        for people in self.parts(features.n_samples, len(times)):
-            self._fill(curves[people], features.values[people], times)
+        """Event-free probability and incidences, (n_samples, K + 1, n_times).
+
+        Times are the same for all people, (n_times,), or their own, (n_samples, n_times).
+        """
+        n_times = times.shape[-1]
+        curves = np.empty((features.n_samples, self.frame.n_causes + 1, n_times))
+        for people in self.parts(features.n_samples, n_times):
+            own = times if times.ndim == 1 else times[people]
+            self._fill(curves[people], features.values[people], own)
         if self.is_monotone and not self.curves.has_time_zero:
-            at_start = times <= 0
-            curves[:, :, at_start] = 0.0
-            curves[:, 0, at_start] = 1.0
+            at_start = np.broadcast_to(times <= 0, (features.n_samples, n_times))
+            curves.swapaxes(1, 2)[at_start] = np.eye(self.frame.n_causes + 1)[0]
         return curves
 
     def _fill(self, curves: FloatArray, values: Float32Array, times: FloatArray) -> None:
@@ -285,39 +290,79 @@ class FittedModel(ABC):
         curves[:, 0] = np.maximum(1 - incidence.sum(axis=0), 0).T
 
     def conditional_incidence(
-        self, features: Features, times: FloatArray, known: float
+        self, features: Features, times: FloatArray, known: FloatArray, path: Path | None = None
     ) -> FloatArray:
-        """Probabilities given survival to ``known``, (n_samples, K + 1, n_times)."""
+        """Probabilities given survival to ``known``, (n_samples, K + 1, n_times).
+
+        Parameters
+        ----------
+        features : Features
+            Of people or, with a path, of its rows.
+        times : array of shape (n_times,)
+        known : array of shape (n_samples,)
+        path : Path, optional
+            Features that change in time.
+        """
         if not self.is_monotone:
             msg = (
                 "`conditional_after` needs `monotone=True`: where an incidence falls, conditional "
                 "probabilities would be negative."
             )
             raise ValueError(msg)
-        curves = self.incidence(features, np.append(times, known))
+        own = np.column_stack([np.broadcast_to(times, (len(known), len(times))), known])
+        curves = self.incidence(features, own) if path is None else self.along(features, path, own)
         at_known, curves = curves[:, :, -1:], curves[:, :, :-1]
         # If survival is 0, all later increments are 0 as well.
         survival = np.maximum(at_known[:, :1], np.finfo(np.float64).tiny)
         given = (curves - at_known) / survival
-        given[:, 1:, times <= known] = 0.0
+        given[:, 1:] *= (times > known[:, None])[:, None]
         given[:, 0] = 1 - given[:, 1:].sum(axis=1)
         return given
 
-    def quantiles(self, features: Features, quantiles: list[float]) -> FloatArray:
-        """Quantiles of the time to any event, (n_samples, n_quantiles); inf if not reached."""
+    def along(self, features: Features, path: Path, times: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Event-free probability and incidences along a path of features, (n, K + 1, n_times).
+
+        Parameters
+        ----------
+        features : Features
+            Of the rows of the path.
+        path : Path
+        times : array of shape (n_samples, n_times)
+        """
+        msg = (
+            "Paths of features that change (`id`, `start`, `stop`) need a model of hazards: train "
+            "HazardBoost or HazardObjective. This model takes features as they are at time 0."
+        )
+        raise ValueError(msg)
+
+    def quantiles(
+        self, features: Features, quantiles: list[float], known: FloatArray | None = None
+    ) -> FloatArray:
+        """Quantiles of the time to any event, (n_samples, n_quantiles); inf if not reached.
+
+        Given survival to ``known``, a time per person, where it is passed.
+        """
         edges = self.curves.edges(self._steps(), self.frame.t_max)
         # At time 0 itself all people are event-free.
         at: FloatArray = np.concatenate([[np.finfo(np.float32).tiny], edges[1:]])
         found = np.empty((features.n_samples, len(quantiles)))
         for people in self.parts(features.n_samples, len(edges)):
-            event = 1 - self.incidence(_rows(features, people), at)[:, 0]
+            own = _rows(features, people)
+            event = 1 - self.incidence(own, at)[:, 0]
+            survived = None
+            if known is not None:
+                survived = self.incidence(own, known[people, None])[:, 0]
             for column, value in enumerate(quantiles):
-                found[people, column] = self._crossings(event, edges, value)
-        return found
+                reached = value if survived is None else 1 - (1 - value) * survived
+                found[people, column] = self._crossings(event, edges, reached)
+        return found if known is None else np.maximum(found, known[:, None])
 
-    def _crossings(self, event: FloatArray, edges: FloatArray, value: float) -> FloatArray:
+    def _crossings(
+        self, event: FloatArray, edges: FloatArray, value: float | FloatArray
+    ) -> FloatArray:
         """Times at which each row of ``event``, values at the edges, reaches a value."""
         reached = event >= value
+        value = np.broadcast_to(value, (len(event), 1))[:, 0]
         first = reached.argmax(axis=1)
         row, last = np.arange(len(event)), np.maximum(first - 1, 0)
         after, before = event[row, first], event[row, last]
@@ -325,13 +370,27 @@ class FittedModel(ABC):
         np.divide(value - before, after - before, out=share, where=after > before)
         return np.where(reached.any(axis=1), self.curves.inside(edges, first, share), np.inf)
 
-    def restricted_mean(self, features: Features, horizon: float, state: int) -> FloatArray:
-        """Area under the curve of a state up to a horizon, (n_samples,)."""
-        times, weight = self.curves.integral(self._steps(), horizon)
-        area = np.empty(features.n_samples)
-        for people in self.parts(features.n_samples, len(times)):
-            area[people] = self.incidence(_rows(features, people), times)[:, state] @ weight
-        return area
+    def restricted_mean(
+        self, features: Features, horizon: float, state: int, known: FloatArray | None = None
+    ) -> FloatArray:
+        """Area under the curve of a state up to a horizon, (n_samples,).
+
+        Given survival to ``known``, a time per person, the area from there on.
+        """
+        if known is None:
+            times, weight = self.curves.integral(self._steps(), horizon, np.zeros(1))
+            mean = np.empty(features.n_samples)
+            for people in self.parts(features.n_samples, times.shape[1]):
+                curves = self.incidence(_rows(features, people), times[0])
+                mean[people] = curves[:, state] @ weight[0]
+            return mean
+        known = np.minimum(known, horizon)
+        times, weight = self.curves.integral(self._steps(), horizon, known)
+        curves = self.incidence(features, np.column_stack([times, known]))
+        area: FloatArray = np.einsum("nt,nt->n", curves[:, state, :-1], weight)
+        if state:
+            area -= curves[:, state, -1] * (horizon - known)
+        return area / np.maximum(curves[:, 0, -1], np.finfo(np.float64).tiny)
 
 
 def _rows(features: Features, rows: slice) -> Features:

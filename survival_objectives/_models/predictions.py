@@ -24,6 +24,7 @@ from survival_objectives._people import (
     check_survival_target,
     check_times,
 )
+from survival_objectives._people.histories import Path
 from survival_objectives._people.labels import named_outcomes
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.metrics import integrated_brier_score
@@ -117,7 +118,10 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         times: Any = None,
         *,
         cause: int | str | None = None,
-        conditional_after: float | None = None,
+        conditional_after: Any = None,
+        id: Any = None,
+        start: Any = None,
+        stop: Any = None,
         as_frame: bool = False,
     ) -> Any:
         """Probability of each state at each time.
@@ -130,9 +134,14 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             Times >= 0 in any order. Default: ``times_``.
         cause : int or str, optional
             A label of ``event_ids_`` or a name of ``event_names_``: return its incidence alone.
-        conditional_after : float, optional
-            Return probabilities given that the person is event-free at this time. At earlier times
-            the event-free probability is 1.
+        conditional_after : float or array of shape (n_samples,), optional
+            Return probabilities given that the person is event-free at this time, one for all or
+            one per person. At earlier times the event-free probability is 1.
+        id, start, stop : column names, optional
+            Predict along a path of features: the frame ``X`` has a row per person and stretch
+            (start, stop] of constant features, in any order. People come in the order of their
+            first rows, and are event-free before them. Features hold until the next row of the
+            person begins, and those of the last row for ever.
         as_frame : bool, default=False
             Whether to return a DataFrame with one row per person, the index of ``X``, and columns
             (event, time), or times if ``cause`` is given. Events are names if training had names,
@@ -144,20 +153,27 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             Index 0 is the probability of being event-free, index k the incidence of
             ``event_ids_[k]``; they sum to 1.
         """
+        self._check_fitted()
+        X, path, index = path_of(X, id, start, stop)
         features = self._checked(X)
         times = self.times_ if times is None else check_times(times)
-        if conditional_after is None:
+        n_people = features.n_samples if path is None else path.n_people
+        known = _known(conditional_after, n_people)
+        if path is not None:
+            # Who starts at 0 may have an event at time 0.
+            entry = np.where(path.entry > 0, path.entry, -1.0)
+            known = entry if known is None else np.maximum(known, entry)
+        if known is None:
             curves = self._model.incidence(features, times)
         else:
-            known = _one_time(conditional_after, "conditional_after")
-            curves = self._model.conditional_incidence(features, times, known)
+            curves = self._model.conditional_incidence(features, times, known, path)
         if cause is not None:
             curves = curves[:, self._state(cause)]
-            return pd.DataFrame(curves, _index(X), _time_index(times)) if as_frame else curves
+            return pd.DataFrame(curves, index, _time_index(times)) if as_frame else curves
         if not as_frame:
             return curves
         columns = pd.MultiIndex.from_product([self._column_names, times], names=["event", "time"])
-        return pd.DataFrame(curves.reshape(len(curves), -1), _index(X), columns)
+        return pd.DataFrame(curves.reshape(len(curves), -1), index, columns)
 
     @property
     def _column_names(self) -> list[Any]:
@@ -170,31 +186,47 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         X: Any,
         times: Any = None,
         *,
-        conditional_after: float | None = None,
+        conditional_after: Any = None,
+        id: Any = None,
+        start: Any = None,
+        stop: Any = None,
         as_frame: bool = False,
     ) -> Any:
         """Probability of being event-free, of shape (n_samples, n_times).
 
         Parameters as in `predict_cumulative_incidence`; a frame has one column per time.
         """
-        curves = self.predict_cumulative_incidence(X, times, conditional_after=conditional_after)
-        if not as_frame:
-            return curves[:, 0]
-        columns = _time_index(self.times_ if times is None else check_times(times))
-        return pd.DataFrame(curves[:, 0], _index(X), columns)
+        return self.predict_cumulative_incidence(
+            X,
+            times,
+            cause=0,
+            conditional_after=conditional_after,
+            id=id,
+            start=start,
+            stop=stop,
+            as_frame=as_frame,
+        )
 
     def predict_proba(
-        self, X: Any, time_horizon: float | None = None, *, as_frame: bool = False
+        self,
+        X: Any,
+        time_horizon: float | None = None,
+        *,
+        conditional_after: Any = None,
+        as_frame: bool = False,
     ) -> Any:
         """Probability of each state at one horizon, of shape (n_samples, K + 1).
 
         The horizon defaults to the middle of ``times_``. A frame has one column per state.
+        ``conditional_after`` is that of `predict_cumulative_incidence`.
         """
         self._check_fitted()
         if time_horizon is None:
             time_horizon = float(self.times_[len(self.times_) // 2])
         time_horizon = _one_time(time_horizon, "time_horizon")
-        curves: FloatArray = self.predict_cumulative_incidence(X, time_horizon)
+        curves: FloatArray = self.predict_cumulative_incidence(
+            X, time_horizon, conditional_after=conditional_after
+        )
         if not as_frame:
             return curves[:, :, 0]
         columns = pd.Index(self._column_names, name="event")
@@ -206,11 +238,19 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         kept: FloatArray = np.trapezoid(survival, self.times_, axis=1) / self.times_[-1]
         return 1 - kept
 
-    def predict_quantile(self, X: Any, quantile: Any = 0.5, *, as_frame: bool = False) -> Any:
+    def predict_quantile(
+        self,
+        X: Any,
+        quantile: Any = 0.5,
+        *,
+        conditional_after: Any = None,
+        as_frame: bool = False,
+    ) -> Any:
         """Quantile of the time to any event; inf if it is not reached.
 
         The default is the median. Several quantiles give one column each; a frame has the quantiles
-        as column labels.
+        as column labels. ``conditional_after`` is that of `predict_cumulative_incidence`; quantiles
+        stay times since the origin.
         """
         features = self._checked(X)
         quantiles = [
@@ -219,13 +259,19 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         if not quantiles:
             msg = "`quantile` is empty. Give at least one, such as [0.25, 0.5, 0.75]."
             raise ValueError(msg)
-        found = self._model.quantiles(features, quantiles)
+        known = _known(conditional_after, features.n_samples)
+        found = self._model.quantiles(features, quantiles, known)
         if not as_frame:
             return found[:, 0] if np.ndim(quantile) == 0 else found
         return pd.DataFrame(found, _index(X), pd.Index(quantiles, name="quantile"))
 
     def predict_restricted_mean_time(
-        self, X: Any, horizon: float | None = None, *, cause: int | str | None = None
+        self,
+        X: Any,
+        horizon: float | None = None,
+        *,
+        cause: int | str | None = None,
+        conditional_after: Any = None,
     ) -> FloatArray:
         """Mean event-free time up to a horizon, or the mean time lost to a cause.
 
@@ -239,6 +285,8 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             A label of ``event_ids_`` or a name of ``event_names_``: return the time lost to this
             cause instead, the area under its incidence. Event-free time and the times lost to all
             causes sum to the horizon.
+        conditional_after : float or array of shape (n_samples,), optional
+            As in `predict_cumulative_incidence`; means then count from this time to the horizon.
         """
         features = self._checked(X)
         horizon = float(self.times_[-1]) if horizon is None else _one_time(horizon, "horizon")
@@ -250,7 +298,8 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
                 f"choose from {', '.join(map(str, self.event_ids_[1:]))} ({names})."
             )
             raise ValueError(msg)
-        return self._model.restricted_mean(features, horizon, state)
+        known = _known(conditional_after, features.n_samples)
+        return self._model.restricted_mean(features, horizon, state, known)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Negative integrated Brier score, averaged over causes and the event-free state.
@@ -431,6 +480,39 @@ def _one_time(time: Any, name: str) -> float:
         )
         raise ValueError(msg)
     return float(check_times(time)[0])
+
+
+def _known(conditional_after: Any, n_people: int) -> FloatArray | None:
+    """Times at which people are event-free, one per person."""
+    if conditional_after is None:
+        return None
+    known = check_times(conditional_after)
+    if np.ndim(conditional_after) > 0 and len(known) != n_people:
+        msg = (
+            f"`conditional_after` has {len(known)} times for {n_people} people. Give one number, "
+            "or one per person."
+        )
+        raise ValueError(msg)
+    return np.broadcast_to(known, n_people)
+
+
+def path_of(X: Any, ids: Any, start: Any, stop: Any) -> tuple[Any, Path | None, Any]:
+    """Features without the columns of a path, the path, and the index of the people."""
+    names = {"id": ids, "start": start, "stop": stop}
+    if all(name is None for name in names.values()):
+        return X, None, _index(X)
+    columns = list(getattr(X, "columns", ()))
+    for name, column in names.items():
+        if column is None or column not in columns:
+            msg = (
+                f"`{name}` is {column!r}: a path of features needs `id`, `start` and `stop`, three "
+                f"columns of the frame, which has {columns}."
+            )
+            raise ValueError(msg)
+    path = Path.of(*(X[column] for column in names.values()))
+    labels = np.asarray(X[ids])[path.order[path.first]]
+    others = [column for column in columns if column not in names.values()]
+    return X[others], path, pd.Index(labels, name=ids)
 
 
 def _time_index(times: FloatArray) -> pd.Index:

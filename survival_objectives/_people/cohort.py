@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from survival_objectives._arrays import FloatArray, IntArray
@@ -32,6 +33,7 @@ from survival_objectives._people import (
     take_rows,
     warn_about_columns,
 )
+from survival_objectives._people.histories import check_constant, merged_rows
 from survival_objectives._people.labels import EventLabels, survival_outcomes
 from survival_objectives._people.population import Reduction
 from survival_objectives._people.resolution import Resolution
@@ -74,13 +76,24 @@ class Outcomes:
             None if self.group is None else self.group[rows],
         )
 
+    @property
+    def people(self) -> Outcomes:
+        """One row per person."""
+        if self.target.person is None:
+            return self
+        last = self.take(np.flatnonzero(self.target.is_last))
+        return replace(last, target=self.target.people)
+
     def aligned(self, axis: TimeAxis) -> Outcomes:
         """The same people with durations aligned to the time axis."""
         return replace(self, target=axis.aligned(self.target))
 
     def with_relative_weights(self, reduction: Reduction) -> Outcomes:
         """The same people with weights whose mean over all parts of the people is 1."""
-        return replace(self, weight=relative_weights(self.weight, reduction.sum))
+        weight = relative_weights(self.people.weight, reduction.sum)
+        if weight is not None and self.target.person is not None:
+            weight = weight[np.cumsum(self.target.is_first) - 1]
+        return replace(self, weight=weight)
 
 
 @dataclass(frozen=True)
@@ -174,7 +187,7 @@ class Cohort:
         groups : array, optional
             Group of each row, such as the person.
         late_entry : bool, default=False
-            Whether people may enter later than at 0.
+            Whether people may enter later than at 0, and have several rows.
         """
         check_paired(X, y, sample_weight)
         features = check_features(X, like=like, resolution=resolution, with_offsets=True)
@@ -195,6 +208,8 @@ class Cohort:
             cohort = replace(cohort, target=checked(cohort.target))
         duration = cohort.target.duration
         counted = Resolution.of(duration) if resolution == "count" else None
+        if cohort.target.person is not None:
+            cohort = _merged(cohort, cohort.target.person)
         return replace(cohort, target=_rounded(cohort.target), duration_resolution=counted)
 
     @classmethod
@@ -249,6 +264,31 @@ class Cohort:
     def with_relative_weights(self, reduction: Reduction) -> Cohort:
         """The same people with weights whose mean over all parts of the people is 1."""
         return self.with_outcomes(self.outcomes.with_relative_weights(reduction))
+
+
+def _merged(cohort: Cohort, person: IntArray) -> Cohort:
+    """The same people with touching rows of equal features merged, sorted by person."""
+    for values, name in ((cohort.weight, "sample_weight"), (cohort.group, "groups")):
+        check_constant(values, pd.factorize(person)[0], name)
+    target = cohort.target
+    entry = np.zeros(cohort.n_samples) if target.entry is None else target.entry
+    rounded = time_feature(entry), time_feature(target.duration)
+    start, stop = (times.astype(np.float64) for times in rounded)
+    first, last = merged_rows(cohort.features.values, person, start, stop)
+    entry, number = entry[first], pd.factorize(person[first])[0].astype(np.int64)
+    has_several = len(number) > number[-1] + 1
+    merged = replace(
+        target.take(last),
+        entry=entry if entry.any() else None,
+        person=number if has_several else None,
+    )
+    group = number if cohort.group is None else cohort.group[first]
+    return replace(
+        cohort.take(first),
+        target=merged,
+        given=None,
+        group=group if has_several or cohort.group is not None else None,
+    )
 
 
 def _rounded(target: SurvivalTarget) -> SurvivalTarget:

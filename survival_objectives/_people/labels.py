@@ -154,11 +154,14 @@ class EventLabels:
                     f"causes: {list(self.names[1:])}."
                 )
                 raise ValueError(msg)
-        _, duration, entry = split_target(y)
+        _, duration, entry, ids = split_target(y)
         coded = labels.map(lambda label: codes.get(label, 0)).astype(np.int64)
-        result = pd.DataFrame({"event": coded.to_numpy(), "duration": np.asarray(duration)})
+        result = pd.DataFrame({"event": coded.to_numpy()})
+        result["duration" if ids is None else "stop"] = np.asarray(duration)
         if entry is not None:
-            result["entry"] = np.asarray(entry)
+            result["entry" if ids is None else "start"] = np.asarray(entry)
+        if ids is not None:
+            result["id"] = np.asarray(ids)
         result.index = labels.index
         return result
 
@@ -213,7 +216,7 @@ def check_censored_is_for_text(censored: Any) -> None:
 def text_events(y: Any) -> pd.Series[str] | None:
     """Events as text, or None where they are numbers or booleans; an error if some are missing."""
     try:
-        event, _, _ = split_target(y)
+        event, *_ = split_target(y)
     except ValueError:
         return None  # Outcomes are checked, and the error raised, after the features.
     labels = _labels(event)

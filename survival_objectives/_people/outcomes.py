@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._arrays import BoolArray, FloatArray, IntArray
+from survival_objectives._people.histories import check_stretches
 from survival_objectives._people.values import as_float, refuse_rows, warn
 
 _EVENT_NAMES = ("event",)
@@ -46,12 +47,16 @@ class SurvivalTarget:
         state.
     entry : float64 array of shape (n_samples,), or None
         Time at which the person came under observation; None if that is 0 for all.
+    person : int64 array of shape (n_samples,), or None
+        Number of the person of each row of a long table, whose rows are sorted by person and time;
+        None where each row is a person.
     """
 
     event: npt.NDArray[np.int32]
     duration: FloatArray
     event_ids: IntArray
     entry: FloatArray | None = None
+    person: IntArray | None = None
 
     @property
     def n_samples(self) -> int:
@@ -66,7 +71,29 @@ class SurvivalTarget:
     def take(self, rows: Any) -> SurvivalTarget:
         """Outcomes of some people, who keep the label set of all."""
         entry = None if self.entry is None else self.entry[rows]
-        return SurvivalTarget(self.event[rows], self.duration[rows], self.event_ids, entry)
+        person = None if self.person is None else self.person[rows]
+        return SurvivalTarget(self.event[rows], self.duration[rows], self.event_ids, entry, person)
+
+    @property
+    def is_first(self) -> BoolArray:
+        """Whether each row is the first of its person."""
+        if self.person is None:
+            return np.ones(self.n_samples, np.bool_)
+        return np.append(True, self.person[1:] != self.person[:-1])
+
+    @property
+    def is_last(self) -> BoolArray:
+        """Whether each row is the last of its person."""
+        return np.append(self.is_first[1:], True)
+
+    @property
+    def people(self) -> SurvivalTarget:
+        """One row per person: from the first entry to the end of the last row."""
+        if self.person is None:
+            return self
+        last = self.take(self.is_last)
+        entry = None if self.entry is None else self.entry[self.is_first]
+        return replace(last, entry=entry, person=None)
 
 
 def check_same_people(n_people: int, n_outcomes: int) -> None:
@@ -93,7 +120,8 @@ def check_survival_target(
         ``duration`` or ``time`` (a two-field structured array with one boolean field, as
         scikit-survival makes, may use any names); a tuple ``(event, duration)``; or an
         ``(n_samples, 2)`` array with these two columns in this order. A frame, dict or structured
-        array may have a field ``entry``.
+        array may have a field ``entry``, or fields ``id``, ``start`` and ``stop`` in place of the
+        duration.
     event_ids : array-like, optional
         Labels known from training; any other label is refused.
     require_event : bool, default=True
@@ -115,16 +143,23 @@ def check_survival_target(
     >>> target.event_ids
     array([0, 1, 3])
     """
-    event, duration, entry = split_target(y)
+    event, duration, entry, person = split_target(y)
     event = _check_event(event)
-    duration = _check_duration(duration)
+    if person is None:
+        duration = _check_duration(duration)
+    else:
+        if not late_entry:
+            msg = f"`y` is a long table with `id`, `start` and `stop`. {instead}."
+            raise ValueError(msg)
+        person, entry, duration = check_stretches(person, entry, duration, event)
     if len(event) != len(duration):
         msg = f"`event` has {len(event)} values but `duration` has {len(duration)}."
         raise ValueError(msg)
     if len(event) == 0:
         msg = "`y` is empty: there are no people to train on."
         raise ValueError(msg)
-    entry = _check_entry(entry, duration)
+    if person is None:
+        entry = _check_entry(entry, duration)
     if entry is not None and not late_entry:
         late = np.flatnonzero(entry)
         msg = (
@@ -135,7 +170,7 @@ def check_survival_target(
         raise ValueError(msg)
     known = _known_labels(event, event_ids, require_event=require_event)
     codes = np.searchsorted(known, event).astype(np.int32)
-    return SurvivalTarget(codes, duration, known, entry)
+    return SurvivalTarget(codes, duration, known, entry, person)
 
 
 def _known_labels(
@@ -168,19 +203,23 @@ def _known_labels(
     return known
 
 
-def split_target(y: Any) -> tuple[Any, Any, Any]:
-    """Events, durations and entries (or None) of outcomes in any form, not yet checked."""
+def split_target(y: Any) -> tuple[Any, Any, Any, Any]:
+    """Events, durations, entries and ids of outcomes in any form, not yet checked.
+
+    Entries and ids may be None; with ids, rows are those of a long table.
+    """
     if isinstance(y, SurvivalTarget):
-        return y.event_ids[y.event], y.duration, y.entry
+        return y.event_ids[y.event], y.duration, y.entry, y.person
     if isinstance(y, tuple):
         if len(y) != 2:
             msg = f"A tuple `y` must be (event, duration); got {len(y)} elements."
             raise ValueError(msg)
-        return *_same_people(y[0], y[1]), None
+        return *_same_people(y[0], y[1]), None, None
     if isinstance(y, Mapping):
-        event, duration, entry = _fields(y, list(y.keys()))
+        event, duration, entry, ids = _fields(y, list(y.keys()))
         _same_people(event, entry, "entry")
-        return *_same_people(event, duration), entry
+        _same_people(event, ids, "id")
+        return *_same_people(event, duration), entry, ids
     if hasattr(y, "columns"):
         if isinstance(y, pd.DataFrame) and y.columns.has_duplicates:
             duplicate = y.columns[y.columns.duplicated()][0]
@@ -195,10 +234,10 @@ def split_target(y: Any) -> tuple[Any, Any, Any]:
             is_bool = [array.dtype[name] == np.bool_ for name in names]
             if sum(is_bool) == 1:
                 event_name = names[is_bool.index(True)]
-                return array[event_name], array[names[is_bool.index(False)]], None
+                return array[event_name], array[names[is_bool.index(False)]], None, None
         return _fields(array, names)
     if array.ndim == 2 and array.shape[1] == 2:
-        return array[:, 0], array[:, 1], None
+        return array[:, 0], array[:, 1], None, None
     msg = (
         f"`y` of type {type(y).__name__} and shape {array.shape} is not understood. Pass a frame "
         "or dict with `event` and `duration`, a tuple (event, duration), or an (n, 2) array."
@@ -211,7 +250,7 @@ def _same_people(event: Any, other: Any, name: str = "duration") -> tuple[Any, A
     return event, other
 
 
-def _fields(y: Any, names: list[Any]) -> tuple[Any, Any, Any]:
+def _fields(y: Any, names: list[Any]) -> tuple[Any, Any, Any, Any]:
     def find(wanted: tuple[str, ...], *, optional: bool = False) -> Any:
         matches = [name for name in names if str(name).lower() in wanted]
         if optional and not matches:
@@ -222,6 +261,15 @@ def _fields(y: Any, names: list[Any]) -> tuple[Any, Any, Any]:
         msg = f"`y` needs exactly one field named {' or '.join(map(repr, wanted))}; it {found}."
         raise ValueError(msg)
 
+    found = {str(name).lower() for name in names}
+    if {"start", "stop"} <= found:
+        if "id" not in found:
+            msg = (
+                "`y` has `start` and `stop`, but no `id`. Rows of one person need the same `id`; "
+                "with one row per person, name the two 'entry' and 'duration'."
+            )
+            raise ValueError(msg)
+        return find(_EVENT_NAMES), find(("stop",)), find(("start",)), find(("id",))
     entry = find(_ENTRY_NAMES, optional=True)
     others = [name for name in names if str(name).lower() in _OTHER_ENTRY_NAMES]
     if entry is None and others:
@@ -231,7 +279,7 @@ def _fields(y: Any, names: list[Any]) -> tuple[Any, Any, Any]:
             "Drop the field if all people were followed from time 0."
         )
         raise ValueError(msg)
-    return find(_EVENT_NAMES), find(_DURATION_NAMES), entry
+    return find(_EVENT_NAMES), find(_DURATION_NAMES), entry, None
 
 
 def _check_event(event: Any) -> IntArray:

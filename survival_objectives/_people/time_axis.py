@@ -146,7 +146,9 @@ class TimeAxis:
             rounded = ((self.number(target.duration) + place) * self.unit).astype(np.float32)
         else:
             rounded = target.duration.astype(np.float32)
-            rounded = np.where(happened, rounded, np.nextafter(rounded, np.float32(np.inf)))
+            # A row of a long table ends where the next one begins.
+            stays = happened | ~target.is_last
+            rounded = np.where(stays, rounded, np.nextafter(rounded, np.float32(np.inf)))
         return replace(target, duration=rounded.astype(np.float64))
 
 

@@ -153,7 +153,8 @@ class HazardTrainingProblem(PluginProblem):
         warn_about_outcomes(cohort.target)
         cohort = cohort.with_relative_weights(LocalReduction())
         self._positions = _counted(sample_weight, cohort.n_samples)
-        population = LocalReduction().population(cohort.target, cohort.weight)
+        whole = cohort.outcomes.people
+        population = LocalReduction().population(whole.target, whole.weight)
         batches = MemoryBatches([cohort])
         frame = planned_frame(
             population,
@@ -169,7 +170,7 @@ class HazardTrainingProblem(PluginProblem):
         )
         until_end = replace(population, target=censored_at_end(population.target, frame))
         self._curves = knot_curves(frame, until_end, n_intervals)
-        self._n_events = np.bincount(cohort.target.event, minlength=frame.n_causes + 1)
+        self._n_events = np.bincount(whole.target.event, minlength=frame.n_causes + 1)
         people = people_on_axis(frame, batches, batches.outcomes(), self._curves.knots)
         with blas_threads(1):
             self._data = PluginHazards.of(

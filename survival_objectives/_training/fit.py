@@ -68,7 +68,7 @@ def trained(
 
 
 def _population(batches: Batches, reduction: Reduction) -> Population:
-    outcomes = batches.outcomes()
+    outcomes = batches.outcomes().people
     return reduction.population(outcomes.target, outcomes.weight)
 
 

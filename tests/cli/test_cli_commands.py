@@ -53,7 +53,7 @@ def test_durations_between_dates_are_those_of_a_column(run, workplace, people):
         for name in ("dated", "plain")
     ]
     assert scores[0] == scores[1]
-    assert "start_date: entry\n  end_date: exit\n" in run("info", "dated").out
+    assert "start_date entry, end_date exit" in run("info", "dated").out
     used = run("fit", "dated.csv", "--out", "new", *dates, *common, "--date", "entry")
     assert used.code == 2
     assert "--date names 'entry', which is the duration or the event" in used.err

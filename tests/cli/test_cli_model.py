@@ -183,7 +183,7 @@ def test_info_tells_what_the_folder_holds(run, workplace):
     printed = run("info", "model").out
     for fragment in (
         "engine: xgboost",
-        "parts of the mixture: linear ",
+        "parts: linear ",
         "  stage: category, 3 levels",
         "Brier score, death",
     ):

@@ -398,12 +398,12 @@ def test_rows_follow_the_number_of_people() -> None:
     assert np.all(np.diff(total) > 0)
 
 
-def outcomes(count: list[int], group: Any = None) -> HazardPeople:
+def outcomes(count: list[int], person: Any = None) -> HazardPeople:
     event = np.random.default_rng(0).permutation(np.repeat(np.arange(len(count)), count))
     n = len(event)
     features = InMemory(check_features(np.arange(n)[:, None]))
     event, place = event.astype(np.int32), np.ones(n)
-    return HazardPeople(features, event, place, None, KNOTS, len(count) - 1, group)
+    return HazardPeople(features, event, place, None, KNOTS, len(count) - 1, person=person)
 
 
 @pytest.mark.parametrize("count", [[7000, 2500, 480, 20], [0, 9000, 1000], [9500, 300, 200]])
@@ -429,18 +429,18 @@ def test_people_are_drawn_by_their_outcome(count: list[int]) -> None:
     assert drawn_by_outcome(people, everyone, n, np.random.default_rng(1)) is None
 
 
-def test_rows_of_a_group_are_drawn_together_by_their_rarest_event() -> None:
-    group = np.repeat(np.arange(2500), 4)
-    people = outcomes([9900, 80, 20], group)
+def test_rows_of_a_person_are_drawn_together_by_their_rarest_event() -> None:
+    person = np.repeat(np.arange(2500), 4)
+    people = outcomes([9900, 80, 20], person)
     drawn = drawn_by_outcome(people, np.arange(10_000), 3000, np.random.default_rng(0))
     assert drawn is not None
     assert abs(len(drawn.people) - 3000) < 200
-    members = np.bincount(group[drawn.people], minlength=2500)
+    members = np.bincount(person[drawn.people], minlength=2500)
     assert set(members) == {0, 4}
-    with_event = np.unique(group[people.event > 0])
+    with_event = np.unique(person[people.event > 0])
     assert np.all(members[with_event] == 4)
-    for one in np.unique(group[drawn.people])[:50]:
-        assert len(np.unique(drawn.weight[group[drawn.people] == one])) == 1
+    for one in np.unique(person[drawn.people])[:50]:
+        assert len(np.unique(drawn.weight[person[drawn.people] == one])) == 1
 
 
 def test_processes_draw_as_many_people_of_each_outcome_together() -> None:
