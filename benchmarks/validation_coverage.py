@@ -2,7 +2,7 @@
 
 One or two causes with hazards that depend on two features, censoring independent of them, and a
 model that is too extreme and predicts too little. Cases: a middle horizon with about 35 %
-censored; an early one with about three quarters censored; and a landmark, with people who enter
+censored; an early one with about half censored; and a landmark, with people who enter
 late. True scores come from 100 000 uncensored people who are all seen from the beginning; those of
 Antolini's index, which depends on the censoring, from as many with it.
 
@@ -99,7 +99,7 @@ CASES = tuple(
     for case in (
         Case("one cause", n_people, 1),
         Case("two causes", n_people, 2),
-        Case("two causes, early, 3/4 censored", n_people, 2, 0.3, 2.5),
+        Case("two causes, early, half censored", n_people, 2, 0.3, 2.5),
         Case("two causes, landmark, late entry", n_people, 2, 1.0, 0.5, 0.2),
     )
 )

@@ -28,6 +28,7 @@ from survival_objectives._people import (
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.metrics import integrated_brier_score
+from survival_objectives.metrics._inputs import SCORED_BY
 
 __all__ = ["AalenJohansen", "CauseSpecificCox"]
 
@@ -51,7 +52,7 @@ class _Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[Features, SurvivalTarget, FloatArray | None]:
         features = check_features(X)
-        target = check_survival_target(y)
+        target = check_survival_target(y, late_entry=True)
         check_same_people(features.n_samples, target.n_samples)
         weight = check_sample_weight(sample_weight, target.n_samples)
         self._schema = features.schema
@@ -110,7 +111,7 @@ class _Baseline(BaseEstimator, ABC):  # type: ignore[misc]
         It uses the part of ``times_`` within the follow-up of ``y``, and the censoring of the
         training data.
         """
-        target = check_survival_target(y, event_ids=self.event_ids_)
+        target = check_survival_target(y, event_ids=self.event_ids_, instead=SCORED_BY)
         times = self.times_[self.times_ < target.duration.max()]
         if len(times) == 0:
             msg = (
@@ -223,13 +224,16 @@ class CauseSpecificCox(_Baseline):
         frame = pd.DataFrame(design[:, varies], columns=columns)
         origin = pd.DataFrame(np.zeros((1, len(columns))), columns=columns)
         frame["duration"] = target.duration
+        if target.entry is not None:
+            frame["entry"] = target.entry
         if weight is not None:
             frame["weight"] = weight
             frame = frame[weight > 0]
         self.coefficients_ = np.zeros((design.shape[1], target.n_causes))
         self._offset = np.empty(target.n_causes)
         self.penalizers_ = np.empty(target.n_causes)
-        hazards = []
+        self.jumps_ = np.unique(target.duration[target.event > 0])
+        self.baseline_hazards_ = np.empty((len(self.jumps_), target.n_causes))
         for code in range(1, target.n_causes + 1):
             model = _converged(
                 fitter,
@@ -241,12 +245,9 @@ class CauseSpecificCox(_Baseline):
             # The fitter itself, which holds the data of all people, is not kept.
             self.coefficients_[varies, code - 1] = model.params_
             self._offset[code - 1] = model.predict_log_partial_hazard(origin).iloc[0]
-            hazards.append(model.baseline_hazard_.iloc[:, 0])
-        # All regressions have the same durations, so their baselines share one time axis.
-        baseline = np.column_stack(hazards)
-        happens = baseline.sum(axis=1) > 0
-        self.jumps_ = hazards[0].index.to_numpy(np.float64)[happens]
-        self.baseline_hazards_ = baseline[happens]
+            risk = np.exp(design @ self.coefficients_[:, code - 1] + self._offset[code - 1])
+            s = np.ones(len(risk)) if weight is None else weight
+            self.baseline_hazards_[:, code - 1] = _breslow(target, code, s, s * risk, self.jumps_)
         return self
 
     def to_content(self, times: npt.ArrayLike) -> dict[str, Any]:
@@ -289,6 +290,30 @@ class CauseSpecificCox(_Baseline):
             rows = slice(start, start + size)
             incidence[rows] = _combined(self.baseline_hazards_, risk[rows])[:, :, position]
         return incidence
+
+
+def _breslow(
+    target: SurvivalTarget, code: int, weight: FloatArray, risk: FloatArray, jumps: FloatArray
+) -> FloatArray:
+    """Events at each of ``jumps`` over the ``risk`` of the people at risk then."""
+    # lifelines takes late entry into its coefficients, and not into its baseline.
+    happened = target.event == code
+    place = np.searchsorted(jumps, target.duration[happened])
+    events = np.bincount(place, weights=weight[happened], minlength=len(jumps))
+    # At risk at the jumps before `last`, from `first` on.
+    last = np.searchsorted(jumps, target.duration, side="right")
+    first = np.zeros(len(last), np.int64)
+    if target.entry is not None:
+        late = target.entry > 0
+        first[late] = np.searchsorted(jumps, target.entry[late], side="right")
+    size = len(jumps) + 1
+    change = np.bincount(last, weights=risk, minlength=size)
+    change = change - np.bincount(first, weights=risk, minlength=size)
+    at_risk = change[::-1].cumsum()[::-1][1:]
+    hazard: FloatArray = np.divide(
+        events, at_risk, out=np.zeros(len(jumps)), where=(events > 0) & (at_risk > 0)
+    )
+    return hazard
 
 
 def _combined(baseline: FloatArray, risk: FloatArray) -> FloatArray:
@@ -342,6 +367,7 @@ def _converged(fitter: Any, penalizer: float, frame: pd.DataFrame, weights_col: 
                     duration_col="duration",
                     event_col="event",
                     weights_col=weights_col,
+                    entry_col="entry" if "entry" in frame else None,
                     # Weights are not counts, so lifelines wants the sandwich variance with them.
                     robust=weights_col is not None,
                 )

@@ -1,7 +1,9 @@
 """Baselines against other packages, formulas and the estimator contract."""
 
 import doctest
+import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -218,3 +220,39 @@ def test_errors_name_the_way_out(people, monkeypatch):
     monkeypatch.setitem(sys.modules, "lifelines", None)
     with pytest.raises(ImportError, match="pip install lifelines"):
         CauseSpecificCox().fit(X, y)
+
+
+# -------------------------------------------------------------------------------------- late entry
+COX = json.loads((Path(__file__).parent / "metrics/golden/cox.json").read_text())
+
+
+def test_cox_with_late_entry_is_that_of_r():
+    X = np.array(COX["x"])
+    y = {name: np.array(COX[name]) for name in ("event", "duration", "entry")}
+    model = CauseSpecificCox(penalizer=0.0).fit(X, y)
+    for code, cause in enumerate(COX["causes"]):
+        assert_allclose(model.coefficients_[:, code], cause["coefficients"], atol=1e-5)
+        at = np.searchsorted(model.jumps_, cause["time"], side="right")
+        shift = np.exp(model._offset[code])
+        cumulative = np.append(0, np.cumsum(model.baseline_hazards_[:, code] * shift))[at]
+        assert_allclose(cumulative, cause["hazard"], rtol=1e-3)
+
+
+def test_baselines_with_late_entry_recover_the_truth_and_naive_ones_do_not():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 1))
+    rate = 0.7 * np.exp(0.5 * X[:, 0])
+    time, entry = rng.exponential(1 / rate), rng.uniform(0, 1.5, 4000)
+    kept = entry < time
+    whole = {"event": np.ones(4000, int), "duration": time}
+    late = {"event": np.ones(kept.sum(), int), "duration": time[kept], "entry": entry[kept]}
+    naive = {name: late[name] for name in ("event", "duration")}
+    for model in (AalenJohansen(), CauseSpecificCox()):
+        curves = [
+            clone(model).fit(features, y).predict_survival_function(X[:50], [0.5, 1.0, 2.0])
+            for features, y in ((X, whole), (X[kept], late), (X[kept], naive))
+        ]
+        assert np.abs(curves[1] - curves[0]).max() < 0.06
+        assert np.abs(curves[2] - curves[0]).max() > 0.15
+    with pytest.raises(ValueError, match=r'make_survival_scorer\("likelihood"\)'):
+        clone(model).fit(X[kept], late).score(X[kept], late)

@@ -4,8 +4,9 @@ Features come in batches that may be read from disk each time; the outcomes of t
 memory. If other processes hold more people, all processes make the same calls, and a `Reduction`
 sums their counts.
 
-Each person has up to 8 rows besides the last one. With many people the cost of training grows
-faster than its error falls, so the number of rows of a single model is limited to
+Each person has up to 8 rows besides the last one; all where there are few people. With many people
+the cost of training grows faster than its error falls, so the number of rows of a single model is
+limited to
 
     n_rows = 450 000 (n / 50 000)^(1/2),                                                       (80)
 
@@ -38,6 +39,8 @@ from survival_objectives._people.population import Reduction
 
 #: Above this many people, one kind of trees is enough, and gains in likelihood are hardly noisy.
 MANY_PEOPLE = 20_000
+# Up to this many people, models side by side have the rows of all intervals.
+_FEW_PEOPLE = 2_000
 _MOST_ROWS_PER_PERSON, _LEAST_ROWS_PER_PERSON = 8, 2
 # Rows for 50 000 people of a single model, and their share where several are trained on them.
 _ROWS_OF_50_000, _SHARE_OF_SEVERAL = 450_000, 0.6
@@ -299,6 +302,8 @@ class RowBudget:
             return cls(None, 1.0)
         if rows_per_person is not None:
             return cls(int(rows_per_person), 1.0)
+        if n_models > 1 and n_people <= _FEW_PEOPLE:
+            return cls(None, 1.0)
         share = 1.0 if n_models == 1 else _SHARE_OF_SEVERAL
         total = share * _ROWS_OF_50_000 * np.sqrt(n_people / 50_000)
         per_person = min(total, most_rows) / n_people

@@ -28,6 +28,7 @@ from survival_objectives._people.histories import Path
 from survival_objectives._people.labels import named_outcomes
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.metrics import integrated_brier_score
+from survival_objectives.metrics._inputs import SCORED_BY
 
 # Number of times at which the Brier score is integrated.
 _N_TIMES = 101
@@ -309,7 +310,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         check_paired(X, y, sample_weight)
         y, _ = named_outcomes(y, names=self.event_names_)
-        target = check_survival_target(y, event_ids=self.event_ids_)
+        target = check_survival_target(y, event_ids=self.event_ids_, instead=SCORED_BY)
         return -brier_score_until(float(target.duration.max()), self, X, target, sample_weight)
 
     def at_horizon(self, horizon: float, cause: int = 0, *, kind: str = "regressor") -> Any:
@@ -456,7 +457,7 @@ def brier_score_until(
     X, y, sample_weight
         People, their outcomes and weights.
     """
-    target = check_survival_target(y, event_ids=model.event_ids_)
+    target = check_survival_target(y, event_ids=model.event_ids_, instead=SCORED_BY)
     frame = model.fitted_model.frame
     times = np.linspace(0, min(last_seen, model.times_[-1]), _N_TIMES + 1)[1:-1]
     score: float = integrated_brier_score(

@@ -33,6 +33,8 @@ from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 
 # Predictions of other packages come in float32 and overshoot 0 and 1 by its rounding.
 _PROBABILITY_TOLERANCE = 1e-6
+#: What scores estimators then.
+SCORED_BY = 'Score people who enter late by `make_survival_scorer("likelihood")`'
 _PACKAGE = __name__.rpartition(".")[0]
 # What scores people who enter late.
 WITH_ENTRY = (

@@ -105,7 +105,9 @@ def cloglog_influence(
 
         sum_i s_i u_i g'(m_i) (theta_i - g(m_i)) = 0,   m_i = a + b eta_i                      (37)
 
-    with u_i = 1 and b = 1, or u_i = (1, eta_i). The error is the sandwich over people.
+    with u_i = 1 and b = 1, or u_i = (1, eta_i). The error is the sandwich over people: with the
+    slope, as R's geese has it; with b = 1, which may be wrong, by the derivative of the equation
+    itself, without which limits are too narrow there (92 % instead of 95 %, simulated).
     """
     eta = np.log(-np.log1p(-np.clip(risk, _LEAST_RISK, 1 - _LEAST_RISK)))
     design = np.column_stack([np.ones(len(eta)), eta]) if slope else np.ones((len(eta), 1))
@@ -138,9 +140,13 @@ def cloglog_influence(
             break
     else:
         return Influence(unknown, np.full(design.shape, np.nan), None)
-    _, gradient, rest = parts(beta)
+    fitted, gradient, rest = parts(beta)
     scaled = design * gradient[:, None]
-    information = scaled.T @ (weight[:, None] * scaled)
+    change = gradient**2
+    if not slope:
+        # g'' = g' (1 + log(1 - g)): where the slope is not 1, residuals do not average to 0.
+        change = change - gradient * (1 + np.log(np.maximum(1 - fitted, _LEAST_RISK))) * rest
+    information = design.T @ ((weight * change)[:, None] * design)
     people = np.linalg.solve(information, (scaled * (weight * rest)[:, None]).T).T
     return Influence(beta, np.asarray(people, np.float64), None)
 

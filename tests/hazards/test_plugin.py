@@ -147,7 +147,7 @@ class KnownTrees:
 
 def test_levels_are_corrected_on_the_training_people_alone():
     part = hazards_of(people_of()).cross_fit(4)[0]
-    fitted = part.fitted(KnownTrees(), "model")
+    fitted = part.fitted(KnownTrees())
     rows = part.training
     margin = fitted.level[:, part.rows.interval] + rows.start.T
     margin += KnownTrees().row_margin(rows.values, rows.values[:, -1])
@@ -157,4 +157,3 @@ def test_levels_are_corrected_on_the_training_people_alone():
     expected = (rows.weight * proba).sum(axis=1)
     observed = np.bincount(rows.target, rows.weight, minlength=3)[1:]
     assert_allclose(expected, observed, rtol=0.01)
-    assert fitted.model == "model"
