@@ -118,9 +118,10 @@ class Candidate:
         self.kind = kind
         self._problem, self._people, self._log = problem, problem.people, log
         self._new_trainer = new_trainer
-        # A member without weight was not kept, and begins again.
         known = None if previous is None else previous.members.get(kind)
-        self._previous = None if known is None else known.model
+        # A member without weight was not kept, and begins again; so does one without trees.
+        has_trees = known is not None and known.model.trees is not None
+        self._previous = known.model if known is not None and has_trees else None
         self.rounds: list[int] = []
         self.log_likelihood: list[float] = []
         self._trainer: Trainer | None = None
@@ -211,7 +212,8 @@ class Candidate:
         self._levels = self._start_levels()
         self._weights = problem.training_weights()
         previous = None
-        if self._previous is not None and self._previous.trees is not None:
+        if self._previous is not None:
+            assert self._previous.trees is not None
             previous = self._previous.trees.evaluator.model
         trainer = self._new_trainer(previous, problem.n_models)
         self._key = problem.register(trainer, self.kind, self._levels)
