@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
 
-from survival_objectives._arrays import FloatArray
 from survival_objectives._engines.protocol import ENGINES, Engine
 from survival_objectives._hazards.model import HazardMixture
+from survival_objectives._hazards.predictions import HazardPredictions
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._horizons.completion import CompletionModel
 from survival_objectives._horizons.model import HorizonModel
@@ -44,6 +44,10 @@ class _Boost(FittedPredictions):
         duration: Any = None,
         event: Any = None,
         censored: Any = None,
+        entry: Any = None,
+        id: Any = None,
+        start: Any = None,
+        stop: Any = None,
     ) -> Self:
         """Train the model: ``fit(X, y)``, or ``fit(frame, duration="time", event="status")``.
 
@@ -54,7 +58,9 @@ class _Boost(FittedPredictions):
             columns.
         y : DataFrame, dict, structured array, tuple or array, optional
             Outcomes: ``event`` (0 = censored, 1..K = causes, or text) and ``duration``. Names of
-            causes are kept in ``event_names_``.
+            causes are kept in ``event_names_``. A `HazardBoost` also takes ``entry``, the time at
+            which people came under observation, and long tables: ``id``, ``start``, ``stop`` in
+            place of the duration, a row per person and stretch (start, stop] of constant features.
         sample_weight : array of shape (n_samples,), optional
             Sample weights. Only their ratios matter: they are divided by their mean, so that limits
             such as ``min_leaf_people`` are in units of people.
@@ -73,12 +79,22 @@ class _Boost(FittedPredictions):
         censored : str or sequence of str, optional
             Labels of text events that mean censored. Default: those that say so, such as
             "censored" or "alive".
+        entry, id, start, stop : column names, optional
+            As ``duration`` and ``event``.
 
         Returns
         -------
         self
         """
-        X, y = separated_outcomes(X, y, duration, event, censored, groups is not None)
+        columns = {
+            "duration": duration,
+            "event": event,
+            "entry": entry,
+            "id": id,
+            "start": start,
+            "stop": stop,
+        }
+        X, y = separated_outcomes(X, y, columns, censored, grouped=groups is not None)
         self.fitted_model = fit_in_memory(
             self.training_request(),
             X,
@@ -120,7 +136,7 @@ class _Boost(FittedPredictions):
         return tags
 
 
-class HazardBoost(_Boost):
+class HazardBoost(_Boost, HazardPredictions):
     r"""Linear and boosted discrete-time hazards, for survival analysis and competing risks.
 
     Predicts for every person, at any time t, the probability of being event-free at t and the
@@ -275,21 +291,6 @@ class HazardBoost(_Boost):
     @classmethod
     def _settings(cls, parameters: Mapping[str, Any], used: Engine) -> HazardSettings:
         return HazardSettings.of(parameters, used)
-
-    def predict_hazard(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Discrete-time hazards between knots, and the knots.
-
-        Returns
-        -------
-        hazard : float64 array of shape (n_samples, K, M)
-            Probability of each cause in an interval, given event-free at its beginning.
-        knots : float64 array of shape (M + 1,)
-            Interval m is (knot m, knot m + 1]. If time has whole units and events happen in unit 0,
-            the first knot is one unit before.
-        """
-        features = self._checked(X)
-        assert isinstance(self._model, HazardMixture)
-        return self._model.hazard(features)
 
 
 class SurvivalBoost(_Boost):
@@ -504,6 +505,7 @@ def load(path: Any) -> FittedPredictions:
     """
     fitted = storage.load(path, (HazardMixture, HorizonModel))
     if fitted.frame.parameters is None:
-        return FittedPredictions.of(fitted)
+        own = HazardPredictions if fitted.subject == "hazards" else FittedPredictions
+        return own.of(fitted)
     kind: type[FittedPredictions] = HazardBoost if fitted.subject == "hazards" else SurvivalBoost
     return kind.of(fitted, **fitted.frame.parameters)

@@ -149,7 +149,7 @@ def default_hazards(
     """Curves of hazards that are trained on people in memory with default settings."""
     settings = HazardSettings.of({**DEFAULTS, "engine": used.name}, used)
     people = Cohort.checked(X, y, sample_weight).with_relative_weights(LocalReduction())
-    outcomes = people.outcomes
+    outcomes = people.outcomes.people
     with blas_threads(None):
         model = fit_hazards(
             settings,

@@ -303,27 +303,50 @@ def _rounded(target: SurvivalTarget) -> SurvivalTarget:
 def separated_outcomes(
     X: Any,
     y: Any,
-    duration: Any,
-    event: Any,
+    columns: Mapping[str, Any],
     censored: str | Sequence[str] | None,
-    grouped: bool = False,
+    *,
+    grouped: bool,
 ) -> tuple[Any, Any]:
     """Features and outcomes, from ``X`` and ``y`` or from the columns of one frame.
 
     Of a frame, whose columns nobody has chosen, those that look like late entry are warned about
     and, unless rows are ``grouped``, ids that repeat.
+
+    Parameters
+    ----------
+    X, y
+        What the user passed.
+    columns : mapping
+        Columns of the frame by their role: ``event`` with ``duration`` and perhaps ``entry``, or
+        with ``id``, ``start`` and ``stop``. Those that are None were not passed.
+    censored : str or sequence of str, optional
+        Labels of text events that mean censored.
+    grouped : bool
+        Whether rows that belong together are known.
     """
+    roles = {name: column for name, column in columns.items() if column is not None}
     if y is not None:
-        if duration is not None or event is not None:
-            msg = "Pass outcomes as `y`, or as `duration` and `event` of the frame, not both."
+        if roles:
+            msg = (
+                "Pass outcomes as `y`, or as columns of the frame, not both; got `y` and "
+                f"`{next(iter(roles))}`."
+            )
             raise ValueError(msg)
         return X, y
-    if duration is None or event is None:
-        msg = "Pass outcomes: `fit(X, y)`, or `fit(frame, duration='time', event='status')`."
+    is_long = bool({"id", "start", "stop"} & set(roles))
+    wanted = {"event", "id", "start", "stop"} if is_long else {"event", "duration"}
+    if not wanted <= set(roles) <= wanted | (set() if is_long else {"entry"}):
+        msg = (
+            "Pass outcomes: `fit(X, y)`; or `fit(frame, duration='time', event='status')`, with "
+            "`entry` if people came under observation late; or, with a row per person and stretch "
+            f"of time, `id`, `start`, `stop` and `event`. Got {', '.join(sorted(roles)) or 'none'}."
+        )
         raise ValueError(msg)
-    y = survival_outcomes(X, duration=duration, event=event, censored=censored)
-    features = [name for name in X.columns if name not in (duration, event)]
-    warn_about_columns(X, features, duration, grouped=grouped)
+    y = survival_outcomes(X, censored=censored, **roles)
+    features = [name for name in X.columns if name not in roles.values()]
+    end = roles["stop" if is_long else "duration"]
+    warn_about_columns(X, features, end, grouped=grouped or is_long)
     return X[features], y
 
 

@@ -54,26 +54,27 @@ CENSORED = frozenset(
 
 
 def survival_outcomes(
-    frame: Any, *, duration: Any, event: Any, censored: str | Sequence[str] | None = None
+    frame: Any, *, event: Any, censored: str | Sequence[str] | None = None, **others: Any
 ) -> pd.DataFrame:
-    """Outcomes from two columns of a frame, keeping the names of causes.
+    """Outcomes from columns of a frame, keeping the names of causes.
 
     Parameters
     ----------
     frame : DataFrame
-        One row per person.
-    duration : column name
-        Time to the event or to censoring.
+        One row per person, or per person and stretch of time.
     event : column name
         Outcome at that time: 0 for censored and 1..K for causes, booleans, or text.
     censored : str or sequence of str, optional
         Labels of a text column that mean censored. Default: those that say so, such as "censored"
         or "alive". An empty sequence means that all people had an event.
+    **others : column names
+        ``duration``, the time to the event or to censoring, and ``entry``, if people came under
+        observation late; or ``id``, ``start`` and ``stop`` of a long table.
 
     Returns
     -------
     DataFrame
-        ``event`` and ``duration`` with the index of the frame. If the events are text,
+        Outcomes with the index of the frame. If the events are text,
         ``attrs["event_names"]`` has the names of the states, :data:`EVENT_FREE` first and then the
         causes in alphabetical order.
 
@@ -85,15 +86,19 @@ def survival_outcomes(
     ([1, 0, 2], ('event-free', 'died', 'discharged'))
     """
     columns = list(getattr(frame, "columns", ()))
-    for name, column in (("duration", duration), ("event", event)):
+    roles = {"event": event, **others}
+    for name, column in roles.items():
         if column not in columns:
             msg = f"`{name}` is {column!r}, which is not a column of the frame; it has {columns}."
             raise ValueError(msg)
-    if duration == event:
-        msg = f"`duration` and `event` are both {event!r}; name two different columns."
-        raise ValueError(msg)
+    named = list(roles.values())
+    for number, (name, column) in enumerate(roles.items()):
+        if column in named[:number]:
+            other = list(roles)[named.index(column)]
+            msg = f"`{name}` and `{other}` are both {column!r}; name two different columns."
+            raise ValueError(msg)
     pair = pd.DataFrame(
-        {"event": _series(frame[event]), "duration": _series(frame[duration])},
+        {name: _series(frame[column]) for name, column in roles.items()},
         index=frame.index if isinstance(frame, pd.DataFrame) else None,
     )
     coded, labels = named_outcomes(pair, censored=censored)

@@ -26,6 +26,7 @@ from survival_objectives._hazards.mixture import (
 from survival_objectives._hazards.model import HazardMixture
 from survival_objectives._hazards.people import InMemory
 from survival_objectives._hazards.plugin import MatrixRows, PluginHazards
+from survival_objectives._hazards.predictions import HazardPredictions
 from survival_objectives._hazards.training import (
     BEYOND_FOLLOW_UP,
     N_INTERVALS,
@@ -35,7 +36,6 @@ from survival_objectives._hazards.training import (
 )
 from survival_objectives._models.fitted import TrainingRecord
 from survival_objectives._models.plan import planned_frame
-from survival_objectives._models.predictions import FittedPredictions
 from survival_objectives._people import (
     Features,
     check_positive_int,
@@ -333,7 +333,7 @@ class HazardTrainingProblem(PluginProblem):
             Index 0 is the probability of being event-free, index k the incidence of
             ``event_ids_[k]``; they sum to 1.
         """
-        found: FloatArray = FittedPredictions.of(self._mixture(model)).predict_cumulative_incidence(
+        found: FloatArray = HazardPredictions.of(self._mixture(model)).predict_cumulative_incidence(
             X, times
         )
         return found
@@ -342,7 +342,7 @@ class HazardTrainingProblem(PluginProblem):
         """Probability of being event-free, (n_samples, n_times); as the incidences' index 0."""
         return self.predict_cumulative_incidence(model, X, times)[:, 0]
 
-    def fitted(self, model: Any) -> FittedPredictions:
+    def fitted(self, model: Any) -> HazardPredictions:
         """A fitted model without training data: ``predict_*``, ``shap_values``, ``save``, ...
 
         Hazards are corrected in time (equation (74)) on the training people of each booster, never
@@ -363,7 +363,7 @@ class HazardTrainingProblem(PluginProblem):
         people = self._data.people
         values = people.features(np.arange(people.n_samples)).values
         some = np.unique(np.linspace(0, len(values) - 1, _IMPORTANCE_PEOPLE).astype(np.int64))
-        return FittedPredictions.of(self._mixture(model).with_importances(values[some]))
+        return HazardPredictions.of(self._mixture(model).with_importances(values[some]))
 
     def _mixture(self, model: Any) -> HazardMixture:
         """The mixture of one booster, or of several with equal shares."""
@@ -371,7 +371,10 @@ class HazardTrainingProblem(PluginProblem):
         if not models:
             msg = "There is no booster. Pass one, or a list of them."
             raise ValueError(msg)
-        found = [self._hazard_model(one) for one in models]
+        # The first one is that of `booster_`: parts may leave out their trees.
+        found = sorted(
+            (self._hazard_model(one) for one in models), key=lambda one: one.trees is None
+        )
         start = self._data.start
         kind = TREES if start.design is None else ON_LINEAR
         members = {
@@ -390,7 +393,9 @@ class HazardTrainingProblem(PluginProblem):
         self._check_model(model)
         data = self._family[str((self._columns_of(model) or [""])[-1])[-_HEX_DIGITS:]]
         used, schema = engine(self._engine_name), self._schema
-        trees = HazardTrees(used.evaluator(self._finished_model(model), schema), self.n_margins)
+        trees = HazardTrees(
+            used.evaluator(self._finished_model(model), schema), self._frame.n_causes
+        )
         # A booster that was trained on has other margins.
         probe = self._data.training.values[:: max(1, len(self.target) // _PROBES)]
         margin = trees.row_margin(probe[:, :-1], probe[:, -1].astype(np.int64))

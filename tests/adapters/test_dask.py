@@ -290,7 +290,7 @@ def test_predictions_are_lazy_and_those_of_the_local_model(client, data, tmp_pat
     assert same_model(model, load(tmp_path / "model"), data.X)
     with pytest.raises(ValueError, match="lacks the columns"):
         predict_dask(model, X.rename(columns={"x0": "age"}))
-    with pytest.raises(TypeError, match="no dask DataFrame or Array"):
+    with pytest.raises(TypeError, match="pass a dask DataFrame or Array"):
         predict_dask(model, data.X)
 
 

@@ -289,8 +289,10 @@ def test_a_fitted_model_is_saved_explained_and_loaded(engine, people, others, tm
     assert_array_equal(fitted.n_events_, np.bincount(people.y[0]))
     copy = pickle.loads(pickle.dumps(fitted))
     assert_array_equal(copy.predict_cumulative_incidence(others.X, TIMES), expected)
-    with pytest.raises(TypeError, match="engine's own call"):
-        fitted.fit(people.X, people.y)
+    assert not hasattr(fitted, "fit")
+    for each in (fitted, loaded):
+        hazard, knots = each.predict_hazard(others.X[:2])
+        assert hazard.shape == (2, 2, len(knots) - 1)
 
 
 def _features(model, X):

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost
 from survival_objectives._hazards.formulas import (
     PersonLikelihood,
     interval_start,
@@ -194,7 +194,7 @@ def test_curves_of_truncated_people_are_those_of_the_population(engine: str) -> 
     truth = survival(other, times)
 
     def error(y: dict[str, FloatArray]) -> float:
-        model = SurvivalBoost(engine, censoring="hazards", random_state=0, n_estimators=50)
+        model = HazardBoost(engine, random_state=0, n_estimators=50)
         found = model.fit(x, y).predict_survival_function(other, times)
         return float(((found - truth) ** 2).mean())
 
@@ -206,7 +206,7 @@ def test_curves_of_truncated_people_are_those_of_the_population(engine: str) -> 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_entry_at_time_0_for_all_is_the_model_without_entry(engine: str) -> None:
     x, y, _ = truncated(0, 300)
-    model = SurvivalBoost(engine, censoring="hazards", random_state=0, n_estimators=20)
+    model = HazardBoost(engine, random_state=0, n_estimators=20)
     times = np.linspace(0, 5, 30)
     without = model.fit(x, (y["event"], y["duration"])).predict_cumulative_incidence(x, times)
     zero = {**y, "entry": np.zeros(300)}
@@ -217,7 +217,7 @@ def test_held_out_people_may_enter_late_too() -> None:
     x, y, _ = truncated(0, 600)
     held = {name: values[400:] for name, values in y.items()}
     kept = {name: values[:400] for name, values in y.items()}
-    model = SurvivalBoost(censoring="hazards", linear=False, random_state=0, n_estimators=20)
+    model = HazardBoost(linear=False, random_state=0, n_estimators=20)
     with_entry = model.fit(x[:400], kept, eval_set=(x[400:], held)).history_
     without = {name: held[name] for name in ("event", "duration")}
     naive = model.fit(x[:400], kept, eval_set=(x[400:], without)).history_

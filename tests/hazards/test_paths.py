@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost
 from survival_objectives._hazards.formulas import PersonLikelihood
 
 FloatArray = npt.NDArray[np.float64]
@@ -20,8 +20,8 @@ FEATURES = ["x0", "x1", "treated"]
 
 
 def boost(engine: str = "xgboost", **own: Any) -> Any:
-    settings = {"censoring": "hazards", "random_state": 0, "n_estimators": 40, "n_jobs": 1}
-    return SurvivalBoost(engine, **{**settings, **own})
+    settings = {"random_state": 0, "n_estimators": 40, "n_jobs": 1}
+    return HazardBoost(engine, **{**settings, **own})
 
 
 def treatment(seed: int, n: int) -> pd.DataFrame:
@@ -177,7 +177,7 @@ def test_curves_along_a_path_follow_the_formula(model: Any) -> None:
 def test_paths_need_three_columns_and_hazards(table: pd.DataFrame, model: Any) -> None:
     with pytest.raises(ValueError, match="`stop` is None"):
         model.predict_cumulative_incidence(table, TIMES, id="id", start="start")
-    other = boost(censoring="kaplan-meier", n_estimators=5)
+    other = SurvivalBoost(censoring="kaplan-meier", n_estimators=5)
     other.fit(table[FEATURES], (table["event"], table["stop"]))
     with pytest.raises(ValueError, match="HazardBoost"):
         other.predict_survival_function(
@@ -242,3 +242,33 @@ def test_likelihood_of_a_person_is_the_product_over_their_rows() -> None:
     assert found.entered is not None
     assert_allclose(found.entered, [0.9, 0.4])
     assert_allclose(found.outcome, [0.5 * 0.3 / 0.6, 0.2])
+
+
+def test_columns_of_one_frame_are_a_long_table(table: pd.DataFrame, model: Any) -> None:
+    again = boost().fit(
+        table[["id", "start", "stop", "event", *FEATURES]],
+        id="id",
+        start="start",
+        stop="stop",
+        event="event",
+    )
+    X = table[FEATURES]
+    assert_array_equal(
+        again.predict_survival_function(X, TIMES), model.predict_survival_function(X, TIMES)
+    )
+
+
+def test_horizons_refuse_long_tables(table: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match="HazardBoost"):
+        SurvivalBoost().fit(table[FEATURES], outcomes(table))
+
+
+def test_models_of_long_tables_are_saved(table: pd.DataFrame, model: Any, tmp_path: Any) -> None:
+    model.save(tmp_path / "model")
+    loaded = HazardBoost.load(tmp_path / "model")
+    columns = {"id": "id", "start": "start", "stop": "stop"}
+    path = table[["id", "start", "stop", *FEATURES]]
+    assert_array_equal(
+        loaded.predict_survival_function(path, TIMES, **columns),
+        model.predict_survival_function(path, TIMES, **columns),
+    )

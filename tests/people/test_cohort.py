@@ -209,10 +209,24 @@ def test_batches_in_memory_are_split_as_their_people_are():
 
 def test_outcomes_are_separated_from_one_frame():
     frame = X.assign(time=DURATION, status=EVENT)
-    features, y = separated_outcomes(frame, None, "time", "status", None)
+    columns = {"duration": "time", "event": "status", "entry": None}
+    features, y = separated_outcomes(frame, None, columns, None, grouped=False)
     assert list(features.columns) == ["age", "sex"]
     assert_array_equal(y["event"], EVENT)
-    assert separated_outcomes(X, (EVENT, DURATION), None, None, None)[0] is X
-    for wrong in ((None, None, None), ((EVENT, DURATION), "time", None)):
+    assert separated_outcomes(X, (EVENT, DURATION), {}, None, grouped=False)[0] is X
+    pair = (EVENT, DURATION)
+    for outcomes, wrong in ((None, {}), (pair, {"duration": "time"}), (None, {"id": "age"})):
         with pytest.raises(ValueError, match="Pass outcomes"):
-            separated_outcomes(frame, *wrong, None)
+            separated_outcomes(frame, outcomes, wrong, None, grouped=False)
+
+
+def test_a_frame_may_hold_entries_or_stretches_of_time():
+    frame = X.assign(begin=DURATION / 2, time=DURATION, status=EVENT, who=np.arange(len(X)))
+    columns = {"duration": "time", "event": "status", "entry": "begin"}
+    features, y = separated_outcomes(frame, None, columns, None, grouped=False)
+    assert list(features.columns) == ["age", "sex", "who"]
+    assert_array_equal(y["entry"], DURATION / 2)
+    columns = {"id": "who", "start": "begin", "stop": "time", "event": "status"}
+    features, y = separated_outcomes(frame, None, columns, None, grouped=False)
+    assert list(features.columns) == ["age", "sex"]
+    assert list(y.columns) == ["event", "id", "start", "stop"]

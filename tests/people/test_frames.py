@@ -177,7 +177,7 @@ def test_one_person_is_drawn(data, named):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"Pass outcomes: `fit\(X, y\)`, or `fit\(frame"),
+        ({}, r"Pass outcomes: `fit\(X, y\)`; or `fit\(frame"),
         ({"duration": "time"}, r"Pass outcomes"),
         ({"duration": "days", "event": "status"}, r"`duration` is 'days', which is not a column"),
         ({"duration": "time", "event": "time"}, r"are both 'time'"),
