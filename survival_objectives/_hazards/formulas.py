@@ -6,7 +6,7 @@ stay in the risk set until they are censored, so that no censoring weights are n
 
 A person who is event-free throughout the first L intervals has one row per interval, with target 0.
 If L > J, the intervals are divided into J slices, and one interval is drawn per slice with a
-uniform u_j, with the weight of the whole slice:
+uniform u_j, evenly spread over people, with the weight of the whole slice:
 
     m_j = floor((j + u_j) L / J),        w_j = L / J,        j = 0, ..., J - 1.                (70)
 
@@ -247,7 +247,13 @@ def _event_free_rows(
         return person, interval, weight
     many = np.flatnonzero(~is_whole)
     length = n_intervals[many, None]
-    drawn = (np.arange(n_rows) + generator.random((len(many), n_rows))) * length / n_rows
+    # People who were at risk equally long draw evenly spread intervals (the golden ratio spreads
+    # any number of points), so that the sizes of risk sets hardly vary. Each u is still uniform.
+    order = np.lexsort((generator.random(len(many)), length[:, 0]))
+    rank = np.empty(len(many))
+    rank[order] = np.arange(len(many))
+    u = (0.6180339887498949 * rank[:, None] + generator.random(n_rows)) % 1.0
+    drawn = (np.arange(n_rows) + u) * length / n_rows
     # Rounding may move the end of the last slice into the interval after it.
     slices = np.minimum(drawn.astype(np.int64), length - 1)
     return (
