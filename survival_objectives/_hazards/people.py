@@ -28,6 +28,7 @@ import pandas as pd
 from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._hazards.formulas import (
     LOCAL,
+    PSEUDO_EVENTS,
     RiskRows,
     entry_places,
     interval_places,
@@ -39,6 +40,7 @@ from survival_objectives._people.population import Reduction
 
 #: Up to this many people, folds are held out in turn and rows are not subsampled further.
 CROSS_FITTED_PEOPLE = 50_000
+_LATE_PSEUDO_EVENTS = 0.05
 _ROWS_PER_PERSON, _LEAST_ROWS_PER_PERSON = 8, 2
 # Maximum number of boosting rounds up to this many people, and above.
 _MOST_ROUNDS, _MOST_ROUNDS_ABOVE = 300, 1000
@@ -126,6 +128,18 @@ class HazardPeople:
     def is_in_memory(self) -> bool:
         """Whether all features are one batch in memory."""
         return isinstance(self.batches, InMemory)
+
+    @property
+    def pseudo_events(self) -> float:
+        """Events that are added to those of each interval, see `interval_start`.
+
+        Fewer where people enter late: few are at risk in early intervals, in which half an event
+        would be a large part of the hazard.
+        """
+        everyone = np.arange(self.n_samples)
+        entry = self.entries(self.units(everyone))
+        is_late = entry is not None and bool(np.isfinite(entry).any())
+        return _LATE_PSEUDO_EVENTS if is_late else PSEUDO_EVENTS
 
     def persons(self, chosen: IntArray) -> IntArray | None:
         """Numbers of the persons of a subset."""

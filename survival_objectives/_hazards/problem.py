@@ -191,7 +191,7 @@ class HazardProblem:
 
     def start(self, rows: RiskRows, offset: FloatArray | None) -> FloatArray:
         """Marginal margins at which models of these rows start, of shape (K, M)."""
-        return interval_start(rows, *self._shape, offset, self.reduction)
+        return interval_start(rows, *self._shape, offset, self.reduction, self.people.pseudo_events)
 
     def _linear_rows(self, rows: RiskRows) -> RiskRows:
         """The rows of the people to whom the linear part is fitted, numbered among them."""
