@@ -83,6 +83,7 @@ from survival_objectives._people.population import LocalReduction, Reduction
 
 __all__ = [
     "LOCAL",
+    "PSEUDO_EVENTS",
     "PersonLikelihood",
     "RiskRows",
     "entry_places",
@@ -101,6 +102,8 @@ __all__ = [
 #: The reduction of a single process that holds all people.
 LOCAL = LocalReduction()
 
+#: The 1/2 of (71).
+PSEUDO_EVENTS = 0.5
 # Lower bound: a single outcome cannot dominate the log-likelihood of a model.
 _LEAST_LIKELIHOOD = 1e-7
 _CORRECTION_STEPS = 8
@@ -269,6 +272,7 @@ def interval_start(
     n_intervals: int,
     offset: FloatArray | None = None,
     reduction: Reduction = LOCAL,
+    pseudo_events: float = PSEUDO_EVENTS,
 ) -> FloatArray:
     """Marginal margins s, equation (71), of shape (K, M).
 
@@ -280,6 +284,8 @@ def interval_start(
         Linear predictors per person, which are added to the margins later.
     reduction : Reduction
         Sums over all processes.
+    pseudo_events : float
+        The 1/2 of (71).
     """
     own = np.empty((2, n_causes, n_intervals))
     own[0] = rows.events(n_causes, n_intervals)
@@ -289,7 +295,8 @@ def interval_start(
     events, at_risk = reduction.sum(own)
     # A cause without observed events keeps a positive hazard.
     per_event = at_risk.sum(axis=1) / np.maximum(events.sum(axis=1), 0.5)
-    start: FloatArray = np.log((events + 0.5) / (at_risk + 0.5 * per_event[:, None]))
+    per_event *= pseudo_events
+    start: FloatArray = np.log((events + pseudo_events) / (at_risk + per_event[:, None]))
     return start
 
 

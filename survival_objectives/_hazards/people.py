@@ -28,6 +28,7 @@ import pandas as pd
 from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._hazards.formulas import (
     LOCAL,
+    PSEUDO_EVENTS,
     RiskRows,
     entry_places,
     interval_places,
@@ -37,6 +38,7 @@ from survival_objectives._hazards.settings import ALL_ROWS
 from survival_objectives._people import Features
 from survival_objectives._people.population import Reduction
 
+_LATE_PSEUDO_EVENTS = 0.05
 #: Above this many people, one kind of trees is enough, and gains in likelihood are hardly noisy.
 MANY_PEOPLE = 20_000
 # Up to this many people, models side by side have the rows of all intervals.
@@ -131,6 +133,18 @@ class HazardPeople:
     def is_in_memory(self) -> bool:
         """Whether all features are one batch in memory."""
         return isinstance(self.batches, InMemory)
+
+    @property
+    def pseudo_events(self) -> float:
+        """Events that are added to those of each interval, see `interval_start`.
+
+        Fewer where people enter late: few are at risk in early intervals, in which half an event
+        would be a large part of the hazard.
+        """
+        everyone = np.arange(self.n_samples)
+        entry = self.entries(self.units(everyone))
+        is_late = entry is not None and bool(np.isfinite(entry).any())
+        return _LATE_PSEUDO_EVENTS if is_late else PSEUDO_EVENTS
 
     def persons(self, chosen: IntArray) -> IntArray | None:
         """Numbers of the persons of a subset."""

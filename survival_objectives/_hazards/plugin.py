@@ -255,7 +255,7 @@ def _fitted_start(
         coefficients = ridge_hazards(matrix, own_rows, *shape, penalty, first)
         everyone = people.features(np.arange(people.n_samples)).values
         offset = coefficients @ design.matrix(everyone).T
-    level = interval_start(rows, *shape, offset)
+    level = interval_start(rows, *shape, offset, pseudo_events=people.pseudo_events)
     return HazardStart(level, coefficients, design)
 
 

@@ -325,7 +325,11 @@ class HazardProblem:
         return np.stack(
             [
                 interval_start(
-                    self.kept_rows(model), *self._shape, self._offset(kind, model), self.reduction
+                    self.kept_rows(model),
+                    *self._shape,
+                    self._offset(kind, model),
+                    self.reduction,
+                    self.people.pseudo_events,
                 )
                 for model in range(self.n_models)
             ]

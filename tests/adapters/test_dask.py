@@ -107,10 +107,8 @@ def error_to_truth(model, data):
 @pytest.fixture(scope="module")
 def usual_error(data):
     """What one model may err, given the errors of the seeds on one machine."""
-    errors = []
-    for seed in range(8):
-        errors.append(error_to_truth(boost(random_state=seed).fit(data.X, data.y), data))
-    return largest_mean(errors)
+    models = [boost(random_state=seed).fit(data.X, data.y) for seed in range(8)]
+    return largest_mean([error_to_truth(model, data) for model in models])
 
 
 # ------------------------------------------------------------------------------------------ parity
