@@ -115,7 +115,7 @@ def test_a_cause_rarer_than_the_folds_is_spread_over_them(people):
     result = assess(AalenJohansen(), people.X, y, baselines=False, random_state=0)
     assert len(set(result.fold[[5, 105, 205]])) == 3
     assert_array_equal(result.event_ids, [0, 1, 7])
-    concordance = result.values("concordance_75", 7).loc["HazardBoost"]
+    concordance = result.values("concordance_75", 7).loc[result.main]
     # Two folds never saw the cause, and say so instead of inventing a number.
     assert concordance.isna().sum() >= 2
 
@@ -208,7 +208,7 @@ def test_times_beyond_follow_up_have_curves_but_no_scores(people):
             AalenJohansen(), people.X, people.y, baselines=False, times=times, random_state=0
         )
     assert result.scored.tolist() == [True, True, True, False]
-    assert result.curves["HazardBoost"].shape == (500, 3, 4)
+    assert result.curves[result.main].shape == (500, 3, 4)
     assert result.brier.query("time == 1000")["value"].isna().all()
     assert result.scores["value"].notna().all()
     assert set(result.horizons) <= {0.5, 1.0, 2.0}
@@ -294,9 +294,9 @@ def test_progress_counts_every_fit(people):
         on_fit=lambda *call: calls.append(call),
     )
     assert calls == [
-        (1, 4, "HazardBoost"),
+        (1, 4, "AalenJohansen"),
         (2, 4, "again"),
-        (3, 4, "HazardBoost"),
+        (3, 4, "AalenJohansen"),
         (4, 4, "again"),
     ]
 
@@ -398,9 +398,9 @@ def test_comparisons_pair_the_people(assessed):
         assert 0 <= row.p_value <= 1
         assert (row.p_value < 0.05) == (row.lower > 0 or row.upper < 0)
     brier = compared.query(
-        "model == 'HazardBoost' and metric == 'integrated_brier_score' and cause == 0"
+        f"model == {result.main!r} and metric == 'integrated_brier_score' and cause == 0"
     )
-    errors = estimates.loc[("HazardBoost", "integrated_brier_score", 0), "standard_error"]
+    errors = estimates.loc[(result.main, "integrated_brier_score", 0), "standard_error"]
     # What is common to the models cancels out.
     assert (brier["standard_error"] < errors).all()
 
@@ -412,7 +412,7 @@ def test_one_split_has_the_error_of_its_people(people):
     test = result.index
     train = np.setdiff1d(np.arange(500), test)
     data = (people.y.iloc[train], people.y.iloc[test])
-    evaluation = Evaluation(*data, result.curves["HazardBoost"], result.times)
+    evaluation = Evaluation(*data, result.curves[result.main], result.times)
     expected = evaluation.log_loss(integrated=True)
     row = result.estimates.query("metric == 'integrated_log_loss'")
     assert row["standard_error"].item() == pytest.approx(expected.standard_error, rel=0.01)
@@ -425,7 +425,7 @@ def test_a_fold_that_cannot_tell_is_left_out(people):
     y.loc[[5, 105], "event"] = 7
     result = assess(AalenJohansen(), people.X, y, baselines=False, random_state=0)
     rows = result.estimates.query("metric == 'concordance_75' and cause == 7")
-    known = result.values("concordance_75", 7).loc["HazardBoost"].dropna()
+    known = result.values("concordance_75", 7).loc[result.main].dropna()
     assert rows["value"].item() == pytest.approx(known.mean(), nan_ok=True)
 
 
@@ -439,7 +439,7 @@ def test_pipelines_are_assessed(people):
         baselines=False,
         random_state=0,
     )
-    assert_allclose(piped.curves["HazardBoost"], plain.curves["HazardBoost"])
+    assert_allclose(piped.curves[piped.main], plain.curves[plain.main])
 
 
 def test_horizons_can_be_chosen(people):
