@@ -97,7 +97,7 @@ def engine_margins(model, X, times):
     margin = model._model.trees.sum_of_trees(
         stacked_matrix(features, person, feature), 0, model.n_estimators_
     )
-    margin = np.asarray(margin, np.float64) + model._model.start
+    margin = np.asarray(margin, np.float64) + model._model.start(feature)
     return margin.reshape(features.n_samples, len(times), -1)
 
 

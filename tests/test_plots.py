@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import plots
 from survival_objectives._models.fitted import RoundRecord
+from survival_objectives.plots._plots import _style
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -125,7 +126,7 @@ def test_colours_differ_for_every_vision(vision):
 
 
 def test_many_lines_all_look_different():
-    styles = [tuple(plots._style(position).values()) for position in range(20)]
+    styles = [tuple(_style(position).values()) for position in range(20)]
     assert len(set(styles)) == 20
 
 

@@ -47,6 +47,10 @@ def test_signature_is_the_one_of_the_contract():
         "duration",
         "event",
         "censored",
+        "entry",
+        "id",
+        "start",
+        "stop",
     ]
 
 

@@ -19,8 +19,8 @@ from survival_objectives._engines.forest import (
     averaged_incidence,
     monotone_incidence,
 )
+from survival_objectives._horizons import model as fitted_models
 from survival_objectives._horizons.loop import BoostingLoop
-from survival_objectives._models import fitted as fitted_models
 from survival_objectives._people import check_features
 from survival_objectives._people.time_axis import time_unit
 from survival_objectives.losses import probabilities
@@ -151,7 +151,7 @@ def test_training_margins_are_prediction_margins(engine, monkeypatch):
     model = boost(engine, n_estimators=30, learning_rate=0.2, warm_start=True).fit(X, y)
 
     def start_margin(feature):
-        return np.tile(model._model.start, (len(feature), 1))
+        return model._model.start(feature)
 
     for n_estimators in (30, 60):
         if n_estimators > 30:

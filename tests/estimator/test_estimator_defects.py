@@ -59,7 +59,7 @@ def test_defect_02_training_scores_are_prediction_scores(engine, data, monkeypat
     model = boost(engine, n_estimators=30).fit(data.X, data.y)
 
     def start_margin(feature):
-        return np.tile(model._model.start, (len(feature), 1))
+        return model._model.start(feature)
 
     for draw, key in loops[0]._draws:
         rows, start = next(loops[0].people.event_matrices(draw.number, start_margin))

@@ -152,7 +152,7 @@ def test_bad_data_is_refused_before_training(case, data):
         (
             lambda m, X: m.predict_survival_function(X, 1.0, conditional_after=[1, 2]),
             ValueError,
-            "`conditional_after` must be one number",
+            "`conditional_after`",
         ),
         (lambda m, X: m.shap_values(X, [1.0, 2.0]), ValueError, "must be one number"),
         (lambda m, X: m.predict(X[["x0"]]), ValueError, "lacks the columns"),
