@@ -97,7 +97,7 @@ def test_both_paths_equal_the_engine(engine, kind, params, n_causes, monkeypatch
         assert_allclose(curves.transpose(0, 2, 1), expected, atol=1e-6)
     if forest.is_readable:
         walked = forest.step_margins(model_values(model, X_test))[:, forest.interval(times)]
-        assert_allclose(walked.transpose(2, 1, 0) + model._model.start, margin, atol=2e-6)
+        assert_allclose(walked.transpose(2, 1, 0) + model._model.start.initial, margin, atol=2e-6)
     else:
         assert engine == "catboost"
 
