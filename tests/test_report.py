@@ -535,12 +535,12 @@ def test_a_wrong_top_tenth_is_named_with_its_limits():
     )
     model = HazardBoost(n_estimators=200, random_state=0, n_jobs=1)
     assessment = assess(model, data.X, data.y, n_splits=2, baselines=False, random_state=0)
-    curves = assessment.curves["SurvivalBoost"].copy()
+    curves = assessment.curves["HazardBoost"].copy()
     column = int(np.searchsorted(assessment.times, assessment.horizons[1]))
     top = curves[:, 1, column] >= np.quantile(curves[:, 1, column], 0.9)
     curves[top, 1] += 0.35 * (1 - curves[top, 1])
     curves[:, 0] = 1 - curves[:, 1]
-    fooled = replace(assessment, curves={"SurvivalBoost": curves})
+    fooled = replace(assessment, curves={"HazardBoost": curves})
     told = in_short(
         model=model.fit(data.X, data.y),
         X=data.X,
