@@ -684,7 +684,11 @@ def test_bad_places_are_named(study, tmp_path):
 def test_mistakes_are_named(study, tmp_path):
     path = tmp_path / "report.html"
     for change, error, message in (
-        ({"model": AalenJohansen()}, TypeError, r"fitted SurvivalBoost; got AalenJohansen"),
+        (
+            {"model": AalenJohansen()},
+            TypeError,
+            r"fitted HazardBoost or SurvivalBoost; got AalenJohansen",
+        ),
         ({"assessment": None}, TypeError, r"`assessment` must come from .*; got NoneType"),
         ({"event_names": ["a", "b"]}, ValueError, r"one name for each of the labels \[0, 1, 2\]"),
         ({"event_names": "abc"}, ValueError, r"one name for each of the labels"),

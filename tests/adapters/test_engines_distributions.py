@@ -100,7 +100,7 @@ def test_cross_fitted_hazards_repair_what_weights_break(engine):
     assert errors["hazards"] < 0.5 * errors["weights"]
     models = objective.completion_
     assert isinstance(models, CrossFittedCompletion)
-    assert {model.engine_ for model in models.models} == {engine.name}
+    assert {hazards.model.frame.engine for hazards in models.models} == {engine.name}
     assert set(models.fold) == {0, 1}
     again = engine.problem(X, y, random_state=0, completion="hazards")
     assert_array_equal(again.target, objective.target)
