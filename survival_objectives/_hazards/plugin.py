@@ -143,11 +143,11 @@ class PluginHazards:
         generator: np.random.Generator,
     ) -> PluginHazards:
         """Draw rows of all people, and fit the start to them."""
-        budget = RowBudget.of(people.size, rows_per_person)
-        chosen = budget.chosen(people, generator)
-        if chosen is None:
-            chosen = np.arange(people.n_samples)
-        people = people.take(chosen)
+        budget, chosen = RowBudget.of(people.size, rows_per_person), np.arange(people.n_samples)
+        drawn = budget.drawn(people, generator)
+        if drawn is not None:
+            chosen = drawn.people
+            people = people.take(chosen).weighted(drawn.weight)
         rows = people.rows(budget.n_rows, generator)
         if not (rows.target == 0).any():
             msg = "No person is event-free at the end of any time interval: no model can be fitted."
@@ -217,14 +217,15 @@ class PluginHazards:
         if offset is not None:
             margin += offset[:, position]
         if pays:
-            margin += trees.row_margin(values[position], rows.interval.astype(np.int64))
+            margin += trees.row_margin(values[position], rows.interval)
         level = start.level + time_corrections(margin, rows, self.people.n_intervals)
-        return HazardModel(level, start.coefficients, trees if pays else None)
+        coefficients = None if start.coefficients is None else start.coefficients[None]
+        return HazardModel(level[None], coefficients, trees if pays else None)
 
     def _held_out_gain(self, trees: HazardTrees) -> float:
         """Gain in log-likelihood of the held-out people of this part by trees."""
         held = self.part_held_out()
-        margin = trees.row_margin(held.values[:, :-1], held.values[:, -1].astype(np.int64)).T
+        margin = trees.row_margin(held.values[:, :-1], held.values[:, -1]).T
         without, with_trees = (
             pointwise_log_loss(one, held.target, held.weight, reference=True).sum()
             for one in (held.start, held.start + margin)
@@ -254,7 +255,7 @@ def _fitted_start(
         coefficients = ridge_hazards(matrix, own_rows, *shape, penalty, first)
         everyone = people.features(np.arange(people.n_samples)).values
         offset = coefficients @ design.matrix(everyone).T
-    level = interval_start(rows, *shape, offset)
+    level = interval_start(rows, *shape, offset, pseudo_events=people.pseudo_events)
     return HazardStart(level, coefficients, design)
 
 

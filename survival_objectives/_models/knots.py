@@ -148,7 +148,8 @@ def time_knots(
         # Events at time 0 have an interval of their own, which begins before it.
         begin, masses = -1.0, np.append(masses, 0.0)
     if late is not None:
-        begin = min(begin, late.first)
+        # Hazards before the first event are not those after it.
+        inner, begin = np.append(inner, begin), min(begin, late.first)
     inner = np.concatenate([inner, masses, before])
     inner = inner[(inner > begin) & (inner < end)]
     return np.unique(np.concatenate([[begin], inner, [end]]))

@@ -93,7 +93,8 @@ class SurvivalTarget:
             return self
         last = self.take(self.is_last)
         entry = None if self.entry is None else self.entry[self.is_first]
-        return replace(last, entry=entry, person=None)
+        is_late = entry is not None and entry.any()
+        return replace(last, entry=entry if is_late else None, person=None)
 
 
 def check_same_people(n_people: int, n_outcomes: int) -> None:

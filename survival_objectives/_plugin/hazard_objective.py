@@ -376,13 +376,16 @@ class HazardTrainingProblem(PluginProblem):
             (self._hazard_model(one) for one in models), key=lambda one: one.trees is None
         )
         start = self._data.start
-        member = Member(1.0, tuple(found[1:]), found[0], refit_share=1 / len(found))
         kind = TREES if start.design is None else ON_LINEAR
+        members = {
+            kind if number == 0 else f"{kind} {number + 1}": Member(1 / len(found), one)
+            for number, one in enumerate(found)
+        }
         return HazardMixture(
             self._frame,
             TrainingRecord(_METHOD, n_events=self._n_events),
             self._curves,
-            Mixture({kind: member}, start.design),
+            Mixture(members, start.design),
             np.zeros(self._schema.n_features),
         )
 

@@ -22,7 +22,9 @@ except ImportError as error:
     raise ImportError(msg) from error
 
 _PAGE_HEADERS = {
-    "Content-Security-Policy": "default-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'",
+    "Content-Security-Policy": (
+        "default-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
+    ),
     "X-Content-Type-Options": "nosniff",
 }
 
