@@ -1,13 +1,21 @@
-"""What the adapters share: the error for a missing engine, and names the engines accept."""
+"""What the adapters share: errors for missing engines, names of columns, models side by side."""
 
 from __future__ import annotations
 
 import re
 from importlib import import_module
 from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from survival_objectives._people import Features
 from survival_objectives._process.threads import passive_wait
+from survival_objectives.losses import gradient_hessian
+
+# Rows of many models whose derivatives stay in the L2 cache.
+_BLOCK = 2048
 
 # What to install, where it is more than the package of that name.
 _PACKAGES = {
@@ -65,3 +73,33 @@ def column_names(schema: Features) -> list[str]:
 def rising_in_time(schema: Features) -> list[int]:
     """Monotone constraint of each stacked column: +1 for the time, the last one, 0 for free."""
     return [0] * schema.n_features + [1]
+
+
+def models_gradient_hessian(
+    margin: npt.NDArray[Any],
+    target: npt.NDArray[Any],
+    weight: npt.NDArray[Any],
+    out: tuple[npt.NDArray[Any], npt.NDArray[Any]],
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """`gradient_hessian` of models side by side, with the reference link.
+
+    ``weight`` is (n_rows,) for one model, or (n_rows, n_models) where all have the same labels.
+    """
+    if weight.ndim == 1:
+        return gradient_hessian(margin, target, weight, reference=True, out=out)
+    gradient, hessian = out
+    shape = weight.shape[1], margin.shape[1] // weight.shape[1], -1
+    labels = np.arange(1, shape[1] + 1, dtype=target.dtype)[:, None]
+    for first in range(0, len(margin), _BLOCK):
+        rows = slice(first, first + _BLOCK)
+        proba = np.array(margin[rows].T, gradient.dtype, order="C").reshape(shape)
+        top = np.maximum(proba.max(axis=1, keepdims=True), 0)
+        proba -= top
+        np.exp(proba, out=proba)
+        proba /= proba.sum(axis=1, keepdims=True) + np.exp(-top)
+        own = weight[rows].T[:, None].astype(gradient.dtype, copy=False)
+        hessian[rows] = (proba * (1 - proba) * own).reshape(margin.shape[1], -1).T
+        proba -= target[rows] == labels
+        proba *= own
+        gradient[rows] = proba.reshape(margin.shape[1], -1).T
+    return out

@@ -154,14 +154,14 @@ class HazardBoost(_Boost, HazardPredictions):
         this is logged.
     n_estimators : int, optional
         Maximum number of boosting rounds; the number is chosen on held-out people. Default: 300,
-        and 1000 above 50 000 people.
+        and 1000 above 20 000 people.
     learning_rate : float, optional
-        Shrinkage of every tree. Default: 0.15, and 0.25 for CatBoost.
+        Shrinkage of every tree. Default: 0.3, and 0.4 for CatBoost.
     max_depth : int, default=4
         Maximum depth of the trees: deep ones overfit the time axis.
     early_stopping_rounds : int, optional
         Stop after this many rounds without a better held-out likelihood, and keep the best round.
-        Default: stop when twenty rounds show almost no gain.
+        Default: stop when fifteen rounds show almost no gain.
     min_leaf_people : float, optional
         Minimum sum of Hessians in a leaf, in units of people. Default: 15. CatBoost has no such
         setting.
@@ -179,13 +179,16 @@ class HazardBoost(_Boost, HazardPredictions):
         End of the curves. Default: a little after the longest duration.
     linear : bool, default=True
         Whether the mixture includes a linear regression, and trees that start from it.
-    n_folds : int, default=2
-        Number of folds held out in turn. With more than 50 000 people, a single part is held out
-        instead. Another number than the default is an error beside ``eval_set``.
+    n_folds : int, optional
+        Number of folds held out in turn: as many models of each kind are trained, each without
+        another fold, and their mean predicts. Default: 5, 4 above 50 000 people, 3 above 200 000;
+        fewer where no cause has as many events. An error beside ``eval_set``.
+    n_repeats : int, optional
+        Number of draws of folds. Default: 3 up to 10 000 people, 2 up to 20 000, and 1 above.
     rows_per_person : int, "all" or None, default=None
         Maximum number of intervals per person besides the last. If a person was at risk in more, a
-        random subset is drawn and weighted to represent all. Default: 8, and fewer above 50 000
-        people, of whom then only a random subset may be used.
+        random subset is drawn and weighted to represent all. Default: 8, and fewer above 18 000
+        people, of whom then only a subset may be used, drawn by their outcomes.
     warm_start : bool, default=False
         Whether another ``fit`` continues the current model, up to ``n_estimators`` rounds in total.
         It needs the same integer ``random_state``, and the same people in the same order: held-out
@@ -257,7 +260,8 @@ class HazardBoost(_Boost, HazardPredictions):
         max_features: float = 1.0,
         horizon_max: float | None = None,
         linear: bool = True,
-        n_folds: int = 2,
+        n_folds: int | None = None,
+        n_repeats: int | None = None,
         rows_per_person: int | str | None = None,
         warm_start: bool = False,
         random_state: Any = None,
@@ -276,6 +280,7 @@ class HazardBoost(_Boost, HazardPredictions):
         self.horizon_max = horizon_max
         self.linear = linear
         self.n_folds = n_folds
+        self.n_repeats = n_repeats
         self.rows_per_person = rows_per_person
         self.warm_start = warm_start
         self.random_state = random_state

@@ -182,6 +182,7 @@ def test_reference_finds_every_public_name() -> None:
         "HazardBoost",
         "SurvivalBoost",
         "__version__",
+        "load",
         "outcomes_frame",
     ]
     for module, path in sources():

@@ -32,7 +32,7 @@ def test_examples_print_what_they_say(name, tmp_path, monkeypatch):
 
 
 def test_modules_with_formulas_have_examples():
-    targets = ("completion", "doubly_robust", "validation._outcomes")
+    targets = ("_horizons.completion", "_horizons.doubly_robust", "_people.outcomes")
     for name in ("losses", "censoring", "stacking", *targets):
         module = importlib.import_module(f"survival_objectives.{name}")
         examples = [test for test in doctest.DocTestFinder().find(module) if test.examples]

@@ -29,10 +29,9 @@ def people():
     return X, data.y
 
 
-@pytest.fixture(scope="module", params=["hazards", "boosted"])
+@pytest.fixture(scope="module", params=[HazardBoost, SurvivalBoost])
 def model(request, people):
-    model = SurvivalBoost("xgboost", censoring=request.param, n_estimators=10, random_state=0)
-    return model.fit(*people)
+    return request.param("xgboost", n_estimators=10, random_state=0).fit(*people)
 
 
 def files(folder):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -199,7 +200,7 @@ class Evaluator(evaluator.Evaluator):
 class Trainer(BatchJoiner):
     """Margins of all states (one cause: of that cause), boosted on several matrices in turn."""
 
-    def __init__(self, settings: TreeSettings, model: Any = None) -> None:
+    def __init__(self, settings: TreeSettings, model: Any = None, n_models: int = 1) -> None:
         self._settings = settings
         self.reference = settings.n_causes == 1
         self._n_margins = 1 if self.reference else settings.n_causes + 1
@@ -207,7 +208,10 @@ class Trainer(BatchJoiner):
         self._pools: dict[int, Any] = {}  # Targets and binned training rows.
         self._rows: dict[int, Any] = {}  # All rows, for prediction.
         self._margins: list[FloatArray] = []
-        self._chunks: list[Evaluator] = [] if model is None else [self._evaluator(model)]
+        # Of each model, all rounds so far. CatBoost's classes share their trees, models do not.
+        self._chunks: list[list[Evaluator]] = [[] for _ in range(n_models)]
+        if model is not None:
+            self._chunks = [[one] for one in self._parted(model)]
 
     @property
     def _params(self) -> dict[str, Any]:
@@ -261,7 +265,7 @@ class Trainer(BatchJoiner):
 
     @property
     def n_rounds(self) -> int:
-        return sum(chunk.n_rounds for chunk in self._chunks)
+        return sum(chunk.n_rounds for chunk in self._chunks[0])
 
     @property
     def _n_rows(self) -> int:
@@ -289,17 +293,20 @@ class Trainer(BatchJoiner):
             target = drawn_states(target[:, 1:].astype(np.float64), generator)
         deliver_interrupt()
         pool = self._pool(key, target)
-        pool.set_weight(weight)
-        pool.set_baseline(self._margins[key])
-        # CatBoost multiplies its regularisation by the mean row weight; here it is in people.
-        people = {"l2_leaf_reg": _L2_PEOPLE / weight.mean()}
-        model = catboost.CatBoost({**people, **self._params, "iterations": n_rounds})
-        chunk = self._evaluator(model.fit(pool))
-        self._chunks.append(chunk)
         for other, values in enumerate(self._values):
             if other not in self._rows:
                 self._rows[other] = self._row_pool(values)
-            self._margins[other] += chunk.of_pool(self._rows[other], 0, chunk.n_rounds)
+        params = {**self._params, "iterations": n_rounds}
+        weights = weight.reshape(len(weight), len(self._chunks))
+        for number, (chunks, own) in enumerate(zip(self._chunks, weights.T, strict=True)):
+            pool.set_weight(own)
+            columns = slice(number * self._n_margins, (number + 1) * self._n_margins)
+            pool.set_baseline(self._margins[key][:, columns])
+            # CatBoost multiplies its regularisation by the mean row weight; here it is in people.
+            model = catboost.CatBoost({"l2_leaf_reg": _L2_PEOPLE / own.mean(), **params})
+            chunks.append(self._evaluator(model.fit(pool)))
+            for other, rows in self._rows.items():
+                self._margins[other][:, columns] += chunks[-1].of_pool(rows, 0, n_rounds)
 
     def _pool(self, key: int, target: npt.NDArray[np.int32]) -> Any:
         known, pool = self._pools.get(key, (None, None))
@@ -316,14 +323,20 @@ class Trainer(BatchJoiner):
         return self._margins[key]
 
     def sum_of_trees(self, values: Float32Array, first: int, last: int) -> FloatArray:
-        return evaluator.sum_of_chunks(self._chunks, values, self._n_margins, first, last)
+        return np.concatenate(
+            [
+                evaluator.sum_of_chunks(chunks, values, self._n_margins, first, last)
+                for chunks in self._chunks
+            ],
+            axis=1,
+        )
 
     def release(self) -> None:
         for rows in (self._values, self._margins, self._pools, self._rows):
             rows.clear()
 
     def state(self) -> bytes:
-        if not self._chunks:
+        if not self.n_rounds:
             return b""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.cbm"
@@ -333,22 +346,36 @@ class Trainer(BatchJoiner):
     def restore(self, state: bytes) -> None:
         if state:
             trees, self._margins = unpacked_state(state)
-            self._chunks = [self._evaluator(catboost.CatBoost().load_model(blob=trees))]
+            joined = catboost.CatBoost().load_model(blob=trees)
+            self._chunks = [[one] for one in self._parted(joined)]
 
     def finished(self, n_rounds: int) -> Evaluator:
-        """The native model of all chunks, truncated to its first rounds."""
-        models = [chunk.model for chunk in self._chunks]
-        if len(models) == 1:
-            joined = models[0].copy()
-        else:
-            # Each chunk keeps its own counts of categories: their average would change its splits.
-            joined = catboost.sum_models(models, ctr_merge_policy="KeepAllTables")
-        if n_rounds < joined.tree_count_:
-            joined.shrink(n_rounds)
-        return self._evaluator(joined)
+        """One native model, the sum of all, each truncated to its first rounds."""
+        models = [_joined([chunk.model for chunk in chunks]) for chunks in self._chunks]
+        for model in models:
+            if n_rounds < model.tree_count_:
+                model.shrink(n_rounds)
+        return self._evaluator(_joined(models))
+
+    def _parted(self, joined: Any) -> list[Evaluator]:
+        """The models side by side whose sum was `finished`; all have as many rounds."""
+        n_models = len(self._chunks)
+        n_rounds = joined.tree_count_ // n_models
+        parts = [joined.copy() for _ in range(n_models)]
+        for number, part in enumerate(parts if n_models > 1 else []):
+            part.shrink((number + 1) * n_rounds, ntree_start=number * n_rounds)
+        return [self._evaluator(part) for part in parts]
 
     def _evaluator(self, model: Any) -> Evaluator:
         return Evaluator(model, self._settings.schema, self._settings.n_jobs)
+
+
+def _joined(models: Sequence[Any]) -> Any:
+    """A new model with the trees of all, one model after another."""
+    if len(models) == 1:
+        return models[0].copy()
+    # Each keeps its own counts of categories: their average would change its splits.
+    return catboost.sum_models(models, ctr_merge_policy="KeepAllTables")
 
 
 def _all_codes(schema: Features) -> Float32Array:
@@ -445,5 +472,5 @@ ENGINE = Engine(
     coarse_bins={"border_count": 64},
     lacks=("min_leaf_people", "min_split_gain"),
     # Symmetric trees split less per round (benchmarks/hazard_study.md).
-    hazard_defaults={"learning_rate": 0.25},
+    hazard_defaults={"learning_rate": 0.4},
 )

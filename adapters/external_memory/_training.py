@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._engines.protocol import Engine, StackedBatches
+from survival_objectives._arrays import Float32Array
+from survival_objectives._engines.protocol import Engine, StackedBatch, StackedBatches
 from survival_objectives._horizons.settings import HorizonSettings
 from survival_objectives._people import check_positive_int
 from survival_objectives._people.cohort import Cohort, checked_eval_set
@@ -256,8 +256,10 @@ def _check_external(
 class _Trainer(xgboost_engine.Trainer):
     """The trainer of the estimator on rows that come in batches and stay on disk."""
 
-    def __init__(self, settings: Any, model: Any = None, *, files: _RowFiles) -> None:
-        super().__init__(settings, model)
+    def __init__(
+        self, settings: Any, model: Any = None, n_models: int = 1, *, files: _RowFiles
+    ) -> None:
+        super().__init__(settings, model, n_models)
         self._files = files
         self._bins: Any = None
 
@@ -361,7 +363,7 @@ class _Reader(xgb.DataIter):  # type: ignore[misc, name-defined]
     ) -> None:
         self._rows, self._columns = rows, columns
         self._disk = disk
-        self._batches: Iterator[tuple[Float32Array, FloatArray]] = iter(())
+        self._batches: Iterator[StackedBatch] = iter(())
         self._nobody = (
             np.full((1, len(columns["feature_names"])), np.nan, np.float32),
             np.zeros((1, n_margins)),
@@ -382,7 +384,7 @@ class _Reader(xgb.DataIter):  # type: ignore[misc, name-defined]
         except BaseException as reason:
             raise _Stopped(reason) from None
 
-    def _next_batch(self) -> tuple[Float32Array, FloatArray] | None:
+    def _next_batch(self) -> StackedBatch | None:
         for values, start in self._batches:
             if len(values):
                 self._is_empty = False

@@ -40,8 +40,11 @@ from survival_objectives._engines.settings import (
     Whole,
 )
 from survival_objectives._process.interrupts import deliver_interrupt
-from survival_objectives.adapters._engine import column_names, import_engine
-from survival_objectives.losses import gradient_hessian
+from survival_objectives.adapters._engine import (
+    column_names,
+    import_engine,
+    models_gradient_hessian,
+)
 
 lgb = import_engine("lightgbm")
 
@@ -178,9 +181,9 @@ class Trainer(BatchJoiner):
 
     reference = True
 
-    def __init__(self, settings: TreeSettings, model: Any = None) -> None:
+    def __init__(self, settings: TreeSettings, model: Any = None, n_models: int = 1) -> None:
         self._settings = settings
-        self._n_margins = settings.n_causes
+        self._n_margins = n_models * settings.n_causes
         self._datasets: list[Any] = []
         self._margins: list[FloatArray] = []
         self._chunks: list[Evaluator] = [] if model is None else [self._evaluator(model)]
@@ -256,13 +259,8 @@ class Trainer(BatchJoiner):
         out = np.empty((2, self._n_margins, len(target)), np.float32).transpose(0, 2, 1)
 
         def loss(margin: FloatArray, _: Any) -> tuple[Any, Any]:
-            gradient, hessian = gradient_hessian(
-                margin.reshape(out[0].shape, order="F"),
-                target,
-                weight,
-                reference=True,
-                out=(out[0], out[1]),
-            )
+            margin = margin.reshape(out[0].shape, order="F")
+            gradient, hessian = models_gradient_hessian(margin, target, weight, (out[0], out[1]))
             if self._n_margins == 1:
                 return gradient[:, 0], hessian[:, 0]
             return gradient, hessian

@@ -33,9 +33,12 @@ from survival_objectives._engines.settings import (
 )
 from survival_objectives._people import Features
 from survival_objectives._process.interrupts import deliver_interrupt, interrupts_held
-from survival_objectives.adapters._engine import column_names, import_engine
+from survival_objectives.adapters._engine import (
+    column_names,
+    import_engine,
+    models_gradient_hessian,
+)
 from survival_objectives.adapters.xgboost._matrix import constraint_params
-from survival_objectives.losses import gradient_hessian
 
 xgb = import_engine("xgboost")
 
@@ -213,6 +216,8 @@ class Trainer(BatchJoiner):
     settings : TreeSettings
     model : xgboost.Booster, optional
         Trees to continue from.
+    n_models : int, default=1
+        Models side by side, with the margins of one after those of another.
     before_round : callable, optional
         Called before every round; an exception ends the training.
     """
@@ -223,11 +228,12 @@ class Trainer(BatchJoiner):
         self,
         settings: TreeSettings,
         model: Any = None,
+        n_models: int = 1,
         before_round: Callable[[], None] | None = None,
     ) -> None:
         self._before_round = before_round
         self._settings = settings
-        self._n_margins = settings.n_causes
+        self._n_margins = n_models * settings.n_causes
         self._matrices: list[Any] = []
         self._booster = model
         self._n_rounds = 0 if model is None else model.num_boosted_rounds()
@@ -331,9 +337,7 @@ class Trainer(BatchJoiner):
             out = np.empty((2, len(target), self._n_margins), np.float32)
 
             def loss(margin: Float32Array, _: Any) -> tuple[Any, Any]:
-                return gradient_hessian(
-                    margin, target, weight, reference=True, out=(out[0], out[1])
-                )
+                return models_gradient_hessian(margin, target, weight, (out[0], out[1]))
 
         for _ in range(n_rounds):
             deliver_interrupt()

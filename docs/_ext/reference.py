@@ -33,7 +33,7 @@ FIRST = (
     f"{PACKAGE}.stacking",
 )
 # Members of these base classes are documented by their own projects.
-FOREIGN = "BaseEstimator, Protocol, ABC, UserWarning, ValueError, object"
+FOREIGN = "str, BaseEstimator, Protocol, ABC, UserWarning, ValueError, object"
 
 
 def source_files() -> Iterator[tuple[str, Path]]:

@@ -34,9 +34,10 @@ from survival_objectives._process.threads import default_threads, most_threads
 
 logger = logging.getLogger("survival_objectives")
 
-#: Stacked rows (features, time) with their starting margins, batch by batch, from the beginning at
-#: each call.
-StackedBatches = Callable[[], Iterator[tuple[Float32Array, FloatArray]]]
+#: Stacked rows (features, time) with their starting margins.
+StackedBatch = tuple[Float32Array, npt.NDArray[np.floating[Any]]]
+#: Batch by batch, from the beginning at each call.
+StackedBatches = Callable[[], Iterator[StackedBatch]]
 
 _MIN_FEATURES = 4
 
@@ -141,7 +142,11 @@ class TreeSettings:
 
 
 class Trainer(Protocol):
-    """A boosted model of one engine while it is trained, on several registered matrices in turn."""
+    """Boosted models of one engine while they are trained, on several registered matrices in turn.
+
+    Several models may be trained side by side on the same rows, each with its own starting margins
+    and weights: n_margins are then those of the first model, followed by those of the others.
+    """
 
     #: Whether the event-free margin is left out (see `survival_objectives.losses`).
     reference: bool
@@ -162,7 +167,8 @@ class Trainer(Protocol):
         """Train ``n_rounds`` more rounds on registered rows.
 
         ``target`` are states, int32 of shape (n_rows,), or distributions over the states, float32
-        of shape (n_rows, K + 1), where the engine takes them.
+        of shape (n_rows, K + 1), where the engine takes them. ``weight`` is (n_rows,), or
+        (n_rows, n_models) for models side by side.
         """
 
     def margin(self, key: int) -> npt.ArrayLike:
@@ -184,7 +190,10 @@ class Trainer(Protocol):
         """Continue from a `state`, with the same rows registered in the same order."""
 
     def finished(self, n_rounds: int) -> Evaluator:
-        """The trees of the first rounds, free of training data."""
+        """The trees of the first rounds, free of training data.
+
+        Of models side by side, either all margins or, of as many margins as one model has, the sum.
+        """
 
 
 class BatchJoiner:
@@ -208,8 +217,9 @@ class Engine:
     ----------
     name : str
     trainer : callable
-        ``trainer(settings, model=None)`` makes a `Trainer` with these `TreeSettings`, empty or
-        with the trees of the engine's own model. Trainings from disk and on a cluster replace it.
+        ``trainer(settings, model=None, n_models=1)`` makes a `Trainer` with these `TreeSettings`,
+        empty or with the trees of the engine's own model. Trainings from disk and on a cluster
+        replace it.
     evaluator : type of Evaluator
         ``evaluator(model, schema, n_jobs)`` evaluates the engine's own model.
     settings : EngineSettings

@@ -29,9 +29,9 @@ def check_hazard_paths(
         The user's settings, named in the error.
     """
     people = few_people(values)
-    for member in mixture.members.values():
-        trees = member.refit.trees
-        if trees is None or not trees.evaluator.forest().is_readable:
+    for _, model in mixture.members.values():
+        trees = model.trees
+        if trees is None or not trees.forest.is_readable:
             continue
         n_intervals = mixture.n_intervals
         by_engine = trees.margin(people, n_intervals, engine_rows=_EVERY_ROW)

@@ -9,15 +9,15 @@ import numpy as np
 from survival_objectives._engines.protocol import Trainer
 from survival_objectives._hazards.formulas import LOCAL, PersonLikelihood, selected_weights
 from survival_objectives._hazards.member import Candidate, TrainingLog
-from survival_objectives._hazards.mixture import LINEAR, ON_LINEAR, TREES, Mixture
+from survival_objectives._hazards.mixture import LINEAR, ON_LINEAR, TREES, Member, Mixture
 from survival_objectives._hazards.people import HazardPeople
 from survival_objectives._hazards.problem import HazardProblem
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._hazards.state import HazardState
 from survival_objectives._people.population import Reduction
 
-# With a single held-out part, the better of two kinds of trees after this many rounds is kept.
-_RACE_ROUNDS = 30
+# With many people, the better of two kinds of trees after this many rounds is kept.
+_RACE_ROUNDS = 15
 _LEAST_WEIGHT = 1e-3
 
 
@@ -81,10 +81,11 @@ class HazardTraining:
             checkpoint_every,
         )
         self.history = self._log.history
-        if previous is not None and previous.n_folds != self.problem.n_folds:
+        if previous is not None and previous.n_models != self.problem.n_models:
             msg = (
-                f"The mixture to continue has {previous.n_folds} folds, but this training has "
-                f"{self.problem.n_folds}: continue with the same number of folds and of people."
+                f"The mixture to continue has {previous.n_models} models of each kind, but this "
+                f"training has {self.problem.n_models}: continue with the same number of folds, of "
+                "repeats and of people."
             )
             raise ValueError(msg)
 
@@ -92,14 +93,15 @@ class HazardTraining:
         """The mixture of all members with a positive weight."""
         problem = self.problem
         candidates = self._fitted_candidates(self._kinds())
-        likelihoods = PersonLikelihood.stacked([candidate.likelihood() for candidate in candidates])
-        judge_weight = problem.people.weights(problem.people.units(problem.judges))
+        likelihoods = PersonLikelihood(
+            np.array([candidate.likelihood() for candidate in candidates])
+        )
         cost = np.array([float(candidate.n_rounds > 0) for candidate in candidates])
-        weights = selected_weights(likelihoods, cost, judge_weight, problem.reduction)
+        weights = selected_weights(likelihoods, cost, problem.judge_weight, problem.reduction)
         weights = np.where(weights < _LEAST_WEIGHT, 0.0, weights)
         weights /= weights.sum()
         members = {
-            candidate.kind: candidate.member(float(weight))
+            candidate.kind: Member(float(weight), candidate.model())
             for candidate, weight in zip(candidates, weights, strict=True)
             if weight > 0
         }
@@ -114,9 +116,9 @@ class HazardTraining:
         if previous is None or previous.design is None:
             return [LINEAR, TREES, ON_LINEAR] if problem.fit_linear() else [TREES]
         problem.columns = previous.design
-        member = next(member for kind, member in previous.members.items() if kind != TREES)
-        models = (*member.folds, member.refit)
-        problem.set_coefficients([model.coefficients for model in models])
+        known = next(one.model for kind, one in previous.members.items() if kind != TREES)
+        assert known.coefficients is not None
+        problem.set_coefficients(list(known.coefficients))
         return [LINEAR, TREES, ON_LINEAR]
 
     def _fitted_candidates(self, kinds: Sequence[str]) -> list[Candidate]:
@@ -124,7 +126,7 @@ class HazardTraining:
             Candidate(kind, self.problem, self._new_trainer, self._log, self._previous)
             for kind in kinds
         ]
-        if self.problem.n_folds == 0 and TREES in kinds and ON_LINEAR in kinds:
+        if self.problem.is_large and TREES in kinds and ON_LINEAR in kinds:
             candidates = self._without_worse_trees(candidates)
         for candidate in candidates:
             candidate.fit()

@@ -6,7 +6,7 @@ stay in the risk set until they are censored, so that no censoring weights are n
 
 A person who is event-free throughout the first L intervals has one row per interval, with target 0.
 If L > J, the intervals are divided into J slices, and one interval is drawn per slice with a
-uniform u_j, with the weight of the whole slice:
+uniform u_j, evenly spread over people, with the weight of the whole slice:
 
     m_j = floor((j + u_j) L / J),        w_j = L / J,        j = 0, ..., J - 1.                (70)
 
@@ -17,7 +17,7 @@ A person who comes under observation later than at e_0 has rows from then on: L 
 from that of the entry on, and with shares a and b of an interval that have passed at entry and at
 exit, rows without an event weigh
 
-    1 - a in the interval of the entry,      b - a if it is that of the exit too,            (110)
+    1 - a in the interval of the entry,      b - a if it is that of the exit too,            (92)
 
 times the weight of (70). An event weighs 1 however late in its interval the entry is: curves are
 linear in an interval, so that events in its rest are rarer by the same share as those seen.
@@ -55,7 +55,7 @@ expectation-maximisation with sample weights w_i:
 With late entry the likelihood of a mixture is sum_j pi_j l_ij / sum_j pi_j s_ij, where models count
 in proportion to the people they expect to enter. Its maximum is found by
 
-    pi_j <- pi_j (sum_i w_i l_ij / L_i) / (sum_i w_i s_ij / S_i),                             (111)
+    pi_j <- pi_j (sum_i w_i l_ij / L_i) / (sum_i w_i s_ij / S_i),                              (93)
     L_i = sum_j pi_j l_ij,    S_i = sum_j pi_j s_ij,
 
 divided by their sum.
@@ -83,6 +83,7 @@ from survival_objectives._people.population import LocalReduction, Reduction
 
 __all__ = [
     "LOCAL",
+    "PSEUDO_EVENTS",
     "PersonLikelihood",
     "RiskRows",
     "entry_places",
@@ -101,6 +102,8 @@ __all__ = [
 #: The reduction of a single process that holds all people.
 LOCAL = LocalReduction()
 
+#: The 1/2 of (71).
+PSEUDO_EVENTS = 0.5
 # Lower bound: a single outcome cannot dominate the log-likelihood of a model.
 _LEAST_LIKELIHOOD = 1e-7
 _CORRECTION_STEPS = 8
@@ -197,7 +200,7 @@ def risk_rows(
     n_rows: int | None = None,
     generator: np.random.Generator | None = None,
 ) -> RiskRows:
-    """One row per person and interval at risk, sampled as in (70) and weighted as in (110).
+    """One row per person and interval at risk, sampled as in (70) and weighted as in (92).
 
     Parameters
     ----------
@@ -247,7 +250,13 @@ def _event_free_rows(
         return person, interval, weight
     many = np.flatnonzero(~is_whole)
     length = n_intervals[many, None]
-    drawn = (np.arange(n_rows) + generator.random((len(many), n_rows))) * length / n_rows
+    # People who were at risk equally long draw evenly spread intervals (the golden ratio spreads
+    # any number of points), so that the sizes of risk sets hardly vary. Each u is still uniform.
+    order = np.lexsort((generator.random(len(many)), length[:, 0]))
+    rank = np.empty(len(many))
+    rank[order] = np.arange(len(many))
+    u = (0.6180339887498949 * rank[:, None] + generator.random(n_rows)) % 1.0
+    drawn = (np.arange(n_rows) + u) * length / n_rows
     # Rounding may move the end of the last slice into the interval after it.
     slices = np.minimum(drawn.astype(np.int64), length - 1)
     return (
@@ -263,6 +272,7 @@ def interval_start(
     n_intervals: int,
     offset: FloatArray | None = None,
     reduction: Reduction = LOCAL,
+    pseudo_events: float = PSEUDO_EVENTS,
 ) -> FloatArray:
     """Marginal margins s, equation (71), of shape (K, M).
 
@@ -274,6 +284,8 @@ def interval_start(
         Linear predictors per person, which are added to the margins later.
     reduction : Reduction
         Sums over all processes.
+    pseudo_events : float
+        The 1/2 of (71).
     """
     own = np.empty((2, n_causes, n_intervals))
     own[0] = rows.events(n_causes, n_intervals)
@@ -283,7 +295,8 @@ def interval_start(
     events, at_risk = reduction.sum(own)
     # A cause without observed events keeps a positive hazard.
     per_event = at_risk.sum(axis=1) / np.maximum(events.sum(axis=1), 0.5)
-    start: FloatArray = np.log((events + 0.5) / (at_risk + 0.5 * per_event[:, None]))
+    per_event *= pseudo_events
+    start: FloatArray = np.log((events + pseudo_events) / (at_risk + per_event[:, None]))
     return start
 
 
@@ -430,7 +443,7 @@ def mixture_weights(
     weight: FloatArray | None = None,
     reduction: Reduction = LOCAL,
 ) -> FloatArray:
-    """Mixture weights of several models that maximise the likelihood, equation (76) or (111).
+    """Mixture weights of several models that maximise the likelihood, equation (76) or (93).
 
     Parameters
     ----------
@@ -461,7 +474,7 @@ def mixture_weights(
         if likelihood.entered is None:
             pi = shares(likelihood.outcome) / total
         else:
-            # The second share has the factor pi of (111) too; 0 / 0 is a model without weight.
+            # The second share has the factor pi of (93) too; 0 / 0 is a model without weight.
             ratio = shares(likelihood.outcome) / np.maximum(shares(likelihood.entered), 1e-300)
             pi = pi * ratio / (pi @ ratio)
     return pi

@@ -41,7 +41,7 @@ NUMBER, MISSING = -1, -2
 LINEAR_PEOPLE = 100_000
 #: Standardised values are clipped here: outliers would dominate the coefficients.
 FARTHEST = 4.0
-_PENALTIES = (100.0, 10.0, 1.0)
+_PENALTIES = (1000.0, 100.0, 10.0, 1.0)
 # Maximum number of columns per category: its most frequent levels.
 _MOST_LEVELS = 32
 # Maximum number of columns with coefficients: those with the largest gradients at zero.

@@ -5,34 +5,32 @@ t, where omega_km(t) is the marginal share of interval m in the events of cause 
 
     f_k(x; t) = sum_m omega_km(t) f_km(x),                                                     (81)
 
-averaged over the models of the mixture with their shares. The weights omega are the same for all
+averaged over the members of the mixture with their weights. The shares omega are the same for all
 people, so that (81) is a sum of trees, a linear part and constants, and contributions sum exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._engines.evaluator import Evaluator
-from survival_objectives._engines.forest import crossed_rows
+from survival_objectives._engines.forest import Forest, crossed_rows
 from survival_objectives._hazards.formulas import knot_incidence
 from survival_objectives._hazards.linear import LinearDesign
 from survival_objectives._models.fitted import ENGINE_ROWS, parts_of
 
 #: Names of the members.
 LINEAR, TREES, ON_LINEAR = "linear", "trees", "trees on linear"
-#: Names of the members in file names.
-FILE_NAMES = {LINEAR: "linear", TREES: "trees", ON_LINEAR: "on_linear"}
 
 # Number of curve values in memory: 2^22 doubles are 32 MB.
 _PREDICTION_SIZE = 2**22
-# Number of rows for which `Forest` evaluates trees at a time.
-_WALKED_ROWS = 2**14
 
 
 def stacked_rows(values: Float32Array, interval: npt.ArrayLike) -> Float32Array:
@@ -50,10 +48,54 @@ def against_event_free(margin: FloatArray, n_causes: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class HazardTrees:
-    """Trees of an engine that split on features and on the number of the interval."""
+    """Trees of an engine that split on features and on the number of the interval.
+
+    Attributes
+    ----------
+    evaluator : Evaluator
+        Its margins are those of all models side by side or, as many as one model has, their sum.
+    n_causes : int
+    n_models : int
+        Models whose mean this is.
+    """
 
     evaluator: Evaluator
     n_causes: int
+    n_models: int = 1
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds of boosting of each model."""
+        n_rounds = self.evaluator.n_rounds
+        return n_rounds if self._is_side_by_side else n_rounds // self.n_models
+
+    @property
+    def _is_side_by_side(self) -> bool:
+        return self.evaluator.n_margins == self.n_models * self.n_causes
+
+    @cached_property
+    def forest(self) -> Forest:
+        """The mean of all models as one forest, with as many margins as one model has."""
+        forest = self.evaluator.forest()
+        if self.n_models == 1 or not forest.is_readable:
+            return forest
+        n_margins = self.n_causes if self._is_side_by_side else forest.n_margins
+        trees = [
+            replace(
+                tree,
+                first_margin=tree.first_margin % n_margins,
+                value=[tuple(value / self.n_models for value in leaf) for leaf in tree.value],
+            )
+            for tree in forest.trees
+        ]
+        return Forest(trees, n_margins, forest.time_column, at_most=forest.at_most)
+
+    def by_cause(self, margin: FloatArray) -> FloatArray:
+        """Mean of all models against the event-free state; margins and causes come first."""
+        if self._is_side_by_side:
+            mean: FloatArray = margin.reshape(-1, self.n_causes, *margin.shape[1:]).mean(axis=0)
+            return mean
+        return against_event_free(margin, self.n_causes) / self.n_models
 
     def margin(
         self, values: Float32Array, n_intervals: int, *, engine_rows: int = ENGINE_ROWS
@@ -63,32 +105,15 @@ class HazardTrees:
         The engine evaluates up to ``engine_rows`` rows, or all rows if the trees cannot be read.
         """
         n_people, intervals = len(values), np.arange(n_intervals)
-        forest = self.evaluator.forest()
-        is_walked = engine_rows == 0 or n_people * n_intervals > engine_rows
-        if forest.is_readable and is_walked:
-            margin = forest.step_margins(values)[:, forest.interval(intervals)]
-        else:
-            rows = crossed_rows(values, intervals)
-            margin = self.evaluator.sum_of_trees(rows)
-            margin = margin.reshape(n_people, n_intervals, -1).transpose(2, 1, 0)
-        return against_event_free(margin, self.n_causes)
+        if n_people * n_intervals > engine_rows and self.forest.is_readable:
+            margin = self.forest.step_margins(values)[:, self.forest.interval(intervals)]
+            return against_event_free(margin, self.n_causes)
+        margin = self.evaluator.sum_of_trees(crossed_rows(values, intervals))
+        return self.by_cause(margin.reshape(n_people, n_intervals, -1).transpose(2, 1, 0))
 
-    def row_margin(
-        self, values: Float32Array, interval: IntArray, *, ask_engine: bool = True
-    ) -> FloatArray:
+    def row_margin(self, values: Float32Array, interval: npt.ArrayLike) -> FloatArray:
         """Sum of the trees for all causes, with one interval per row, (K, n_rows)."""
-        forest = None if ask_engine else self.evaluator.forest()
-        if forest is None or not forest.is_readable:
-            margin = self.evaluator.sum_of_trees(stacked_rows(values, interval)).T
-        else:
-            step, n_rows = forest.interval(interval), np.arange(_WALKED_ROWS)
-            parts = []
-            for first in range(0, len(values), _WALKED_ROWS):
-                part = slice(first, first + _WALKED_ROWS)
-                steps = forest.step_margins(values[part])
-                parts.append(steps[:, step[part], n_rows[: len(values[part])]])
-            margin = np.concatenate(parts, axis=1) if parts else np.zeros((forest.n_margins, 0))
-        return against_event_free(margin, self.n_causes)
+        return self.by_cause(self.evaluator.sum_of_trees(stacked_rows(values, interval)).T)
 
     def contributions(self, values: Float32Array, omega: FloatArray) -> FloatArray:
         """TreeSHAP of (81), (n_samples, K, n_features + 2): features, interval and base.
@@ -106,28 +131,50 @@ class HazardTrees:
         used = weight.any(axis=0)
         first, weight = first[used], weight[:, used]
         rows = crossed_rows(values, first)
-        margins = self.evaluator.shap_values(rows).swapaxes(0, 1)
-        found = against_event_free(margins, self.n_causes)
+        found = self.by_cause(self.evaluator.shap_values(rows).swapaxes(0, 1))
         by_step = found.reshape(len(omega), n_people, len(first), -1)
         total: FloatArray = np.einsum("knsc,ks->nkc", by_step, weight)
         return total
 
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        # A pickle leaves the forest out: it is read again from the engine's model.
+        return type(self), (self.evaluator, self.n_causes, self.n_models)
+
 
 @dataclass(frozen=True)
 class HazardModel:
-    """Margins of hazards: a level per cause and interval, a linear part, and trees.
+    """The mean of the margins of several hazard models, each fitted without another fold.
+
+    Each model has a level per cause and interval, a linear part, and trees.
 
     Attributes
     ----------
-    level : float64 array of shape (K, M)
-    coefficients : float64 array of shape (K, n_columns), or None
+    levels : float64 array of shape (L, K, M)
+    coefficients : float64 array of shape (L, K, n_columns), or None
         Coefficients of the standardised columns.
     trees : HazardTrees, or None
+        Trees of all models.
     """
 
-    level: FloatArray
+    levels: FloatArray
     coefficients: FloatArray | None
     trees: HazardTrees | None
+
+    @property
+    def n_models(self) -> int:
+        """Number of models, L."""
+        return len(self.levels)
+
+    @cached_property
+    def level(self) -> FloatArray:
+        """Mean levels, (K, M)."""
+        mean: FloatArray = self.levels.mean(axis=0)
+        return mean
+
+    @cached_property
+    def slopes(self) -> FloatArray | None:
+        """Mean coefficients, (K, n_columns)."""
+        return None if self.coefficients is None else self.coefficients.mean(axis=0)
 
     def margin(
         self,
@@ -138,8 +185,8 @@ class HazardModel:
     ) -> FloatArray:
         """Margins, (K, M, n_samples); ``engine_rows`` as in `HazardTrees.margin`."""
         margin = np.repeat(self.level[:, :, None], len(values), axis=2)
-        if self.coefficients is not None and design is not None:
-            margin += (self.coefficients @ design.T)[:, None]
+        if self.slopes is not None and design is not None:
+            margin += (self.slopes @ design.T)[:, None]
         if self.trees is not None:
             margin += self.trees.margin(values, self.level.shape[1], engine_rows=engine_rows)
         return margin
@@ -151,9 +198,9 @@ class HazardModel:
         found = np.zeros((len(values), len(omega), values.shape[1] + 2))
         if self.trees is not None:
             found += self.trees.contributions(values, omega)
-        if self.coefficients is not None and linear is not None:
+        if self.slopes is not None and linear is not None:
             # Columns are 0 at their mean, which is the base value.
-            parts = linear.matrix[:, None, :] * self.coefficients
+            parts = linear.matrix[:, None, :] * self.slopes
             for column, feature in enumerate(linear.feature):
                 found[:, :, feature] += parts[:, :, column]
         found[:, :, -1] += (omega * self.level).sum(axis=1)
@@ -168,43 +215,11 @@ class _LinearColumns:
     feature: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Member:
-    """One kind of model in a mixture, fitted without each fold and to all people.
-
-    Attributes
-    ----------
-    weight : float
-        Mixture weight.
-    folds : tuple of HazardModel
-        Models fitted without one fold each; empty if a single part was held out.
-    refit : HazardModel
-        Fitted to all people, or to all but the single held-out part; or the first of several models
-        of equal shares.
-    refit_share : float
-        Share of the refit in the incidence, if there are folds; the folds share the rest.
-    """
+class Member(NamedTuple):
+    """One kind of model in a mixture, and its weight."""
 
     weight: float
-    folds: tuple[HazardModel, ...]
-    refit: HazardModel
-    refit_share: float = 0.5
-
-    def shares(self) -> Iterator[tuple[float, HazardModel]]:
-        """Models with their shares."""
-        if not self.folds:
-            yield self.weight, self.refit
-            return
-        yield self.weight * self.refit_share, self.refit
-        for model in self.folds:
-            yield self.weight * (1 - self.refit_share) / len(self.folds), model
-
-    def shares_of_importance(self) -> Iterator[tuple[float, HazardModel]]:
-        """Models with their shares in importances: the refit, unless it is one of equals."""
-        if np.isclose(self.refit_share, 1 / (len(self.folds) + 1)):
-            yield from self.shares()
-        else:
-            yield self.weight, self.refit
+    model: HazardModel
 
 
 @dataclass(frozen=True)
@@ -214,6 +229,7 @@ class Mixture:
     Attributes
     ----------
     members : dict of str to Member
+        By name, such as `TREES`.
     design : LinearDesign, or None
         Columns of the linear parts.
     """
@@ -222,14 +238,18 @@ class Mixture:
     design: LinearDesign | None
 
     @property
-    def n_intervals(self) -> int:
-        """Number of intervals between knots, M."""
-        return int(next(iter(self.members.values())).refit.level.shape[1])
+    def _any_model(self) -> HazardModel:
+        return next(iter(self.members.values())).model
 
     @property
-    def n_folds(self) -> int:
-        """Number of models per member that were fitted without a fold."""
-        return len(next(iter(self.members.values())).folds)
+    def n_intervals(self) -> int:
+        """Number of intervals between knots, M."""
+        return int(self._any_model.level.shape[1])
+
+    @property
+    def n_models(self) -> int:
+        """Number of models of each kind, L."""
+        return self._any_model.n_models
 
     def parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
         """People whose curves fit into memory together."""
@@ -237,30 +257,21 @@ class Mixture:
 
     def n_in_memory(self, n_times: int) -> int:
         """Number of people whose curves fit into memory together."""
-        n_causes = len(next(iter(self.members.values())).refit.level)
+        n_causes = len(self._any_model.level)
         n_values = max(self.n_intervals + 1, n_times) * (n_causes + 1)
         return _PREDICTION_SIZE // n_values
 
-    def models(self) -> dict[str, HazardModel]:
-        """All models, by their names in files."""
-        named = {}
-        for kind, member in self.members.items():
-            named[f"{FILE_NAMES[kind]}_all"] = member.refit
-            for fold, model in enumerate(member.folds):
-                named[f"{FILE_NAMES[kind]}_{fold}"] = model
-        return named
-
-    def heaviest_kind(self) -> str | None:
-        """The kind of the member with the largest weight among those with trees."""
+    def heaviest_trees(self) -> tuple[str, HazardTrees] | None:
+        """The kind and the trees of the member with the largest weight; None without trees."""
         with_trees = [
-            kind for kind, member in self.members.items() if member.refit.trees is not None
+            (member.weight, kind, member.model.trees)
+            for kind, member in self.members.items()
+            if member.model.trees is not None
         ]
-        return max(with_trees, key=lambda kind: self.members[kind].weight, default=None)
-
-    def heaviest_trees(self) -> HazardTrees | None:
-        """Trees of `heaviest_kind`, fitted to all people; None without trees."""
-        kind = self.heaviest_kind()
-        return None if kind is None else self.members[kind].refit.trees
+        if not with_trees:
+            return None
+        _, kind, trees = max(with_trees, key=lambda one: one[0])
+        return kind, trees
 
     def linear_columns(self, values: Float32Array) -> _LinearColumns | None:
         """Columns of the linear parts, or None without any."""
@@ -268,13 +279,8 @@ class Mixture:
             return None
         return _LinearColumns(self.design.matrix(values), self.design.feature)
 
-    def shares(self) -> Iterator[tuple[float, HazardModel]]:
-        """All models with their shares, which sum to 1."""
-        for member in self.members.values():
-            yield from member.shares()
-
     def incidence(self, values: Float32Array) -> FloatArray:
-        """Incidences at knots, (K, M + 1, n_samples): the weighted mean of all models."""
+        """Incidences at knots, (K, M + 1, n_samples): the weighted mean of all members."""
         total: FloatArray | None = None
         for share, curves in self.knot_curves(values):
             curves *= share
@@ -283,16 +289,16 @@ class Mixture:
         return total
 
     def knot_curves(self, values: Float32Array) -> Iterator[tuple[float, FloatArray]]:
-        """Share of each model, and its incidences at knots, (K, M + 1, n_samples)."""
+        """Weight of each member, and its incidences at knots, (K, M + 1, n_samples)."""
         design = None if self.design is None else self.design.matrix(values)
-        for share, model in self.shares():
+        for share, model in self.members.values():
             yield share, knot_incidence(model.margin(values, design))
 
     def margin(self, values: Float32Array, omega: FloatArray) -> FloatArray:
         """The mean log-odds (81), (n_samples, K)."""
         total = np.zeros((len(values), len(omega)))
         design = None if self.design is None else self.design.matrix(values)
-        for share, model in self.shares():
+        for share, model in self.members.values():
             total += share * np.einsum("km,kmn->nk", omega, model.margin(values, design))
         return total
 
@@ -300,6 +306,6 @@ class Mixture:
         """Contributions to (81), (n_samples, K, n_features + 2): features, interval and base."""
         found = np.zeros((len(values), len(omega), values.shape[1] + 2))
         linear = self.linear_columns(values)
-        for share, model in self.shares():
+        for share, model in self.members.values():
             found += share * model.contributions(values, linear, omega)
         return found

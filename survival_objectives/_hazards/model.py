@@ -13,7 +13,6 @@ from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
 from survival_objectives._hazards.linear import NUMBER, LinearDesign
 from survival_objectives._hazards.mixture import (
-    FILE_NAMES,
     HazardModel,
     HazardTrees,
     Member,
@@ -64,14 +63,14 @@ class HazardMixture(FittedModel):
     @property
     def booster(self) -> Any:
         """The engine's model of the trees with the largest weight; None without trees."""
-        trees = self.mixture.heaviest_trees()
-        return None if trees is None else trees.evaluator.model
+        heaviest = self.mixture.heaviest_trees()
+        return None if heaviest is None else heaviest[1].evaluator.model
 
     @property
     def n_rounds(self) -> int:
         """Rounds of `booster`; 0 without trees."""
-        trees = self.mixture.heaviest_trees()
-        return 0 if trees is None else trees.evaluator.n_rounds
+        heaviest = self.mixture.heaviest_trees()
+        return 0 if heaviest is None else heaviest[1].n_rounds
 
     @property
     def member_weights(self) -> dict[str, float]:
@@ -89,8 +88,8 @@ class HazardMixture(FittedModel):
 
     def evaluators(self) -> dict[str, Evaluator]:
         return {
-            name: model.trees.evaluator
-            for name, model in self.mixture.models().items()
+            name.replace(" ", "_"): model.trees.evaluator
+            for name, (_, model) in self.mixture.members.items()
             if model.trees is not None
         }
 
@@ -178,7 +177,7 @@ class HazardMixture(FittedModel):
         """The model with feature importances computed on ``values``.
 
         The importance is the mean absolute contribution to the log-odds of each cause at a few
-        intervals, by the models fitted to all people; causes are weighted by their frequency.
+        intervals; causes are weighted by their frequency.
         """
         events = self._marginal_events()
         at = np.cumsum(events.sum(axis=0))
@@ -188,9 +187,8 @@ class HazardMixture(FittedModel):
         omega = np.tile(share, (len(events), 1))
         linear = self.mixture.linear_columns(values)
         found = np.zeros((len(values), len(events), values.shape[1] + 2))
-        for member in self.mixture.members.values():
-            for weight, model in member.shares_of_importance():
-                found += weight * model.contributions(values, linear, omega)
+        for weight, model in self.mixture.members.values():
+            found += weight * model.contributions(values, linear, omega)
         by_cause = np.abs(found[:, :, :-2]).mean(axis=0)
         importance: FloatArray = events.sum(axis=1) / events.sum() @ by_cause
         return replace(self, importance=importance)
@@ -219,23 +217,18 @@ class HazardMixture(FittedModel):
     # -------------------------------------------------------------------------------- persistence
     def to_plain(self) -> dict[str, Any]:
         mixture, design = self.mixture, self.mixture.design
-        members = mixture.members
         return {
             "importance": self.importance.tolist(),
             "design": None if design is None else _design_content(design),
-            "weights": {FILE_NAMES[kind]: member.weight for kind, member in members.items()},
-            "refit_shares": {
-                FILE_NAMES[kind]: member.refit_share for kind, member in members.items()
-            },
-            "n_folds": mixture.n_folds,
+            "weights": self.member_weights,
             "models": {
                 name: {
-                    "level": model.level.tolist(),
+                    "levels": model.levels.tolist(),
                     "coefficients": None
                     if model.coefficients is None
                     else model.coefficients.tolist(),
                 }
-                for name, model in mixture.models().items()
+                for name, (_, model) in mixture.members.items()
             },
         }
 
@@ -251,21 +244,19 @@ class HazardMixture(FittedModel):
         """The model that `to_plain` and `evaluators` described."""
 
         def hazard_model(name: str) -> HazardModel:
-            stored, own = content["models"][name], evaluators.get(name)
+            stored, own = content["models"][name], evaluators.get(name.replace(" ", "_"))
             coefficients = stored["coefficients"]
+            levels = np.array(stored["levels"], np.float64)
             return HazardModel(
-                np.array(stored["level"], np.float64),
+                levels,
                 None if coefficients is None else np.array(coefficients, np.float64),
-                None if own is None else HazardTrees(own, frame.n_causes),
+                None if own is None else HazardTrees(own, frame.n_causes, len(levels)),
             )
 
-        members = {}
-        for kind, name in FILE_NAMES.items():
-            if name in content["weights"]:
-                folds = [hazard_model(f"{name}_{fold}") for fold in range(content["n_folds"])]
-                refit = hazard_model(f"{name}_all")
-                share, weight = content["refit_shares"][name], content["weights"][name]
-                members[kind] = Member(float(weight), tuple(folds), refit, float(share))
+        members = {
+            name: Member(float(weight), hazard_model(name))
+            for name, weight in content["weights"].items()
+        }
         mixture = Mixture(members, _design(content["design"]))
         return cls(frame, record, curves, mixture, np.array(content["importance"], np.float64))
 

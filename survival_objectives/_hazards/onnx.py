@@ -10,12 +10,12 @@ from survival_objectives._models.onnx.curves import CurveGraph
 
 
 def mixture_incidence(graph: CurveGraph, mixture: Mixture, features: str) -> str:
-    """Incidences at knots, (n_samples, K, M + 1): the weighted mean of all models."""
+    """Incidences at knots, (n_samples, K, M + 1): the weighted mean of all members."""
     ops, design = graph.ops, None
     if mixture.design is not None and mixture.design.n_columns:
         design = _design(graph, mixture.design, features)
     total: str | None = None
-    for share, hazard in mixture.shares():
+    for share, hazard in mixture.members.values():
         curves = _knot_incidence(graph, _hazard_margin(graph, hazard, features, design))
         curves = ops.op("Mul", curves, ops.constant(share))
         total = curves if total is None else ops.op("Add", total, curves)
@@ -29,11 +29,11 @@ def _hazard_margin(
     """Margins of the causes against staying event-free, (n_samples, K, M)."""
     ops = graph.ops
     margin = ops.per_person(hazard.level, features)
-    if hazard.coefficients is not None and design is not None:
-        linear = ops.op("MatMul", design, ops.constant(hazard.coefficients.T))
+    if hazard.slopes is not None and design is not None:
+        linear = ops.op("MatMul", design, ops.constant(hazard.slopes.T))
         margin = ops.op("Add", margin, ops.reshape(linear, (-1, graph.n_causes, 1)))
     if hazard.trees is not None:
-        forest = hazard.trees.evaluator.forest()
+        forest = hazard.trees.forest
         steps = graph.forest_margins(forest, features)
         trees = ops.take(steps, forest.interval(np.arange(hazard.level.shape[1])), 2)
         if forest.n_margins > graph.n_causes:

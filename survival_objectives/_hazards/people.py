@@ -4,22 +4,22 @@ Features come in batches that may be read from disk each time; the outcomes of t
 memory. If other processes hold more people, all processes make the same calls, and a `Reduction`
 sums their counts.
 
-Up to 50 000 people, all of them are used, with up to 8 rows each besides the last one, and folds
-are held out in turn. With more people the cost of training grows faster than its error falls, so
-the number of rows is limited to
+Each person has up to 8 rows besides the last one; all where there are few people. With many people
+the cost of training grows faster than its error falls, so the number of rows of a single model is
+limited to
 
     n_rows = 450 000 (n / 50 000)^(1/2),                                                       (80)
 
-or to `Engine.most_rows` if that is less, first with fewer rows per person, down to two besides the
-last, then with a random subset of the people. A single part of the people is then held out instead
-of folds.
+and to 0.6 of it where several models are trained on the same rows; or to `Engine.most_rows` if that
+is less. First there are fewer rows per person, down to two besides the last, then a random subset
+of the people, drawn by their outcomes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ import pandas as pd
 from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._hazards.formulas import (
     LOCAL,
+    PSEUDO_EVENTS,
     RiskRows,
     entry_places,
     interval_places,
@@ -37,13 +38,19 @@ from survival_objectives._hazards.settings import ALL_ROWS
 from survival_objectives._people import Features
 from survival_objectives._people.population import Reduction
 
-#: Up to this many people, folds are held out in turn and rows are not subsampled further.
-CROSS_FITTED_PEOPLE = 50_000
-_ROWS_PER_PERSON, _LEAST_ROWS_PER_PERSON = 8, 2
+_LATE_PSEUDO_EVENTS = 0.05
+#: Above this many people, one kind of trees is enough, and gains in likelihood are hardly noisy.
+MANY_PEOPLE = 20_000
+# Up to this many people, models side by side have the rows of all intervals.
+_FEW_PEOPLE = 2_000
+_MOST_ROWS_PER_PERSON, _LEAST_ROWS_PER_PERSON = 8, 2
+# Rows for 50 000 people of a single model, and their share where several are trained on them.
+_ROWS_OF_50_000, _SHARE_OF_SEVERAL = 450_000, 0.6
+# Up to how many people, in how many folds and repeats.
+_PLANS = ((10_000, 5, 3), (20_000, 5, 2), (50_000, 5, 1), (200_000, 4, 1), (np.inf, 3, 1))
 # Maximum number of boosting rounds up to this many people, and above.
 _MOST_ROUNDS, _MOST_ROUNDS_ABOVE = 300, 1000
-# Share of the people held out where there are no folds, and their maximum number.
-_HELD_OUT_SHARE, _MOST_HELD_OUT = 0.1, 50_000
+_ROUNDS_PER_EVALUATION = 5
 
 
 class FeatureBatches(Protocol):
@@ -127,6 +134,18 @@ class HazardPeople:
         """Whether all features are one batch in memory."""
         return isinstance(self.batches, InMemory)
 
+    @property
+    def pseudo_events(self) -> float:
+        """Events that are added to those of each interval, see `interval_start`.
+
+        Fewer where people enter late: few are at risk in early intervals, in which half an event
+        would be a large part of the hazard.
+        """
+        everyone = np.arange(self.n_samples)
+        entry = self.entries(self.units(everyone))
+        is_late = entry is not None and bool(np.isfinite(entry).any())
+        return _LATE_PSEUDO_EVENTS if is_late else PSEUDO_EVENTS
+
     def persons(self, chosen: IntArray) -> IntArray | None:
         """Numbers of the persons of a subset."""
         return None if self.person is None else self.person[chosen]
@@ -157,7 +176,7 @@ class HazardPeople:
         n_people = float(len(self.units(np.arange(self.n_samples))))
         if self.person is None:
             return n_people
-        return max(n_people, self.n_rows(_ROWS_PER_PERSON) / (_ROWS_PER_PERSON + 1))
+        return max(n_people, self.n_rows(_MOST_ROWS_PER_PERSON) / (_MOST_ROWS_PER_PERSON + 1))
 
     def weights(self, chosen: IntArray) -> FloatArray | None:
         """Sample weights of a subset."""
@@ -208,6 +227,10 @@ class HazardPeople:
             entry=self.entries(chosen),
             person=self.persons(chosen),
         )
+
+    def weighted(self, factor: FloatArray) -> HazardPeople:
+        """The same people, with weights multiplied."""
+        return replace(self, weight=factor if self.weight is None else self.weight * factor)
 
     def followed_by(self, others: HazardPeople) -> HazardPeople:
         """These people, followed by others."""
@@ -261,7 +284,11 @@ class RowBudget:
 
     @classmethod
     def of(
-        cls, n_people: float, rows_per_person: int | str | None, most_rows: float = np.inf
+        cls,
+        n_people: float,
+        rows_per_person: int | str | None,
+        most_rows: float = np.inf,
+        n_models: int = 1,
     ) -> RowBudget:
         """The budget for a number of people.
 
@@ -273,11 +300,13 @@ class RowBudget:
             Requested number of rows; None follows equation (80).
         most_rows : float, optional
             Most rows in all, where they follow equation (80).
+        n_models : int, default=1
+            Models that are trained on them.
 
         Examples
         --------
-        >>> RowBudget.of(50_000, None)
-        RowBudget(n_rows=8, people_share=1.0)
+        >>> RowBudget.of(50_000, None), RowBudget.of(50_000, None, n_models=5)
+        (RowBudget(n_rows=8, people_share=1.0), RowBudget(n_rows=4, people_share=1.0))
         >>> RowBudget.of(200_000, None)
         RowBudget(n_rows=3, people_share=1.0)
         >>> RowBudget.of(5_000_000, None)
@@ -287,25 +316,140 @@ class RowBudget:
             return cls(None, 1.0)
         if rows_per_person is not None:
             return cls(int(rows_per_person), 1.0)
-        if n_people <= CROSS_FITTED_PEOPLE:
-            return cls(_ROWS_PER_PERSON, 1.0)
-        n_rows = (_ROWS_PER_PERSON + 1) * np.sqrt(CROSS_FITTED_PEOPLE * n_people)
-        per_person = min(n_rows, most_rows) / n_people
-        n_rows = max(_LEAST_ROWS_PER_PERSON, int(np.floor(per_person + 1e-9)) - 1)
+        if n_models > 1 and n_people <= _FEW_PEOPLE:
+            return cls(None, 1.0)
+        share = 1.0 if n_models == 1 else _SHARE_OF_SEVERAL
+        total = share * _ROWS_OF_50_000 * np.sqrt(n_people / 50_000)
+        per_person = min(total, most_rows) / n_people
+        n_rows = int(np.floor(per_person + 1e-9)) - 1
+        n_rows = min(max(_LEAST_ROWS_PER_PERSON, n_rows), _MOST_ROWS_PER_PERSON)
         return cls(n_rows, min(1.0, float(round(per_person / (n_rows + 1), 6))))
 
-    def chosen(self, people: HazardPeople, generator: np.random.Generator) -> IntArray | None:
-        """Indices of the rows of the people of a process who are used; None for all."""
+    def drawn(
+        self, people: HazardPeople, stream: np.random.Generator, reduction: Reduction = LOCAL
+    ) -> Drawn | None:
+        """The people of a process who are used; None for all."""
         share = self.people_share
         if people.person is not None and self.n_rows is not None:
             # Rows of a long table have fewer intervals than people.
-            allowed = share * (self.n_rows + 1) * people.size
-            share = min(1.0, allowed / people.n_rows(self.n_rows))
-        if share == 1.0:
-            return None
-        units = people.units(np.arange(people.n_samples))
-        n_chosen = int(np.ceil(share * len(units)))
-        return people.rows_of(units[np.sort(generator.choice(len(units), n_chosen, replace=False))])
+            size, n_rows = reduction.sum([people.size, people.n_rows(self.n_rows)])
+            share = min(1.0, share * (self.n_rows + 1) * size / n_rows)
+        most = share * float(reduction.sum(people.n_samples))
+        return drawn_by_outcome(people, np.arange(people.n_samples), most, stream, reduction)
+
+
+class Drawn(NamedTuple):
+    """People who were drawn, in order, and what each of them stands for, 1 on average."""
+
+    people: IntArray
+    weight: FloatArray
+
+
+def drawn_by_outcome(
+    people: HazardPeople,
+    members: IntArray,
+    most: float,
+    stream: np.random.Generator,
+    reduction: Reduction = LOCAL,
+) -> Drawn | None:
+    """Random people, those with rare outcomes first; None where there are not more than ``most``.
+
+    Each outcome is drawn with a probability of its own (`outcome_shares`), and whoever is drawn
+    weighs one over it. Rows of a person are drawn together, by their rarest event.
+
+    Parameters
+    ----------
+    people : HazardPeople
+    members : int64 array
+        Rows of whom they are drawn; increasing.
+    most : float
+        Number of rows to draw in all processes together, on average.
+    stream : numpy Generator
+        Of this process.
+    reduction : Reduction
+        Sums over all processes.
+    """
+    total = float(reduction.sum(len(members)))
+    if total <= most:
+        return None
+    event, number = people.event[members], np.arange(len(members))
+    if people.person is not None:
+        event, number = _units(event, people.person[members])
+    n_rows = np.bincount(event[number], minlength=people.n_causes + 1)
+    share = outcome_shares(reduction.sum(n_rows), most)[event]
+    # Evenly spaced through a random order of each outcome: their numbers vary by less than one.
+    order = np.lexsort((stream.random(len(event)), event))
+    passed = np.cumsum(share[order]) + stream.random()
+    is_drawn = np.empty(len(event), np.bool_)
+    is_drawn[order] = np.floor(passed) > np.floor(passed - share[order])
+    chosen = np.flatnonzero(is_drawn[number])
+    weight = 1 / share[number[chosen]]
+    weight_sum, n_drawn = reduction.sum([weight.sum(), len(chosen)])
+    return Drawn(members[chosen], weight * (n_drawn / weight_sum))
+
+
+def outcome_shares(count: npt.ArrayLike, most: float) -> FloatArray:
+    """Probabilities with which people with each outcome are drawn.
+
+    Causes get equal numbers of people, but none less than nine tenths of its share; censored people
+    make room for them, down to half of their share.
+
+    Parameters
+    ----------
+    count : array of shape (K + 1,)
+        People with each outcome, the censored first.
+    most : float
+        Number of people to draw.
+
+    Examples
+    --------
+    >>> outcome_shares([9_000, 900, 100], 2_000).round(3)
+    array([0.111, 1.   , 1.   ])
+    >>> outcome_shares([0, 9_900, 100], 2_000).round(3)
+    array([0.   , 0.192, 1.   ])
+    """
+    count = np.asarray(count, np.float64)
+    share = most / count.sum()
+    room = min(count[1:].sum(), most - share / 2 * count[0])
+
+    def causes(equal: float) -> FloatArray:
+        shares = np.minimum(equal / np.maximum(count[1:], 1e-9), 1.0)
+        floored: FloatArray = np.fmax(shares, 0.9 * share)
+        return floored
+
+    low, high = 0.0, float(count.max())
+    for _ in range(60):
+        middle = (low + high) / 2
+        too_many = causes(middle) @ count[1:] > room
+        low, high = (low, middle) if too_many else (middle, high)
+    own = causes(low)
+    left = max(most - own @ count[1:], 0.0) / max(count[0], 1.0)
+    return np.concatenate([[min(left, 1.0)], own])
+
+
+def fold_plan(
+    n_people: float, n_folds: int | None, n_repeats: int | None, most_folds: float
+) -> tuple[int, int]:
+    """Numbers of folds and of repeats: as given, or else by the number of people.
+
+    Parameters
+    ----------
+    n_people : float
+        Number of people in all processes.
+    n_folds, n_repeats : int or None
+        As requested.
+    most_folds : float
+        Units that can be told apart: groups, or people with the most frequent cause.
+
+    Examples
+    --------
+    >>> fold_plan(1_000, None, None, 300), fold_plan(200_000, None, None, 9_000)
+    ((5, 3), (4, 1))
+    >>> fold_plan(1_000, None, None, 3), fold_plan(1_000, 2, 1, 300)
+    ((3, 3), (2, 1))
+    """
+    usual = next(plan for most, *plan in _PLANS if n_people <= most)
+    return n_folds or int(max(2, min(usual[0], most_folds))), n_repeats or usual[1]
 
 
 def most_rounds(n_people: float) -> int:
@@ -314,7 +458,16 @@ def most_rounds(n_people: float) -> int:
     >>> most_rounds(10_000), most_rounds(1_000_000)
     (300, 1000)
     """
-    return _MOST_ROUNDS if n_people <= CROSS_FITTED_PEOPLE else _MOST_ROUNDS_ABOVE
+    return _MOST_ROUNDS if n_people <= MANY_PEOPLE else _MOST_ROUNDS_ABOVE
+
+
+def rounds_per_evaluation(n_people: float, rounds_per_call: int) -> int:
+    """Rounds between two held-out evaluations.
+
+    >>> rounds_per_evaluation(1_000, 30), rounds_per_evaluation(1_000_000, 30)
+    (5, 30)
+    """
+    return max(_ROUNDS_PER_EVALUATION, rounds_per_call if n_people > MANY_PEOPLE else 1)
 
 
 def folds_of_groups(
@@ -334,16 +487,22 @@ def folds_of_groups(
     """
     if group is None:
         return draw(event)
-    number, _ = pd.factorize(group)
-    rarest_first = np.argsort(np.bincount(event)[event], kind="stable")
-    _, first = np.unique(number[rarest_first], return_index=True)
-    fold = draw(event[rarest_first[first]])[number]
+    unit_event, number = _units(event, group)
+    fold = draw(unit_event)[number]
     # Rows of one person may have several events: a cause in a single fold is never held out.
     for cause in np.unique(event[fold >= 0]):
         own = fold[event == cause]
         if len(np.unique(own)) == 1:
             fold[np.isin(number, number[event == cause])] = -1
     return fold
+
+
+def _units(event: npt.NDArray[np.int32], group: IntArray) -> tuple[npt.NDArray[np.int32], IntArray]:
+    """The rarest event of each group, and the number of the group of each row."""
+    number, _ = pd.factorize(group)
+    rarest_first = np.argsort(np.bincount(event)[event], kind="stable")
+    _, first = np.unique(number[rarest_first], return_index=True)
+    return event[rarest_first[first]], number
 
 
 def stratified_folds(
@@ -372,26 +531,4 @@ def stratified_folds(
     in_fold = reduction.sum(np.bincount(cell, minlength=size)).reshape(-1, n_folds)
     alone = np.flatnonzero((in_fold > 0).sum(axis=1) == 1)
     fold[np.isin(event, alone)] = -1
-    return fold
-
-
-def one_held_out_part(
-    event: npt.NDArray[np.int32],
-    n_causes: int,
-    generator: np.random.Generator,
-    reduction: Reduction = LOCAL,
-) -> IntArray:
-    """0 for a random held-out part of the people, and -1 for the others.
-
-    About a tenth of the people with each event are held out, at most 50 000 in total. Causes with
-    fewer than ten people are never held out.
-    """
-    count = reduction.sum(np.bincount(event, minlength=n_causes + 1))
-    share = min(_HELD_OUT_SHARE, _MOST_HELD_OUT / count.sum())
-    fold = np.full(len(event), -1)
-    for cause in np.unique(event):
-        members = generator.permutation(np.flatnonzero(event == cause))
-        n_held = int(share * len(members) + generator.random())
-        if count[cause] * _HELD_OUT_SHARE >= 1:
-            fold[members[:n_held]] = 0
     return fold

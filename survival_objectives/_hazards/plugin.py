@@ -28,9 +28,13 @@ from survival_objectives._hazards.people import (
     folds_of_groups,
     stratified_folds,
 )
+from survival_objectives._process.threads import blas_threads
+from survival_objectives.losses import pointwise_log_loss
 
 # Folds of the training people by which the penalty of the linear part is chosen.
 _PENALTY_FOLDS = 2
+# Log-likelihood that trees must gain, c of (82).
+_COST_OF_TREES = 1.0
 # Maximum number of training people on whose rows levels are corrected.
 _CORRECTION_PEOPLE = 50_000
 
@@ -82,7 +86,8 @@ class HazardStart:
         """Linear predictors of people, (K, n_samples)."""
         if self.design is None or self.coefficients is None:
             return None
-        offset: FloatArray = self.coefficients @ self.design.matrix(values).T
+        with blas_threads(1):  # Rounding depends on their number.
+            offset: FloatArray = self.coefficients @ self.design.matrix(values).T
         return offset
 
     def matrix_rows(self, people: HazardPeople, rows: RiskRows) -> MatrixRows:
@@ -138,11 +143,11 @@ class PluginHazards:
         generator: np.random.Generator,
     ) -> PluginHazards:
         """Draw rows of all people, and fit the start to them."""
-        budget = RowBudget.of(people.size, rows_per_person)
-        chosen = budget.chosen(people, generator)
-        if chosen is None:
-            chosen = np.arange(people.n_samples)
-        people = people.take(chosen)
+        budget, chosen = RowBudget.of(people.size, rows_per_person), np.arange(people.n_samples)
+        drawn = budget.drawn(people, generator)
+        if drawn is not None:
+            chosen = drawn.people
+            people = people.take(chosen).weighted(drawn.weight)
         rows = people.rows(budget.n_rows, generator)
         if not (rows.target == 0).any():
             msg = "No person is event-free at the end of any time interval: no model can be fitted."
@@ -195,8 +200,12 @@ class PluginHazards:
         return parts
 
     def fitted(self, trees: HazardTrees) -> HazardModel:
-        """The start with trees, corrected in time (74) on the training people."""
+        """The start with trees, corrected in time (74) on the training people.
+
+        A part of a cross-validation leaves out trees that do not pay for themselves, as in (82).
+        """
         rows, start = self.rows, self.start
+        pays = not self.held.n_rows or self._held_out_gain(trees) > _COST_OF_TREES
         person, position = np.unique(rows.person, return_inverse=True)
         if len(person) > _CORRECTION_PEOPLE:
             some = np.linspace(0, len(person) - 1, _CORRECTION_PEOPLE).astype(np.int64)
@@ -207,9 +216,21 @@ class PluginHazards:
         margin = start.level[:, rows.interval]
         if offset is not None:
             margin += offset[:, position]
-        margin += trees.row_margin(values[position], rows.interval.astype(np.int64))
-        correction = time_corrections(margin, rows, self.people.n_intervals)
-        return HazardModel(start.level + correction, start.coefficients, trees)
+        if pays:
+            margin += trees.row_margin(values[position], rows.interval)
+        level = start.level + time_corrections(margin, rows, self.people.n_intervals)
+        coefficients = None if start.coefficients is None else start.coefficients[None]
+        return HazardModel(level[None], coefficients, trees if pays else None)
+
+    def _held_out_gain(self, trees: HazardTrees) -> float:
+        """Gain in log-likelihood of the held-out people of this part by trees."""
+        held = self.part_held_out()
+        margin = trees.row_margin(held.values[:, :-1], held.values[:, -1]).T
+        without, with_trees = (
+            pointwise_log_loss(one, held.target, held.weight, reference=True).sum()
+            for one in (held.start, held.start + margin)
+        )
+        return float(without - with_trees)
 
 
 def _fitted_start(
@@ -234,7 +255,7 @@ def _fitted_start(
         coefficients = ridge_hazards(matrix, own_rows, *shape, penalty, first)
         everyone = people.features(np.arange(people.n_samples)).values
         offset = coefficients @ design.matrix(everyone).T
-    level = interval_start(rows, *shape, offset)
+    level = interval_start(rows, *shape, offset, pseudo_events=people.pseudo_events)
     return HazardStart(level, coefficients, design)
 
 

@@ -1,4 +1,8 @@
-"""One training problem of hazard models: training and held-out people, rows, the linear part.
+"""One training problem of hazard models: people, folds, rows, the linear part.
+
+Several models of a kind are trained side by side on the same rows: each of them without another
+fold of the people, in one or several draws of folds. What a person's outcome says about models is
+said about the mean of those that were trained without the person.
 
 Several processes may train together, each with a part of the people. All of them make the same
 calls, and all decisions follow from sums over all of them (`Reduction`).
@@ -7,14 +11,14 @@ calls, and all decisions follow from sums over all of them (`Reduction`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._engines.protocol import Trainer
+from survival_objectives._arrays import BoolArray, Float32Array, FloatArray, IntArray
+from survival_objectives._engines.protocol import StackedBatch, Trainer
 from survival_objectives._hazards.formulas import RiskRows, interval_start, row_margins
 from survival_objectives._hazards.linear import (
     LINEAR_PEOPLE,
@@ -22,34 +26,47 @@ from survival_objectives._hazards.linear import (
     chosen_ridge,
     ridge_hazards,
 )
-from survival_objectives._hazards.mixture import TREES, stacked_rows
+from survival_objectives._hazards.mixture import TREES, against_event_free, stacked_rows
 from survival_objectives._hazards.people import (
-    CROSS_FITTED_PEOPLE,
+    MANY_PEOPLE,
+    Drawn,
     HazardPeople,
     RowBudget,
+    drawn_by_outcome,
     folds_of_groups,
     most_rounds,
-    one_held_out_part,
+    rounds_per_evaluation,
     stratified_folds,
 )
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._people.population import Reduction
+from survival_objectives.losses import pointwise_log_loss
 
-Batch = tuple[Float32Array, FloatArray]
-
-# Maximum number of people on whose held-out curves levels are calibrated and weights estimated.
-_JUDGES = 20_000
-# Maximum number of rows on which levels are calibrated where a single part is held out.
+# Maximum number of people on whose held-out rows rounds and weights are chosen, and levels are
+# calibrated.
+_JUDGES = 60_000
+# Maximum number of rows on which levels are calibrated where the judges are other people.
 _CALIBRATION_ROWS = 2**18
 
-_ROUNDS_PER_EVALUATION = 10
+
+@dataclass(frozen=True)
+class HeldMargins:
+    """Margins after some rounds, on the rows that say how good they are.
+
+    Attributes
+    ----------
+    judged : float64 array of shape (K, n_judged_rows)
+        Of the judges, by the models that were trained without them.
+    calibrated : float64 array of shape (K, n_calibration_rows)
+        On `HazardProblem.calibration`.
+    """
+
+    judged: FloatArray
+    calibrated: FloatArray
 
 
 class HazardProblem:
     """People, rows and linear parts of a training.
-
-    Models are numbered: one without each fold, then one fitted to all people. With a single
-    held-out part, the only model is the one without it.
 
     Parameters
     ----------
@@ -60,24 +77,26 @@ class HazardProblem:
     ----------
     people : HazardPeople
         The people who are used, the judges last.
-    fold : int64 array of shape (n_samples,)
-        Fold in which each person is held out; -1 for never.
-    n_folds : int
-        Number of folds; 0 where a single part is held out.
+    fold : int64 array of shape (n_repeats, n_samples)
+        Fold in which each person is held out; -1 for never. Model number ``repeat * n_folds +
+        fold`` is trained without that fold.
+    n_models : int
+        Number of models of each kind.
     n_rounds : int
         Maximum number of boosting rounds.
     rounds_per_evaluation : int
         Rounds between two held-out evaluations.
     rows : RiskRows
         Rows of all people.
-    held, kept : lists of RiskRows
-        Held-out rows and training rows of each model.
     judges : int64 array
-        Held-out people whose likelihood determines the weights.
-    calibration_rows : RiskRows
-        Rows on which levels are calibrated where a single part is held out.
+        Held-out people whose likelihood determines rounds and weights.
+    judge_weight : float64 array
+        Their weights.
+    judged, calibration : RiskRows
+        Rows of the judges, and rows on which levels are calibrated: the same, unless the judges
+        are other people than those of the training. People are numbered among themselves.
     held_weight : float
-        Total weight of the held-out people.
+        Total weight of the judges.
     columns : LinearDesign or None
         Columns of the linear part, once it is fitted.
     """
@@ -92,67 +111,85 @@ class HazardProblem:
     ) -> None:
         self.settings, self.reduction = settings, reduction
         self._shape = people.n_causes, people.n_intervals
-        self._draw(people, reduction.stream(generator), judges)
+        stream = reduction.stream(generator)
+        self._draw_people(people, stream, judges)
+        self._draw_rows(stream)
+        self._choose_judges(stream, has_folds=judges is None)
         self._coefficients: list[FloatArray] = []
         self._offsets: list[FloatArray] = []
-        self._judge_features: tuple[Float32Array, FloatArray | None] | None = None
         self.columns: LinearDesign | None = None
 
     # ------------------------------------------------------------------------------------- people
-    def _draw(
+    def _draw_people(
         self, people: HazardPeople, stream: np.random.Generator, judges: HazardPeople | None
     ) -> None:
-        """Draw training and held-out people, and the rows of both."""
+        """Draw the people who are used, and their folds."""
         settings, reduction = self.settings, self.reduction
         n_people = float(reduction.sum(people.size))
+        self.is_large = n_people > MANY_PEOPLE
         self.n_rounds = settings.n_rounds or most_rounds(n_people)
-        is_large = n_people > CROSS_FITTED_PEOPLE
-        self.rounds_per_evaluation = max(
-            _ROUNDS_PER_EVALUATION, settings.rounds_per_call if is_large else 1
+        self.rounds_per_evaluation = rounds_per_evaluation(n_people, settings.rounds_per_call)
+        n_repeats = settings.n_repeats or 1
+        self.n_folds = 1 if judges is not None else settings.n_folds or 2
+        self._budget = RowBudget.of(
+            n_people, settings.rows_per_person, settings.most_rows, self.n_folds
         )
-        budget = RowBudget.of(n_people, settings.rows_per_person, settings.most_rows)
-        chosen = budget.chosen(people, stream)
-        if chosen is not None:
-            people = people.take(chosen)
+        drawn = self._budget.drawn(people, stream, reduction)
+        if drawn is not None:
+            people = people.take(drawn.people).weighted(drawn.weight)
         if judges is not None:
-            fold = np.repeat([-1, 0], [people.n_samples, judges.n_samples])
+            self.fold = np.repeat([-1, 0], [people.n_samples, judges.n_samples])[None]
             people = people.followed_by(judges)
-        elif n_people > CROSS_FITTED_PEOPLE:
-            fold = folds_of_groups(
-                lambda event: one_held_out_part(event, people.n_causes, stream, reduction),
-                people.event,
-                people.group,
-            )
         else:
-            fold = folds_of_groups(
-                lambda event: stratified_folds(
-                    event, settings.n_folds, stream, reduction, people.n_causes
-                ),
-                people.event,
-                people.group,
-            )
-        self.people, self.fold = people, fold
-        is_cross_fitted = judges is None and n_people <= CROSS_FITTED_PEOPLE
-        self.n_folds = settings.n_folds if is_cross_fitted else 0
-        self.rows = people.rows(budget.n_rows, stream)
+            draws = [
+                folds_of_groups(
+                    lambda event: stratified_folds(
+                        event, self.n_folds, stream, reduction, people.n_causes
+                    ),
+                    people.event,
+                    people.group,
+                )
+                for _ in range(n_repeats)
+            ]
+            self.fold = np.stack(draws)
+        self.people, self.n_models = people, self.n_folds * len(self.fold)
+        everyone = np.arange(people.n_samples)
+        self._linear_people = self._drawn(everyone, LINEAR_PEOPLE, stream)
+
+    def _draw_rows(self, stream: np.random.Generator) -> None:
+        people = self.people
+        self.rows = people.rows(self._budget.n_rows, stream)
         if not people.is_in_memory:
             self.rows = self.rows.by_person()
-        if not reduction.sum((self.rows.target == 0).sum()):
+        if not self.reduction.sum((self.rows.target == 0).sum()):
             msg = "No person is event-free at the end of any time interval: no model can be fitted."
             raise ValueError(msg)
-        row_fold = fold[self.rows.person]
-        numbers = range(max(1, self.n_folds))
-        self.held = [self.rows.take(row_fold == number) for number in numbers]
-        self.kept = [self.rows.take(row_fold != number) for number in numbers]
-        held = people.units(np.flatnonzero(fold >= 0))
-        self.judges = people.rows_of(self._part(held, _JUDGES, stream))
-        self._linear_people = self._part(np.arange(people.n_samples), LINEAR_PEOPLE, stream)
-        if not self.n_folds:
-            chosen = self._part(np.arange(self.kept[0].n_rows), _CALIBRATION_ROWS, stream)
-            self.calibration_rows = self.kept[0].take(chosen)
-        weight = people.weights(held)
-        own_weight = len(held) if weight is None else weight.sum()
-        self.held_weight = float(reduction.sum(own_weight))
+
+    def _choose_judges(self, stream: np.random.Generator, *, has_folds: bool) -> None:
+        people, fold = self.people, self.fold
+        self.judges, factor = self._drawn(np.flatnonzero((fold >= 0).any(axis=0)), _JUDGES, stream)
+        is_judge = np.zeros(people.n_samples, np.bool_)
+        is_judge[self.judges] = True
+        self._judged = np.flatnonzero(is_judge[self.rows.person])
+        self._calibrated = self._judged
+        if not has_folds:
+            kept = np.flatnonzero(self.is_kept(0)[self.rows.person])
+            self._calibrated = self._part(kept, _CALIBRATION_ROWS, stream)
+        judged = self.rows.take(self._judged).of_people(self.judges, people.n_samples)
+        self.judged = replace(judged, weight=judged.weight * factor[judged.person])
+        self.calibration = self.judged if has_folds else self.rows.take(self._calibrated)
+        units, self._unit = np.arange(len(factor)), np.arange(len(factor))
+        if people.person is not None:
+            person = people.person[self.judges]
+            _, units, self._unit = np.unique(person, return_index=True, return_inverse=True)
+        weight = people.weights(self.judges[units])
+        self.judge_weight = factor[units] if weight is None else weight * factor[units]
+        self.held_weight = float(self.reduction.sum(self.judge_weight.sum()))
+
+    def _drawn(self, members: IntArray, most: int, stream: np.random.Generator) -> Drawn:
+        """Some of the members, with what each of them stands for."""
+        drawn = drawn_by_outcome(self.people, members, most, stream, self.reduction)
+        return drawn or Drawn(members, np.ones(len(members)))
 
     def _part(self, members: IntArray, most: int, stream: np.random.Generator) -> IntArray:
         """A random subset, with at most ``most`` members in all processes together."""
@@ -162,42 +199,114 @@ class HazardProblem:
         n_own = int(np.ceil(most * len(members) / total))
         return np.sort(stream.choice(members, n_own, replace=False))
 
+    # -------------------------------------------------------------------------------------- folds
+    def is_kept(self, model: int) -> BoolArray:
+        """Whether a model is trained on each person."""
+        repeat, fold = divmod(model, self.n_folds)
+        kept: BoolArray = self.fold[repeat] != fold
+        return kept
+
+    def kept_rows(self, model: int) -> RiskRows:
+        """Training rows of a model."""
+        return self.rows.take(self.is_kept(model)[self.rows.person])
+
+    def training_weights(self) -> Float32Array:
+        """Weights of the rows in all models, (n_rows, L), or (n_rows,) for a single model."""
+        weights = np.empty((self.rows.n_rows, self.n_models), np.float32)
+        for model in range(self.n_models):
+            weights[:, model] = self.rows.weight * self.is_kept(model)[self.rows.person]
+        return weights[:, 0] if self.n_models == 1 else weights
+
+    def held_margins(self, margin: npt.ArrayLike) -> HeldMargins:
+        """Of the margins of all rows, (n_rows, L n_margins), what is needed of them."""
+        margin = np.asarray(margin)
+        judged = self._mean_margin(margin, self._judged, self._holders(self._judged))
+        if self._calibrated is self._judged:
+            return HeldMargins(judged, judged)
+        own_model = np.zeros((1, len(self._calibrated)), np.int64)
+        return HeldMargins(judged, self._mean_margin(margin, self._calibrated, own_model))
+
+    def _holders(self, rows: IntArray) -> IntArray:
+        """Models that were trained without the person of each row, (R, n); -1 for none."""
+        fold = self.fold[:, self.rows.person[rows]]
+        first = self.n_folds * np.arange(len(fold))[:, None]
+        holders: IntArray = np.where(fold >= 0, fold + first, -1)
+        return holders
+
+    def _mean_margin(
+        self, margin: npt.NDArray[np.floating], rows: IntArray, models: IntArray
+    ) -> FloatArray:
+        """Mean margins of rows over the models of each that are not -1, (K, n)."""
+        by_model = margin.reshape(len(margin), self.n_models, -1)
+        total = np.zeros((by_model.shape[2], len(rows)))
+        for model in models:
+            total += np.where(model >= 0, by_model[rows, model].T, 0.0)
+        mean = total / (models >= 0).sum(axis=0)
+        return against_event_free(mean, self.people.n_causes)
+
+    def log_likelihood(self, margins: HeldMargins) -> float:
+        """Log-likelihood of the judges."""
+        return -float(self.reduction.sum(self._losses(margins.judged).sum()))
+
+    def likelihood(self, margins: FloatArray) -> FloatArray:
+        """Likelihood of the outcome of each judge since entry, from the margins of their rows.
+
+        It is the product over intervals that (75) is, with the intervals that were drawn.
+        """
+        weight = self.judge_weight
+        unit = self._unit[self.judged.person]
+        loss = np.bincount(unit, self._losses(margins), minlength=len(weight))
+        likelihood: FloatArray = np.exp(-loss / np.where(weight > 0, weight, 1.0))
+        return likelihood
+
+    def _losses(self, margins: FloatArray) -> FloatArray:
+        rows = self.judged
+        return pointwise_log_loss(margins.T, rows.target, rows.weight, reference=True)
+
     # ------------------------------------------------------------------------------------- linear
     def fit_linear(self) -> bool:
         """Fit the coefficients of all models, and return whether there are any columns."""
-        people, chosen, reduction = self.people, self._linear_people, self.reduction
+        people, reduction = self.people, self.reduction
+        chosen, factor = self._linear_people
         features = people.features(chosen)
-        is_kept = slice(None) if self.n_folds else self.fold[chosen] != 0
+        # People who are held out in all repeats are judges from elsewhere.
+        is_kept = slice(None) if self.n_folds > 1 else self.is_kept(0)[chosen]
         weight = people.weights(chosen)
+        weight = factor if weight is None else weight * factor
         self.columns = LinearDesign.of(
-            replace(features, values=features.values[is_kept]),
-            None if weight is None else weight[is_kept],
-            reduction,
+            replace(features, values=features.values[is_kept]), weight[is_kept], reduction
         )
         if not self.columns.n_columns:
             self.columns = None
             return False
         design = self.columns.matrix(features.values)
-        kept, held = ([self._linear_rows(rows) for rows in part] for part in (self.kept, self.held))
+        rows = self.rows.of_people(chosen, people.n_samples)
+        rows = replace(rows, weight=rows.weight * factor[rows.person])
+
+        def part(model: int, *, is_held: bool) -> RiskRows:
+            return rows.take((self.is_kept(model)[chosen] != is_held)[rows.person])
+
         directions = self.settings.directions
         signs = None if directions is None else self.columns.directions(directions)
-        folds, penalty = chosen_ridge(design, kept, held, *self._shape, reduction, signs)
-        if self.n_folds:
-            rows, start = self._linear_rows(self.rows), np.mean(folds, axis=0)
-            refit = ridge_hazards(design, rows, *self._shape, penalty, start, reduction, signs)
-            folds = [*folds, refit]
-        self.set_coefficients(folds)
+        first = range(self.n_folds)
+        found, penalty = chosen_ridge(
+            design,
+            [part(model, is_held=False) for model in first],
+            [part(model, is_held=True) for model in first],
+            *self._shape,
+            reduction,
+            signs,
+        )
+        start = np.mean(found, axis=0)
+        for model in range(self.n_folds, self.n_models):
+            kept = part(model, is_held=False)
+            found.append(
+                ridge_hazards(design, kept, *self._shape, penalty, start, reduction, signs)
+            )
+        self.set_coefficients(found)
         return True
 
-    def start(self, rows: RiskRows, offset: FloatArray | None) -> FloatArray:
-        """Marginal margins at which models of these rows start, of shape (K, M)."""
-        return interval_start(rows, *self._shape, offset, self.reduction)
-
-    def _linear_rows(self, rows: RiskRows) -> RiskRows:
-        """The rows of the people to whom the linear part is fitted, numbered among them."""
-        return rows.of_people(self._linear_people, self.people.n_samples)
-
-    def set_coefficients(self, coefficients: Sequence[Any]) -> None:
+    def set_coefficients(self, coefficients: Sequence[FloatArray]) -> None:
         """Take coefficients of all models, and compute the linear predictors of all people."""
         self._coefficients = list(coefficients)
         self._offsets = [np.empty((len(one), self.people.n_samples)) for one in coefficients]
@@ -207,42 +316,57 @@ class HazardProblem:
             for offset, one in zip(self._offsets, coefficients, strict=True):
                 offset[:, people] = one @ design.T
 
-    def coefficients(self, kind: str, fold: int) -> FloatArray | None:
-        """Coefficients of a kind of member, without a fold or of all people."""
-        return None if kind == TREES else self._coefficients[fold]
+    def coefficients(self, kind: str) -> FloatArray | None:
+        """Coefficients of all models of a kind, (L, K, n_columns)."""
+        return None if kind == TREES else np.stack(self._coefficients)
 
-    def offset(self, kind: str, fold: int) -> FloatArray | None:
-        """Linear predictors of all people, of shape (K, n_samples)."""
-        return None if kind == TREES else self._offsets[fold]
-
-    def judge_features(self) -> tuple[Float32Array, FloatArray | None]:
-        """Features of the judges, and their columns in the linear part."""
-        if self._judge_features is None:
-            values = self.people.features(self.judges).values
-            design = None if self.columns is None else self.columns.matrix(values)
-            self._judge_features = values, design
-        return self._judge_features
-
-    # --------------------------------------------------------------------------------------- rows
-    def register(
-        self, trainer: Trainer, rows: RiskRows, level: FloatArray, offset: FloatArray | None
-    ) -> int:
-        """Add rows with their starting margins to a trainer, and return their key."""
-        return trainer.add_batches(
-            partial(self._row_batches, rows, level, offset, trainer.reference)
+    def start_levels(self, kind: str) -> FloatArray:
+        """Marginal margins at which all models of a kind start, (L, K, M)."""
+        return np.stack(
+            [
+                interval_start(
+                    self.kept_rows(model),
+                    *self._shape,
+                    self._offset(kind, model),
+                    self.reduction,
+                    self.people.pseudo_events,
+                )
+                for model in range(self.n_models)
+            ]
         )
 
+    def _offset(self, kind: str, model: int) -> FloatArray | None:
+        """Linear predictors of all people, of shape (K, n_samples)."""
+        return None if kind == TREES else self._offsets[model]
+
+    # --------------------------------------------------------------------------------------- rows
+    def register(self, trainer: Trainer, kind: str, levels: FloatArray) -> int:
+        """Add all rows with their starting margins to a trainer, and return their key."""
+        return trainer.add_batches(partial(self._row_batches, kind, levels, trainer.reference))
+
     def _row_batches(
-        self, rows: RiskRows, level: FloatArray, offset: FloatArray | None, reference: bool
-    ) -> Iterator[Batch]:
+        self, kind: str, levels: FloatArray, reference: bool
+    ) -> Iterator[StackedBatch]:
         """Values and starting margins of rows, one batch of people at a time."""
         for people, features in self.people.batches:
-            part = rows
+            part = self.rows
             if not self.people.is_in_memory:
-                ends = np.searchsorted(rows.person, [people.start, people.stop])
-                part = rows.take(slice(*ends))
-            start = row_margins(level, offset, part)
-            if not reference:
-                start = np.concatenate([np.zeros((1, start.shape[1])), start])
+                ends = np.searchsorted(part.person, [people.start, people.stop])
+                part = part.take(slice(*ends))
             values = features.values[part.person - people.start]
-            yield stacked_rows(values, part.interval), np.ascontiguousarray(start.T)
+            start = self._start_margins(kind, levels, part, reference=reference)
+            yield stacked_rows(values, part.interval), start
+
+    def start_margins(self, kind: str, levels: FloatArray) -> Float32Array:
+        """Margins of all rows before any tree, (n_rows, L K)."""
+        return self._start_margins(kind, levels, self.rows, reference=True)
+
+    def _start_margins(
+        self, kind: str, levels: FloatArray, rows: RiskRows, *, reference: bool
+    ) -> Float32Array:
+        """Margins of rows before any tree, (n_rows, L n_margins)."""
+        first = 0 if reference else 1
+        start = np.zeros((rows.n_rows, self.n_models, first + self.people.n_causes), np.float32)
+        for model, level in enumerate(levels):
+            start[:, model, first:] = row_margins(level, self._offset(kind, model), rows).T
+        return start.reshape(rows.n_rows, -1)

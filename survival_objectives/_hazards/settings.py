@@ -40,7 +40,8 @@ PARAMETERS: dict[str, Check] = {
     "n_estimators": NoneOr(ROUNDS),
     "learning_rate": NoneOr(Number(1e-6, 1)),
     "linear": Flag(),
-    "n_folds": Whole(2, 100),
+    "n_folds": NoneOr(Whole(2, 100)),
+    "n_repeats": NoneOr(Whole(1, 100)),
     "rows_per_person": _rows_per_person,
 }
 #: Values of the parameters of a `survival_objectives.HazardBoost` that are not given.
@@ -55,7 +56,8 @@ DEFAULTS: dict[str, Any] = {
     "max_features": 1.0,
     "horizon_max": None,
     "linear": True,
-    "n_folds": 2,
+    "n_folds": None,
+    "n_repeats": None,
     "rows_per_person": None,
     "warm_start": False,
     "random_state": None,
@@ -64,7 +66,7 @@ DEFAULTS: dict[str, Any] = {
     "engine_params": None,
 }
 # What None stands for, unless the engine has a default of its own.
-_RESOLVED = {"learning_rate": 0.15, "min_leaf_people": 15.0, "min_split_gain": 1.0}
+_RESOLVED = {"learning_rate": 0.3, "min_leaf_people": 15.0, "min_split_gain": 1.0}
 
 
 @dataclass(frozen=True)
@@ -75,15 +77,15 @@ class HazardSettings:
     ----------
     n_rounds : int or None
         Maximum number of boosting rounds; None depends on the number of people.
-    n_folds : int
-        Number of folds, used up to 50 000 people.
+    n_folds, n_repeats : int or None
+        Number of folds, and of draws of folds; None depends on the number of people.
     rows_per_person : int, "all" or None
         Maximum number of rows per person, besides that of the last interval; None depends on the
         number of people.
     linear : bool
         Whether there is a linear part.
     patience : int, optional
-        Stop after this many rounds without a better one. Default: stop when the last two held-out
+        Stop after this many rounds without a better one. Default: stop when the last held-out
         evaluations show almost no gain.
     rounds_per_call : int, default=1
         Minimum number of rounds between two held-out evaluations above 50 000 people, for engines
@@ -102,7 +104,8 @@ class HazardSettings:
     """
 
     n_rounds: int | None
-    n_folds: int
+    n_folds: int | None
+    n_repeats: int | None
     rows_per_person: int | str | None
     linear: bool
     patience: int | None = None
@@ -117,7 +120,7 @@ class HazardSettings:
     #: What checkpoints hold.
     state_type: ClassVar[type[HazardState]] = HazardState
     #: The parameter that has no effect beside ``eval_set``.
-    holds_out: ClassVar[tuple[str, Any]] = ("n_folds", 2)
+    holds_out: ClassVar[tuple[str, Any]] = ("n_folds", None)
     #: Whether people may enter later than at 0.
     late_entry: ClassVar[bool] = True
     #: Name of a parameter that needs people as they were passed: there is none.
@@ -138,6 +141,7 @@ class HazardSettings:
         return cls(
             n_rounds=values["n_estimators"],
             n_folds=values["n_folds"],
+            n_repeats=values["n_repeats"],
             rows_per_person=values["rows_per_person"],
             linear=values["linear"],
             patience=values["early_stopping_rounds"],

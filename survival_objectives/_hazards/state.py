@@ -17,16 +17,16 @@ class CandidateState:
         Rounds of the held-out evaluations.
     log_likelihood : tuple of float
         Held-out log-likelihood at these rounds.
-    trees : tuple of bytes
-        Trees fitted without each fold.
-    refit : bytes
-        Trees fitted to all people; empty before the first.
+    trees : bytes
+        Trees of all models after the last of these rounds.
+    best : bytes
+        Trees after the rounds with the highest log-likelihood; empty where these are the last.
     """
 
     rounds: tuple[int, ...] = ()
     log_likelihood: tuple[float, ...] = ()
-    trees: tuple[bytes, ...] = ()
-    refit: bytes = b""
+    trees: bytes = b""
+    best: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class HazardState:
 
     @property
     def n_steps(self) -> int:
-        """Number of held-out evaluations and refits, which never decreases."""
-        return sum(len(one.rounds) + bool(one.refit) for one in self.candidates.values())
+        """Number of held-out evaluations, which never decreases."""
+        return sum(len(one.rounds) for one in self.candidates.values())
 
     @property
     def n_rounds(self) -> int:
@@ -69,20 +69,22 @@ class HazardState:
                     "kind": kind,
                     "rounds": list(one.rounds),
                     "gained": list(one.log_likelihood),
-                    "n_trees": len(one.trees),
                 }
             )
-            for fold, part in enumerate((*one.trees, one.refit)):
-                trees[f"{number}-{fold}"] = part
+            trees[f"{number}-last"], trees[f"{number}-best"] = one.trees, one.best
         return {"candidates": described}, trees
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any], trees: Mapping[str, bytes]) -> HazardState:
         """The state that `to_plain` described."""
-        candidates = {}
-        for number, one in enumerate(content["candidates"]):
-            parts = [trees[f"{number}-{fold}"] for fold in range(one["n_trees"] + 1)]
-            candidates[one["kind"]] = CandidateState(
-                tuple(one["rounds"]), tuple(one["gained"]), tuple(parts[:-1]), parts[-1]
-            )
-        return cls(candidates)
+        return cls(
+            {
+                one["kind"]: CandidateState(
+                    tuple(one["rounds"]),
+                    tuple(one["gained"]),
+                    trees[f"{number}-last"],
+                    trees[f"{number}-best"],
+                )
+                for number, one in enumerate(content["candidates"])
+            }
+        )

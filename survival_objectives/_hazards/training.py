@@ -14,7 +14,7 @@ from survival_objectives._engines.protocol import Engine
 from survival_objectives._hazards.checks import check_hazard_paths
 from survival_objectives._hazards.ensemble import HazardTraining
 from survival_objectives._hazards.model import HazardMixture
-from survival_objectives._hazards.people import HazardPeople, InMemory, most_rounds
+from survival_objectives._hazards.people import HazardPeople, InMemory, fold_plan, most_rounds
 from survival_objectives._hazards.settings import DEFAULTS, HazardSettings
 from survival_objectives._hazards.state import HazardState
 from survival_objectives._models.curves import KnotCurves
@@ -76,9 +76,10 @@ def fit_hazards(
         beyond=BEYOND_FOLLOW_UP,
     )
     truncated = replace(population, target=censored_at_end(population.target, frame))
+    n_folds, n_repeats = _folds(truncated, batches.outcomes().group, settings)
     if judges is None:
-        _check_folds(truncated, settings.n_folds)
-        _check_groups(batches.outcomes().group, settings.n_folds)
+        _check_folds(truncated, n_folds)
+        _check_groups(batches.outcomes().group, n_folds)
     if previous is not None:
         _check_same_people(previous, population)
     curves = knot_curves(frame, truncated) if previous is None else previous.curves
@@ -90,6 +91,8 @@ def fit_hazards(
     )
     settings = replace(
         settings,
+        n_folds=n_folds,
+        n_repeats=n_repeats,
         n_rounds=settings.n_rounds or most_rounds(population.n_samples),
         directions=trees.constraints()[0],
     )
@@ -112,14 +115,15 @@ def fit_hazards(
             progress=progress.advance if settings.verbose else progress_hook(n_rounds),
         )
         mixture = training.mixture()
-    kind = mixture.heaviest_kind()
+    kind, _ = mixture.heaviest_trees() or (None, None)
     history = [RoundRecord(one.round, one.loss) for one in training.history if one.kind == kind]
     record = TrainingRecord("hazards", history=history)
     model = HazardMixture(frame, record, curves, mixture, np.zeros(frame.schema.n_features))
     values = _some_values(batches)
     if not run.reduction.is_shared:
         check_hazard_paths(mixture, values, trees.engine_params)
-    return model.with_importances(values)
+    n_people = max(_IMPORTANCE_PEOPLE // 4, 3 * _IMPORTANCE_PEOPLE // mixture.n_models)
+    return model.with_importances(_spread(values, n_people))
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,7 @@ def default_hazards(
     """Curves of hazards that are trained on people in memory with default settings."""
     settings = HazardSettings.of({**DEFAULTS, "engine": used.name}, used)
     people = Cohort.checked(X, y, sample_weight).with_relative_weights(LocalReduction())
-    outcomes = people.outcomes
+    outcomes = people.outcomes.people
     with blas_threads(None):
         model = fit_hazards(
             settings,
@@ -171,10 +175,13 @@ def _some_values(batches: Batches) -> Float32Array:
     """Features of a few people, spread over the first non-empty batch."""
     for _, features in batches:
         if features.n_samples:
-            values = features.values
-            some = np.linspace(0, len(values) - 1, _IMPORTANCE_PEOPLE).astype(np.int64)
-            return values[np.unique(some)]
+            return _spread(features.values, _IMPORTANCE_PEOPLE)
     return np.empty((0, batches.schema.n_features), np.float32)
+
+
+def _spread(values: Float32Array, n_people: int) -> Float32Array:
+    """At most so many rows, from all parts."""
+    return values[np.unique(np.linspace(0, len(values) - 1, n_people).astype(np.int64))]
 
 
 def censored_at_end(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:
@@ -187,6 +194,15 @@ def censored_at_end(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget
         event=np.where(late, 0, target.event).astype(target.event.dtype),
         duration=np.where(late, frame.t_max, target.duration),
     )
+
+
+def _folds(
+    population: Population, group: IntArray | None, settings: HazardSettings
+) -> tuple[int, int]:
+    """Numbers of folds and of repeats."""
+    n_groups = np.inf if group is None else len(np.unique(group))
+    most = min(population.n_events[1:].max(), n_groups)
+    return fold_plan(population.n_samples, settings.n_folds, settings.n_repeats, most)
 
 
 def _check_folds(population: Population, n_folds: int) -> None:

@@ -148,7 +148,8 @@ def time_knots(
         # Events at time 0 have an interval of their own, which begins before it.
         begin, masses = -1.0, np.append(masses, 0.0)
     if late is not None:
-        begin = min(begin, late.first)
+        # Hazards before the first event are not those after it.
+        inner, begin = np.append(inner, begin), min(begin, late.first)
     inner = np.concatenate([inner, masses, before])
     inner = inner[(inner > begin) & (inner < end)]
     return np.unique(np.concatenate([[begin], inner, [end]]))
@@ -208,7 +209,7 @@ def exposures(axis: TimeAxis, knots: FloatArray, target: SurvivalTarget) -> Floa
     """Share of each interval in which each person is at risk, (n_samples, M).
 
     A person who enters or is censored inside an interval counts in part, a person with an event in
-    it fully, as in (110).
+    it fully, as in (92).
 
     >>> target = SurvivalTarget(np.array([0, 1], np.int32), np.array([1.5, 1.5]), np.arange(2))
     >>> exposures(TimeAxis(0.0), np.array([0.0, 1.0, 2.0, 3.0]), target)

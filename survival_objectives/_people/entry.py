@@ -124,7 +124,8 @@ def warn_about_columns(
         msg = (
             f"The frame seems to have {repeats}. As features, ids let a model recognise people it "
             "was trained on, and all scores are too optimistic: remove the id from the features "
-            "and pass it as `groups`. For rows that continue one another, count each person once."
+            "and pass it as `groups`. If columns change from row to row, pass `y` with `id`, "
+            "`start` and `stop`."
         )
         warn(msg)
         return
@@ -133,8 +134,8 @@ def warn_about_columns(
         msg = (
             f"This looks like late entry: {'; '.join(found.values())}. If people came under "
             "observation only then, the time before counts as survived by everybody, and risks are "
-            "too low: pass `y` with `entry`, or count the duration from entry. If it is a feature, "
-            "pass `fit(X, y)`."
+            "too low: pass `y` with `entry`, or count the duration from entry. If it is a "
+            "feature, pass `fit(X, y)`."
         )
         warn(msg)
 

@@ -371,15 +371,21 @@ class HazardTrainingProblem(PluginProblem):
         if not models:
             msg = "There is no booster. Pass one, or a list of them."
             raise ValueError(msg)
-        found = [self._hazard_model(one) for one in models]
+        # The first one is that of `booster_`: parts may leave out their trees.
+        found = sorted(
+            (self._hazard_model(one) for one in models), key=lambda one: one.trees is None
+        )
         start = self._data.start
-        member = Member(1.0, tuple(found[1:]), found[0], refit_share=1 / len(found))
         kind = TREES if start.design is None else ON_LINEAR
+        members = {
+            kind if number == 0 else f"{kind} {number + 1}": Member(1 / len(found), one)
+            for number, one in enumerate(found)
+        }
         return HazardMixture(
             self._frame,
             TrainingRecord(_METHOD, n_events=self._n_events),
             self._curves,
-            Mixture({kind: member}, start.design),
+            Mixture(members, start.design),
             np.zeros(self._schema.n_features),
         )
 

@@ -251,17 +251,13 @@ def assess(
     X = _indexable(X, target)
     check_positive_int(n_jobs, "n_jobs")
     group = check_groups(groups, target.n_samples)
-    found = tuple(leaks(X, target))
     at = None
-    if (
-        landmark is not None
-        or target.entry is not None
-        or getattr(target, "person", None) is not None
-    ):
+    if not (landmark is None and target.entry is None and target.person is None):
         at = Landmark.of(X, target, landmark, group)
         models = {key: AtLandmark(each, at) for key, each in models.items()}
         X, target = at.at_risk(), check_survival_target(at.outcomes)
         group = None if group is None else group[at.rows]
+    found = tuple(leaks(X, target))
     if group is None:
         group = copies(row_keys(check_features(X).values), target.event, target.duration)
     design = designed(target, n_splits, test_size, max_train, random_state, times, horizons, group)
@@ -328,7 +324,7 @@ def check_assessable(
 ) -> None:
     """Raise the errors of `assess` for these outcomes and options, without training a model."""
     target = check_survival_target(y, late_entry=True)
-    if target.entry is not None:
+    if target.entry is not None or target.person is not None:
         people = pd.DataFrame(index=range(target.n_samples))
         target = check_survival_target(Landmark.of(people, target, None).outcomes)
     designed(target, n_splits, test_size, max_train, random_state, times, horizons)

@@ -58,7 +58,7 @@ class Landmark:
         frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X)).add_prefix("x")
         entry = np.zeros(n_rows) if target.entry is None else target.entry
         label = target.event_ids[target.event]
-        person = getattr(target, "person", None)
+        person = target.person
         is_grouped = group is not None or person is not None
         if person is None:
             person = np.arange(n_rows)

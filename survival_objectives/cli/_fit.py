@@ -36,7 +36,7 @@ from survival_objectives.cli._outcomes import (
     understand_events,
 )
 from survival_objectives.cli._rows import ask_about_rows, repeated_rows, with_known_outcomes
-from survival_objectives.cli._scores import assessment_content, marginal_content, score_table
+from survival_objectives.cli._scores import assessment_content, score_table
 from survival_objectives.cli._tables import Table, read_table
 from survival_objectives.cli._training import (
     assessed,
@@ -88,7 +88,6 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         missing=tuple(options.missing),
         versions=versions(engine),
         assessment={} if assessment is None else assessment_content(assessment, data.events, title),
-        baselines=marginal_content(data.outcomes, float(fitted.times_[-1])),
         tuned=tuned,
     )
     missing = _missing_part(assessment)
@@ -267,10 +266,12 @@ def _print_understanding(data: _Data, console: Console) -> None:
         f"{f' {unit}' * bool(unit)}, median {times.median():g}; "
         f"{(y['event'] == 0).mean():.1%} censored"
     )
-    if "entry" in y:
-        late = y["entry"][y["entry"] > 0]
-        when = f", half of them by {late.median():g}" if len(late) else ""
-        console.result(f"{len(late)} of {len(y)} people came under observation late{when}")
+    late = y["entry"][y["entry"] > 0] if "entry" in y else y["duration"][:0]
+    if len(late):
+        console.result(
+            f"{len(late)} of {len(y)} people came under observation late, half of them by "
+            f"{late.median():g}"
+        )
     rows = []
     for code, name in sorted(data.events.names.items()):
         labels = ", ".join(repr(label) for label in data.events.labels(code)) or "nobody"

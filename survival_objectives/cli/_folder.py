@@ -44,8 +44,6 @@ class Schema:
     versions: dict[str, str] = field(default_factory=dict)  # Packages used in training.
     assessment: dict[str, Any] = field(default_factory=dict)  # Summary of the held-out scores.
     tuned: dict[str, Any] = field(default_factory=dict)  # Settings chosen by a search.
-    # Baselines of the training data that ``evaluate`` compares with.
-    baselines: dict[str, Any] = field(default_factory=dict)
     files: tuple[str, ...] = ()  # Files written to the folder, which a later ``fit`` may replace.
 
     def to_json(self) -> str:

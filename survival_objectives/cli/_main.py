@@ -31,6 +31,7 @@ from survival_objectives.cli._errors import CommandError, UsageError
 from survival_objectives.cli._evaluate import run_compare, run_evaluate
 from survival_objectives.cli._explain import run_explain
 from survival_objectives.cli._fit import run_fit
+from survival_objectives.cli._serve import run_serve
 from survival_objectives.estimators import ENGINES
 
 _EXIT_CODES = """\
@@ -148,6 +149,7 @@ _COMMANDS: dict[str, tuple[Callable[..., int], str, str]] = {
         "explain model new.csv --row 3 --out person.html",
     ),
     "info": (run_info, "show what a saved model holds", "info model --json"),
+    "serve": (run_serve, "answer requests with a saved model (JSON)", "serve model --port 8000"),
 }
 _COLUMN: dict[str, Any] = {"metavar": "COLUMN"}
 _SEVERAL: dict[str, Any] = {"action": "append", "default": []}
@@ -186,7 +188,7 @@ def _parser() -> argparse.ArgumentParser:
             add("model", help="the folder that `fit` wrote")
         if name == "compare":
             add("other", help="another such folder")
-        if name not in ("demo", "fit", "info"):
+        if name not in ("demo", "fit", "info", "serve"):
             add("data", help=f"{_FILES} with the columns of training")
             add("--times", type=times, default=[], metavar="T,T,...", help="such as 1,2 or 1:9:2")
             _add_reading(commands[name])
@@ -194,6 +196,7 @@ def _parser() -> argparse.ArgumentParser:
             add("--duration", **_COLUMN, help="duration, where its column has another name")
             add("--event", **_COLUMN, help="outcome, where its column has another name")
             add("--id", **_COLUMN, help="column that names the person (default: as in training)")
+            add("--landmark", **_TIME, help="score people event-free then, from then on")
             add("--skip-unknown", **_FLAG, help="leave out people without a duration or an event")
         if name in ("evaluate", "compare", "info"):
             add("--json", **_FLAG, help="print JSON")
@@ -201,6 +204,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_fit(commands["fit"])
     _add_predict(commands["predict"])
     _add_explain(commands["explain"])
+    _add_serve(commands["serve"])
     return parser
 
 
@@ -265,6 +269,17 @@ def _add_predict(predict: argparse.ArgumentParser) -> None:
     add("--digits", type=whole_number(0), metavar="N", help="decimals to write (default: all)")
     add("--out-decimal", choices=[".", ","], default=".", help="decimal sign in CSV")
     add("--force", **_FLAG, help="replace a file of that name")
+
+
+def _add_serve(serve: argparse.ArgumentParser) -> None:
+    add = serve.add_argument
+    number: dict[str, Any] = {"type": whole_number(1), "metavar": "N"}
+    add("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    add("--port", **number, default=8000, help="port (default: 8000)")
+    add("--max-body", **number, default=10_000_000, help="bytes of a request (default: 10000000)")
+    add("--max-people", **number, default=10_000, help="people of a request (default: 10000)")
+    add("--max-times", **number, default=1_000, help="times of a request (default: 1000)")
+    add("--max-seconds", **number, default=10, help="until a request has arrived (default: 10)")
 
 
 def _add_explain(explain: argparse.ArgumentParser) -> None:

@@ -405,7 +405,7 @@ def weighted(batches):
     ("change", "number"),
     [(swapped, 1), (shuffled, 2), (other_features, 2), (other_unit, 0), (weighted, 0)],
 )
-@pytest.mark.parametrize("first_other", [2, 3])
+@pytest.mark.parametrize("first_other", [3, 4])
 def test_other_people_on_a_later_pass_are_refused(data, change, number, limit, first_other):
     batches = Changing(data, change, first_other)
     with pytest.raises(ValueError, match=rf"in another order \(batch {number}\)") as error:

@@ -13,7 +13,7 @@ from survival_objectives._engines import evaluator
 from survival_objectives._engines.forest import Forest, Tree
 from survival_objectives._engines.protocol import BatchJoiner, Engine, packed_state, unpacked_state
 from survival_objectives._engines.settings import EngineSettings, Whole
-from survival_objectives.losses import gradient_hessian
+from survival_objectives.adapters._engine import models_gradient_hessian
 
 SETTINGS = EngineSettings("toy", {"max_leaf_nodes": Whole(2, 1000)}, {"loss": "it is fixed"})
 # Missing values go left at every split.
@@ -78,8 +78,9 @@ class Trainer(BatchJoiner):
 
     reference = True
 
-    def __init__(self, settings, model=None):
+    def __init__(self, settings, model=None, n_models=1):
         self._settings = settings
+        self._n_margins = n_models * settings.n_causes
         self._rounds = [] if model is None else list(model["rounds"])
         self._values, self._margins = [], []
 
@@ -94,12 +95,13 @@ class Trainer(BatchJoiner):
 
     def boost(self, key, target, weight, n_rounds):
         for _ in range(n_rounds):
-            gradient, hessian = gradient_hessian(
-                self._margins[key], target, np.asarray(weight, np.float64), reference=True
+            margin = self._margins[key]
+            gradient, hessian = models_gradient_hessian(
+                margin, target, weight, (np.empty_like(margin), np.empty_like(margin))
             )
             trees = [
                 self._grown(key, gradient[:, margin], hessian[:, margin])
-                for margin in range(self._settings.n_causes)
+                for margin in range(self._n_margins)
             ]
             self._rounds.append(trees)
             last = self.n_rounds
@@ -136,7 +138,7 @@ class Trainer(BatchJoiner):
 
     def sum_of_trees(self, values, first, last):
         if first == last:
-            return np.zeros((len(values), self._settings.n_causes))
+            return np.zeros((len(values), self._n_margins))
         return self.finished(last).sum_of_trees(values, first, last)
 
     def release(self):

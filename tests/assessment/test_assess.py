@@ -73,7 +73,7 @@ def test_everyone_is_held_out_once_and_folds_share_the_events(assessed, people):
 
 
 def test_a_person_is_predicted_by_the_fit_that_left_them_out(assessed, people):
-    for name, model in (("SurvivalBoost", FAST), ("Aalen-Johansen", AalenJohansen())):
+    for name, model in (("HazardBoost", FAST), ("Aalen-Johansen", AalenJohansen())):
         for fold in range(4):
             test, train = held_out(assessed, fold)
             fitted = clone(model).fit(people.X.iloc[train], people.y.iloc[train])
@@ -115,7 +115,7 @@ def test_a_cause_rarer_than_the_folds_is_spread_over_them(people):
     result = assess(AalenJohansen(), people.X, y, baselines=False, random_state=0)
     assert len(set(result.fold[[5, 105, 205]])) == 3
     assert_array_equal(result.event_ids, [0, 1, 7])
-    concordance = result.values("concordance_75", 7).loc["SurvivalBoost"]
+    concordance = result.values("concordance_75", 7).loc[result.main]
     # Two folds never saw the cause, and say so instead of inventing a number.
     assert concordance.isna().sum() >= 2
 
@@ -156,7 +156,7 @@ def test_scores_are_those_of_the_metrics_with_the_training_part_as_reference(ass
 def test_the_held_out_part_would_give_other_weights(assessed, people):
     """The parity test above can tell the two references apart."""
     test, train = held_out(assessed, 0)
-    curves = assessed.curves["SurvivalBoost"][test]
+    curves = assessed.curves["HazardBoost"][test]
     by_test, by_train = (
         integrated_brier_score(people.y.iloc[part], people.y.iloc[test], curves, assessed.times)
         for part in (test, train)
@@ -169,7 +169,7 @@ def test_models_are_ordered_as_the_truth_says():
     model = HazardBoost(n_estimators=60, random_state=0, n_jobs=1)
     extra = {"oracle": Oracle(data.true)}
     result = assess(model, data.X, data.y, n_splits=3, extra_models=extra, random_state=0)
-    assert result.models == ["SurvivalBoost", "oracle", "Aalen-Johansen", "Cox"]
+    assert result.models == ["HazardBoost", "oracle", "Aalen-Johansen", "Cox"]
     for metric in ("integrated_brier_score", "integrated_log_loss"):
         mean = result.values(metric).mean(axis=1)
         assert mean.idxmin() == "oracle"
@@ -178,12 +178,12 @@ def test_models_are_ordered_as_the_truth_says():
         concordance = result.values("concordance_50", cause).mean(axis=1)
         assert concordance.idxmax() in ("oracle", "Cox")
         assert concordance["Aalen-Johansen"] == pytest.approx(0.5)
-        assert concordance["SurvivalBoost"] > 0.55
+        assert concordance["HazardBoost"] > 0.55
 
 
 def test_summary_prints_means_and_deviations_of_the_scores(assessed):
     table = assessed.summary()
-    assert list(table.index) == ["SurvivalBoost", "Aalen-Johansen", "Cox"]
+    assert list(table.index) == ["HazardBoost", "Aalen-Johansen", "Cox"]
     values = assessed.scores.query("model == 'Cox' and metric == 'concordance_50' and cause == 2")[
         "value"
     ]
@@ -208,7 +208,7 @@ def test_times_beyond_follow_up_have_curves_but_no_scores(people):
             AalenJohansen(), people.X, people.y, baselines=False, times=times, random_state=0
         )
     assert result.scored.tolist() == [True, True, True, False]
-    assert result.curves["SurvivalBoost"].shape == (500, 3, 4)
+    assert result.curves[result.main].shape == (500, 3, 4)
     assert result.brier.query("time == 1000")["value"].isna().all()
     assert result.scores["value"].notna().all()
     assert set(result.horizons) <= {0.5, 1.0, 2.0}
@@ -294,9 +294,9 @@ def test_progress_counts_every_fit(people):
         on_fit=lambda *call: calls.append(call),
     )
     assert calls == [
-        (1, 4, "SurvivalBoost"),
+        (1, 4, "AalenJohansen"),
         (2, 4, "again"),
-        (3, 4, "SurvivalBoost"),
+        (3, 4, "AalenJohansen"),
         (4, 4, "again"),
     ]
 
@@ -370,7 +370,7 @@ def test_estimates_are_means_over_folds_with_their_errors(assessed):
     half = 1.959964 * estimates["standard_error"]
     assert_allclose(estimates["upper"] - estimates["value"], half, rtol=1e-6)
     assert_allclose(estimates["value"] - estimates["lower"], half, rtol=1e-6)
-    assert (estimates.loc["SurvivalBoost", "standard_error"] > 0).all()
+    assert (estimates.loc["HazardBoost", "standard_error"] > 0).all()
 
 
 def test_errors_are_those_of_everyone_together(assessed, people):
@@ -398,9 +398,9 @@ def test_comparisons_pair_the_people(assessed):
         assert 0 <= row.p_value <= 1
         assert (row.p_value < 0.05) == (row.lower > 0 or row.upper < 0)
     brier = compared.query(
-        "model == 'SurvivalBoost' and metric == 'integrated_brier_score' and cause == 0"
+        "model == 'HazardBoost' and metric == 'integrated_brier_score' and cause == 0"
     )
-    errors = estimates.loc[("SurvivalBoost", "integrated_brier_score", 0), "standard_error"]
+    errors = estimates.loc[("HazardBoost", "integrated_brier_score", 0), "standard_error"]
     # What is common to the models cancels out.
     assert (brier["standard_error"] < errors).all()
 
@@ -412,7 +412,7 @@ def test_one_split_has_the_error_of_its_people(people):
     test = result.index
     train = np.setdiff1d(np.arange(500), test)
     data = (people.y.iloc[train], people.y.iloc[test])
-    evaluation = Evaluation(*data, result.curves["SurvivalBoost"], result.times)
+    evaluation = Evaluation(*data, result.curves[result.main], result.times)
     expected = evaluation.log_loss(integrated=True)
     row = result.estimates.query("metric == 'integrated_log_loss'")
     assert row["standard_error"].item() == pytest.approx(expected.standard_error, rel=0.01)
@@ -425,7 +425,7 @@ def test_a_fold_that_cannot_tell_is_left_out(people):
     y.loc[[5, 105], "event"] = 7
     result = assess(AalenJohansen(), people.X, y, baselines=False, random_state=0)
     rows = result.estimates.query("metric == 'concordance_75' and cause == 7")
-    known = result.values("concordance_75", 7).loc["SurvivalBoost"].dropna()
+    known = result.values("concordance_75", 7).loc[result.main].dropna()
     assert rows["value"].item() == pytest.approx(known.mean(), nan_ok=True)
 
 
@@ -439,7 +439,7 @@ def test_pipelines_are_assessed(people):
         baselines=False,
         random_state=0,
     )
-    assert_allclose(piped.curves["SurvivalBoost"], plain.curves["SurvivalBoost"])
+    assert_allclose(piped.curves[piped.main], plain.curves[plain.main])
 
 
 def test_horizons_can_be_chosen(people):

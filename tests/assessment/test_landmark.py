@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives._people import check_survival_target
 from survival_objectives.assessment import assess, check_assessable
 from survival_objectives.assessment._landmark import Landmark
@@ -25,7 +25,7 @@ def late_people(n_people=400, seed=0):
     return pd.DataFrame({"x": x}), y
 
 
-MODEL = SurvivalBoost(censoring="hazards", n_estimators=10, n_jobs=1, random_state=0)
+MODEL = HazardBoost(n_estimators=10, n_jobs=1, random_state=0)
 
 
 def test_scores_are_those_of_people_at_risk_at_the_landmark():
@@ -40,7 +40,7 @@ def test_scores_are_those_of_people_at_risk_at_the_landmark():
     curves = fitted.predict_cumulative_incidence(
         X.iloc[result.index], 2 + result.times, conditional_after=2.0
     )
-    np.testing.assert_array_equal(result.curves["SurvivalBoost"], curves)
+    np.testing.assert_array_equal(result.curves["HazardBoost"], curves)
     since = pd.DataFrame({"event": y["event"], "duration": y["duration"] - 2})
     train = np.setdiff1d(np.flatnonzero(at_risk), result.index)
     expected = integrated_brier_score(

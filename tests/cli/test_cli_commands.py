@@ -7,9 +7,7 @@ import pandas as pd
 import pytest
 
 from survival_objectives import load
-from survival_objectives._people import check_survival_target
-from survival_objectives.cli._scores import marginal_content, marginal_curves
-from survival_objectives.marginal import aalen_johansen
+from survival_objectives.metrics import Evaluation
 from survival_objectives.report._format import percent
 
 QUICK = ["--rounds", "3", "--test-size", "0.3", "--threads", "1", "--quiet"]
@@ -157,33 +155,24 @@ def test_mistakes_in_what_to_predict(run, workplace, options, fragment):
 
 
 # -------------------------------------------------------------------------- evaluate and compare
-def test_the_saved_marginal_curve_is_that_of_the_training_people(X, y):
-    content = json.loads(json.dumps(marginal_content(y, 20.0)))
-    times = np.array([0.2, 4.0, 20.0])
-    curves = marginal_curves(content, len(X), times)
-    marginal = aalen_johansen(check_survival_target(y))(times).T
-    np.testing.assert_allclose(curves["Aalen-Johansen"][0], marginal, atol=0.01)
-    assert len(curves["Aalen-Johansen"]) == len(X)
-
-
-def test_evaluate_stands_beside_baselines_with_spread_and_calibration(run, workplace):
+def test_evaluate_at_requested_times(run, workplace):
     content = json.loads(run("evaluate", "model", "people.csv", "--json", "--times", "4,8").out)
-    brier = content["scores"][0]
-    name = "Aalen-Johansen"
-    assert {name, f"model - {name}", f"± {name}", "standard_error"} <= set(brier)
-    assert brier[f"model - {name}"] == pytest.approx(brier["value"] - brier[name])
-    assert 0 < brier["standard_error"] < 0.05
-    assert brier["value"] < brier["Aalen-Johansen"]
-    assert [row["time"] for row in content["calibration"]] == [4, 4, 8, 8]
-    for row in content["calibration"]:
-        assert row["low"] <= row["observed"] <= row["high"]
-        assert abs(row["predicted"] - row["observed"]) < 0.1
-    printed = run("evaluate", "model", "people.csv").out
-    for fragment in ("model - Aalen-Johansen", "±", "Calibration: mean predicted and observed"):
-        assert fragment in printed
+    found = pd.DataFrame(content["scores"])
+    assert set(found["time"]) == {4, 8}
+    assert {"brier", "scaled brier", "concordance", "auc", "observed expected"} <= {*found["score"]}
     late = run("evaluate", "model", "people.csv", "--times", "9999")
     assert late.code == 1
-    assert "--times has 9999, but these people can be scored" in late.err
+    assert "--times has 9999, but these people can be scored after 0 and before" in late.err
+
+
+def test_evaluate_from_a_landmark_on(run, workplace, X, y):
+    command = ["evaluate", "model", "people.csv", "--landmark", "2", "--times", "4,8"]
+    content = json.loads(run(*command, "--json").out)
+    curves = load("model").predict_cumulative_incidence(X, [2.0, 4.0, 8.0])
+    expected = Evaluation(None, y, curves, [2.0, 4.0, 8.0], landmark=2.0).table()
+    found = pd.DataFrame(content["scores"])["value"].astype(float)
+    np.testing.assert_allclose(found, expected["value"])
+    assert "can be scored after 2" in run(*command, "--times", "1").err
 
 
 def test_compare_tells_a_difference_from_chance(run, workplace, people):
@@ -192,12 +181,14 @@ def test_compare_tells_a_difference_from_chance(run, workplace, people):
         "--drop", "age,stage", *QUICK, "--no-report",
     ).code == 0  # fmt: skip
     content = json.loads(run("compare", "model", "poor", "people.csv", "--json").out)
-    brier = content["scores"][0]
-    assert brier["better_model"] == "first"
-    assert brier["low"] < brier["difference"] < brier["high"] < 0
+    brier = next(row for row in content["scores"] if row["score"] == "brier")
+    assert brier["lower"] < brier["difference"] < brier["upper"] < 0
     same = json.loads(run("compare", "model", "model", "people.csv", "--json").out)
-    assert {row["better_model"] for row in same["scores"]} == {"neither"}
-    assert "first: model" in run("compare", "model", "poor", "people.csv").out
+    assert {row["difference"] for row in same["scores"]} == {0}
+    assert "neither" in run("compare", "model", "model", "people.csv").out
+    printed = run("compare", "model", "poor", "people.csv").out
+    assert "first: model, second: poor" in printed
+    assert "beyond chance: the first for " in printed
 
 
 # --------------------------------------------------------------------------------------- explain

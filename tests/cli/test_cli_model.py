@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from survival_objectives import SurvivalBoost, load, metrics
+from survival_objectives import HazardBoost, SurvivalBoost, load, metrics
 from survival_objectives.cli import _fit
 from survival_objectives.cli._folder import _move_all
 from survival_objectives.cli._training import Search
@@ -47,7 +47,7 @@ def names(folder):
 
 # ------------------------------------------------------------------------------------ round trips
 def test_fit_trains_what_the_python_interface_trains(workplace, X, y):
-    model = SurvivalBoost("xgboost", n_estimators=30, random_state=0, n_jobs=1).fit(X, y)
+    model = HazardBoost("xgboost", n_estimators=30, random_state=0, n_jobs=1).fit(X, y)
     loaded = load(workplace / "model")
     times = [2.0, 10.0, 30.0]
     np.testing.assert_array_equal(
@@ -106,37 +106,21 @@ def test_unseen_levels_and_late_times_are_warned_about(run, workplace, people):
     assert "curves are flat after it, and so at --times 9999" in late.err
 
 
-def test_evaluate_gives_the_scores_of_the_metrics(run, workplace, X, y):
-    done = run("evaluate", "model", "people.csv", "--json")
-    content = json.loads(done.out)
+def test_evaluate_gives_the_table_of_an_evaluation(run, workplace, X, y):
+    content = json.loads(run("evaluate", "model", "people.csv", "--json").out)
     model = load("model")
     last = min(y["duration"][y["event"] > 0].quantile(0.95), model.times_[-1])
-    times = np.linspace(0, last, 51)[1:]
+    times = last * np.array([0.25, 0.5, 0.75])
     curves = model.predict_cumulative_incidence(X, times)
-    brier = metrics.integrated_brier_score(y, y, curves, times, average=None)
-    concordance = [
-        metrics.concordance_index(y, y, curves[:, :, [25]], times[[25]], cause=cause)[0]
-        for cause in (1, 2)
-    ]
-    log_loss = metrics.Evaluation(None, y, curves, times).log_loss(integrated=True)
-    expected = {
-        ("Brier score", "all"): brier.mean(),
-        ("Brier score", "death"): brier[1],
-        ("Brier score", "relapse"): brier[2],
-        ("log-loss", "all"): float(log_loss.value),
-        ("concordance", "death"): concordance[0],
-        ("concordance", "relapse"): concordance[1],
-    }
-    scores = {(row["metric"], row["event"]): row["value"] for row in content["scores"]}
-    assert scores == pytest.approx(expected, rel=1e-12)
-    death = metrics.Evaluation(None, y, curves[:, :, [25]], times[[25]]).concordance(1)
-    row = next(row for row in content["scores"] if row["metric"] == "concordance")
-    for field in ("standard_error", "lower", "upper"):
-        assert row[field] == pytest.approx(getattr(death, field)[0])
+    expected = metrics.Evaluation(None, y, curves, times).table()
+    found = pd.DataFrame(content["scores"])
+    assert found["cause"].tolist() == expected["cause"].map({1: "death", 2: "relapse"}).tolist()
+    for field in ("time", "value", "standard_error", "lower", "upper"):
+        np.testing.assert_allclose(found[field].astype(float), expected[field])
     assert (content["people"], content["events"]) == (240, int((y["event"] > 0).sum()))
     printed = run("evaluate", "model", "people.csv").out
-    assert f"{brier[1]:.4f}" in printed
-    assert f" ± {death.standard_error[0]:.4f}" in printed
+    row = expected.query("score == 'brier' and cause == 1").iloc[0]
+    assert f"{row['value']:.4f} ± {row['standard_error']:.4f}" in printed
 
 
 def test_evaluate_takes_other_names_of_the_outcome(run, workplace, people):
@@ -179,7 +163,7 @@ def test_info_tells_what_the_folder_holds(run, workplace):
     assert list(content["columns"]) == COLUMNS
     assert content["levels"] == {"stage": ["I", "II", "III"]}
     assert content["events"] == {"censored": "alive", "death": "death", "relapse": "relapse"}
-    assert "SurvivalBoost (xgboost)" in content["assessment"]["scores"]
+    assert "HazardBoost (xgboost)" in content["assessment"]["scores"]
     printed = run("info", "model").out
     for fragment in (
         "engine: xgboost",
@@ -191,7 +175,7 @@ def test_info_tells_what_the_folder_holds(run, workplace):
 
 
 def test_info_reads_a_model_saved_from_python(run, workplace, X, y):
-    SurvivalBoost(n_estimators=2, censoring="boosted").fit(X, y).save("python")
+    SurvivalBoost(n_estimators=2).fit(X, y).save("python")
     done = run("info", "python")
     assert done.code == 0
     assert "rounds: 2" in done.out
@@ -203,13 +187,13 @@ def test_info_reads_a_model_saved_from_python(run, workplace, X, y):
 
 # ----------------------------------------------------------------------------------------- tuning
 def test_tuning_compares_settings_on_the_same_folds_and_trains_the_best(X, y):
-    start = SurvivalBoost(n_estimators=5, random_state=0, n_jobs=1)
+    start = HazardBoost(n_estimators=5, random_state=0, n_jobs=1)
     tuned = Search(start, 4, 3).fit(X, y)
     assert tuned.found["n_settings"] == 4
     folds = list(StratifiedKFold(3, shuffle=True, random_state=3).split(X, y["event"]))
     own = cross_val_score(start, X, y, cv=folds)
     assert tuned.found["brier_score_of_defaults"] == pytest.approx(-own.mean(), rel=1e-12)
-    best = SurvivalBoost(**start.get_params() | tuned.found["chosen"])
+    best = HazardBoost(**start.get_params() | tuned.found["chosen"])
     scores = cross_val_score(best, X, y, cv=folds)
     assert -scores.mean() == pytest.approx(tuned.found["brier_score"], rel=1e-12)
     np.testing.assert_array_equal(
@@ -223,7 +207,7 @@ def test_tuning_compares_settings_on_the_same_folds_and_trains_the_best(X, y):
 def test_drawn_settings_are_those_of_the_engine_and_the_first_is_as_given(engine):
     names = {"learning_rate", "max_depth", "max_features"}
     names |= {"min_leaf_people", "min_split_gain"} if engine == "lightgbm" else set()
-    first, *drawn = Search(SurvivalBoost(engine), 5, 0).param_grid
+    first, *drawn = Search(HazardBoost(engine), 5, 0).param_grid
     assert first == {}
     assert len(drawn) == 4
     assert all(set(setting) == names for setting in drawn)
@@ -231,7 +215,7 @@ def test_drawn_settings_are_those_of_the_engine_and_the_first_is_as_given(engine
 
 def test_rows_of_one_person_share_a_fold_of_the_search(X, y):
     person = np.arange(len(X)) // 2
-    tuned = Search(SurvivalBoost(n_estimators=2, n_jobs=1, random_state=0), 2, 0)
+    tuned = Search(HazardBoost(n_estimators=2, n_jobs=1, random_state=0), 2, 0)
     tuned.fit(X, y, groups=person)
     for train, test in tuned.cv:
         assert not set(person[train]) & set(person[test])
@@ -241,7 +225,7 @@ def test_fit_tunes_and_says_what_it_chose(run, workplace, people):
     done = run("fit", "people.csv", "--out", "tuned", *FIT, "--no-report", "--tune", "3")
     assert done.code == 0
     assert "chosen of 3 settings: " in done.out
-    assert "SurvivalBoost (xgboost, tuned)" in done.out
+    assert "HazardBoost (xgboost, tuned)" in done.out
     tuned = json.loads(run("info", "tuned", "--json").out)
     settings = tuned["settings"]
     assert {name: settings[name] for name in tuned["tuned"]["chosen"]} == tuned["tuned"]["chosen"]
@@ -261,7 +245,7 @@ def test_report_is_written_inside_the_model_or_where_asked(run, workplace, peopl
 
 def test_a_damaged_file_of_trees(run, workplace, X, y):
     """Trees are in a file of the engine's own."""
-    SurvivalBoost(n_estimators=2, censoring="boosted", n_jobs=1).fit(X, y).save("trees")
+    SurvivalBoost(n_estimators=2, n_jobs=1).fit(X, y).save("trees")
     next((workplace / "trees").glob("*.ubj")).write_text("tree")
     done = run("predict", "trees", "people.csv", "--times", "5")
     assert (done.code, done.out) == (1, "")
@@ -292,7 +276,7 @@ def test_force_replaces_what_fit_wrote_and_nothing_else(run, workplace, people):
 
 
 def test_force_leaves_a_folder_alone_that_fit_did_not_write(run, workplace, X, y):
-    SurvivalBoost(n_estimators=2, censoring="boosted").fit(X, y).save("python")
+    SurvivalBoost(n_estimators=2).fit(X, y).save("python")
     refused = run("fit", "people.csv", "--out", "python", *FIT, "--force")
     assert refused.code == 1
     assert "'python' was not written by this version of `fit`" in refused.err

@@ -130,14 +130,14 @@ def test_rows_of_one_person_share_a_fold_and_count_once(run, visits):
     assert list(json.loads(run("info", "model", "--json").out)["columns"]) == ["x", "z"]
     alone = visits.drop_duplicates("patient_id")
     alone.to_csv("alone.csv", index=False)
-    one = json.loads(run("evaluate", "model", "alone.csv", "--json").out)["scores"][0]
+    one = json.loads(run("evaluate", "model", "alone.csv", "--json").out)["scores"][3]
     copied = pd.concat([alone] * 4)
     copied.to_csv("copied.csv", index=False)
-    four = json.loads(run("evaluate", "model", "copied.csv", "--json").out)["scores"][0]
+    four = json.loads(run("evaluate", "model", "copied.csv", "--json").out)["scores"][3]
     assert four["value"] == pytest.approx(one["value"], rel=1e-3)
     assert four["standard_error"] == pytest.approx(one["standard_error"], rel=0.01)
     copied.rename(columns={"patient_id": "who"}).to_csv("copied.csv", index=False)
-    naive = json.loads(run("evaluate", "model", "copied.csv", "--json").out)["scores"][0]
+    naive = json.loads(run("evaluate", "model", "copied.csv", "--json").out)["scores"][3]
     assert naive["standard_error"] == pytest.approx(one["standard_error"] / 2, rel=0.01)
     for command in (["evaluate", "model"], ["compare", "model", "model"]):
         named = run(*command, "copied.csv", "--id", "who", "--json")
@@ -148,7 +148,7 @@ def test_rows_of_one_person_share_a_fold_and_count_once(run, visits):
 def test_noise_gives_no_gain_with_folds_by_person(run, visits):
     assert run(*VISITS, "--id", "patient_id", "--rounds", "100").code == 0
     scores = json.loads(run("info", "model", "--json").out)["assessment"]["scores"]
-    model = float(scores["SurvivalBoost (xgboost)"]["Brier score"].split()[0])
+    model = float(scores["HazardBoost (xgboost)"]["Brier score"].split()[0])
     assert model > 0.98 * float(scores["Aalen-Johansen"]["Brier score"].split()[0])
 
 
@@ -290,3 +290,61 @@ def test_entry_after_the_end_is_named(run, ages):
     done = run("fit", "ages.csv", *AGES, "--entry", "entry_age", "--out", "model", *QUICK)
     assert done.code == 1
     assert "not before the end on line 2 '200.0', line 3 '200.0'" in done.err
+
+
+# ------------------------------------------------------------------------------------ long tables
+@pytest.fixture
+def stretches(tmp_path, monkeypatch):
+    """Rows of people whose treatment triples the hazard when it begins, in any order."""
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(0)
+    rows = []
+    for person in range(300):
+        x, change, end = generator.normal(), generator.exponential(3), generator.uniform(2, 10)
+        time = generator.exponential(10 * np.exp(-0.5 * x))
+        if time > change:
+            time = change + generator.exponential(10 * np.exp(-0.5 * x) / 3)
+        stop, event = min(time, end), int(time <= end)
+        if change < stop:
+            rows += [(person, 0, change, 0, x, 0), (person, change, stop, event, x, 1)]
+        else:
+            rows.append((person, 0, stop, event, x, 0))
+    columns = ["pid", "start", "stop", "event", "x", "treated"]
+    table = pd.DataFrame(rows, columns=columns).sample(frac=1, random_state=0)
+    table.to_csv("long.csv", index=False)
+    return table
+
+
+def test_rows_of_people_from_start_to_stop(run, stretches):
+    asked = run("fit", "long.csv", "--duration", "stop", "--event", "event", "--out", "m", *QUICK)
+    assert asked.code == 2
+    assert "--id pid --start start --stop stop" in asked.err
+    columns = ["--id", "pid", "--start", "start", "--stop", "stop", "--event", "event"]
+    done = run("fit", "long.csv", *columns, "--out", "m", *QUICK, "--rounds", "50")
+    assert done.code == 0, done.err
+    assert f"300 people in {len(stretches)} rows" in done.out
+    n_events = stretches["event"].sum()
+    assert f"{n_events} people" in done.out
+    known = json.loads(run("info", "m", "--json").out)
+    assert list(known["columns"]) == ["x", "treated"]
+    assert sum(known["people"].values()) == 300
+    risks = pd.read_csv(io.StringIO(run("predict", "m", "long.csv", "--times", "3").out))
+    treated = stretches["treated"].to_numpy() > 0
+    assert risks["event_by_3"][treated].mean() > risks["event_by_3"][~treated].mean() + 0.15
+    refused = run("evaluate", "m", "long.csv")
+    assert "people with several rows cannot be scored" in refused.err
+
+
+def test_mistakes_in_rows_of_people(run, stretches):
+    columns = ["--start", "start", "--stop", "stop", "--event", "event", "--out", "m", *QUICK]
+    assert "--id, --start and --stop go together" in run("fit", "long.csv", *columns).err
+    columns += ["--id", "pid"]
+    wrong = stretches.copy()
+    wrong.iloc[3, 1] = 99
+    wrong.to_csv("wrong.csv", index=False)
+    done = run("fit", "wrong.csv", *columns)
+    assert "it is not before the end on line 5 '99.0'" in done.err
+    pd.concat([stretches, stretches[:2]]).to_csv("twice.csv", index=False)
+    done = run("fit", "twice.csv", *columns)
+    assert done.code == 1
+    assert "rows repeat the person, start and stop of another" in done.err

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from survival_objectives import SurvivalBoost
+from survival_objectives import HazardBoost
 from survival_objectives._process.progress import progress_to, report_progress
 from survival_objectives.cli import _apply, _console
 from survival_objectives.cli._console import Console
@@ -58,7 +58,7 @@ def test_unassessable_horizons_are_refused_before_training(run, workplace):
 
 # ---------------------------------------------------------------------------------- interruptions
 def interrupted_after(monkeypatch, n_fits):
-    fit = SurvivalBoost.fit
+    fit = HazardBoost.fit
     calls = []
 
     def fit_or_interrupt(self, *arguments, **options):
@@ -67,7 +67,7 @@ def interrupted_after(monkeypatch, n_fits):
             raise KeyboardInterrupt
         return fit(self, *arguments, **options)
 
-    monkeypatch.setattr(SurvivalBoost, "fit", fit_or_interrupt)
+    monkeypatch.setattr(HazardBoost, "fit", fit_or_interrupt)
 
 
 def test_ctrl_c_during_the_assessment_keeps_the_model_and_the_folds_so_far(
@@ -129,7 +129,7 @@ def test_trainings_tell_listeners_how_far_they_are(people):
     shares = []
     X = people[["age", "lab value (mg/l)"]]
     y = pd.DataFrame({"event": (people["status"] != "alive") * 1, "duration": people["time"]})
-    model = SurvivalBoost("xgboost", n_estimators=20, n_jobs=1, random_state=0)
+    model = HazardBoost("xgboost", n_estimators=20, n_jobs=1, random_state=0)
     with progress_to(shares.append):
         model.fit(X, y)
     assert shares == sorted(shares)

@@ -57,7 +57,7 @@ def changed(kind):
         "engine_params": {"max_depth": 3},
     }
     if kind is HazardBoost:
-        return {**shared, "linear": False, "n_folds": 3, "rows_per_person": 5}
+        return {**shared, "linear": False, "n_folds": 3, "n_repeats": 2, "rows_per_person": 5}
     return {
         **shared,
         "n_horizons": 2,

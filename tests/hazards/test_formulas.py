@@ -49,12 +49,15 @@ def test_drawn_rows_are_those_of_the_formula_and_weigh_as_all() -> None:
     rows = risk_rows(
         event, place, knots, n_rows=8, generator=np.random.default_rng(3), weight=np.full(500, 2.0)
     )
-    u = np.random.default_rng(3).random((500, 8))
+    generator = np.random.default_rng(3)
+    rank = np.argsort(np.argsort(generator.random(500)))
+    u = (rank[:, None] * (np.sqrt(5) - 1) / 2 + generator.random(8)) % 1
     drawn = [[int((j + u[i, j]) * 20 / 8) for j in range(8)] for i in range(500)]  # (70)
     assert_array_equal(rows.interval[:-500].reshape(500, 8), drawn)
     assert_allclose(rows.weight[:-500], 2 * 20 / 8)
     per_interval = np.bincount(rows.interval, rows.weight)
-    assert_allclose(per_interval, 1000, rtol=0.2)
+    # Risk sets are nearly as large as with all rows; by independent draws they vary by a tenth.
+    assert_allclose(per_interval, 1000, rtol=0.02)
 
 
 def random_rows(seed: int, n: int = 60) -> tuple[RiskRows, Any, FloatArray, FloatArray]:

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import HazardBoost
+from survival_objectives._engines.forest import crossed_rows
 from survival_objectives._hazards.mixture import LINEAR, Member, Mixture
 from survival_objectives._people import check_features
 from survival_objectives.datasets import make_competing_risks
@@ -53,13 +54,12 @@ def test_contributions_sum_to_the_mean_log_odds(model, time):
     assert found.shape == (40, 2, X.shape[1] + 2)
     mixture = model.fitted_model
     omega = mixture.interval_shares(time)
-    # Formula (81), model by model.
+    # Formula (81), member by member.
     values = features(model, X[:40]).values
     design = mixture.mixture.design.matrix(values)
     expected = sum(
-        share * np.einsum("km,kmn->nk", omega, one.margin(values, design))
-        for member in mixture.mixture.members.values()
-        for share, one in member.shares()
+        weight * np.einsum("km,kmn->nk", omega, one.margin(values, design))
+        for weight, one in mixture.mixture.members.values()
     )
     assert_allclose(found.sum(axis=2), expected, atol=1e-6)
     assert_allclose(mixture.margin(features(model, X[:40]), time), expected, atol=1e-12)
@@ -100,19 +100,19 @@ def test_a_purely_linear_mixture_gives_coefficient_times_value(model):
     X, _ = people()
     fitted = model.fitted_model
     members = fitted.mixture.members.values()
-    with_linear = next(one.refit for one in members if one.refit.coefficients is not None)
+    with_linear = next(one.model for one in members if one.model.coefficients is not None)
     hazards = replace(with_linear, trees=None)
-    alone = Mixture({LINEAR: Member(1.0, (), hazards)}, fitted.mixture.design)
+    alone = Mixture({LINEAR: Member(1.0, hazards)}, fitted.mixture.design)
     linear = replace(fitted, mixture=alone)
     found = linear.shap_values(features(model, X), 1.0)
     design = alone.design
     z = design.matrix(features(model, X).values)
     for feature in range(X.shape[1]):
         own = [column for column, of in enumerate(design.feature) if of == feature]
-        expected = z[:, own] @ hazards.coefficients[:, own].T
+        expected = z[:, own] @ hazards.coefficients.mean(axis=0)[:, own].T
         assert_allclose(found[:, :, feature], expected, atol=1e-12)
     assert_allclose(found[:, :, -2], 0)  # The time has no part in it.
-    level = (linear.interval_shares(1.0) * hazards.level).sum(axis=1)
+    level = (linear.interval_shares(1.0) * hazards.levels.mean(axis=0)).sum(axis=1)
     assert_allclose(found[:, :, -1], np.tile(level, (len(X), 1)))
 
 
@@ -121,9 +121,10 @@ def test_irrelevant_features_contribute_least(model):
     importance = pd.Series(model.feature_importances_, index=X.columns)
     assert_allclose(importance.sum(), 1)
     assert importance["city"] > importance.drop("city").min()
-    # By hand: mean absolute contributions of the models of all people at four intervals.
+    # Mean absolute contributions at four intervals, on fewer people where there are many models.
     mixture = model.fitted_model
     rows = np.unique(np.linspace(0, len(X) - 1, 256).astype(int))
+    rows = rows[np.linspace(0, 255, 64).astype(int)]
     again = mixture.with_importances(features(model, X).values[rows])
     assert_array_equal(again.importance, mixture.importance)
 
@@ -141,23 +142,46 @@ def test_the_heaviest_trees_are_shown(model):
     weights = {
         kind: member.weight
         for kind, member in mixture.members.items()
-        if member.refit.trees is not None
+        if member.model.trees is not None
     }
-    heaviest = mixture.members[max(weights, key=weights.get)].refit
+    heaviest = mixture.members[max(weights, key=weights.get)].model
     assert model.booster_ is heaviest.trees.evaluator.model
-    assert model.n_estimators_ == heaviest.trees.evaluator.n_rounds
+    assert model.n_estimators_ == heaviest.trees.n_rounds
     assert_allclose(sum(model.member_weights_.values()), 1)
 
 
-def test_predictions_are_those_of_all_models_by_their_shares(model):
+def test_predictions_are_the_weighted_curves_of_the_members(model):
     X, _ = people()
     mixture = model.fitted_model
     values = features(model, X[:10]).values
     knots = mixture.curves.knots
     total = 0.0
-    for member in mixture.mixture.members.values():
-        for share, one in member.shares():
-            alone = Mixture({"one": Member(1.0, (), one)}, mixture.mixture.design)
-            total = total + share * alone.incidence(values)
+    for weight, one in mixture.mixture.members.values():
+        alone = Mixture({"one": Member(1.0, one)}, mixture.mixture.design)
+        total = total + weight * alone.incidence(values)
     found = model.predict_cumulative_incidence(X[:10], knots[1:])
     assert_allclose(found[:, 1:].transpose(1, 2, 0), total[:, 1:], atol=1e-12)
+
+
+def test_a_member_is_the_mean_margin_of_its_models(model):
+    X, _ = people()
+    mixture = model.fitted_model.mixture
+    values = features(model, X[:10]).values
+    design = mixture.design.matrix(values)
+    member = next(one for _, one in mixture.members.values() if one.trees is not None)
+    n_models, n_causes, n_intervals = member.levels.shape
+    assert n_models == mixture.n_models == 15  # Five folds, drawn three times.
+    rows = crossed_rows(values, np.arange(n_intervals))
+    trees = member.trees.evaluator.sum_of_trees(rows)
+    if trees.shape[1] == n_models * n_causes:
+        by_model = trees.reshape(len(rows), n_models, n_causes).transpose(1, 2, 0)
+    else:  # The sum of all models, the event-free state first.
+        by_model = np.repeat((trees[:, 1:] - trees[:, :1]).T[None] / n_models, n_models, axis=0)
+    by_model = by_model.reshape(n_models, n_causes, len(values), n_intervals).swapaxes(2, 3)
+    linear = 0.0
+    if member.coefficients is not None:
+        linear = (member.coefficients @ design.T)[:, :, None]
+    expected = (member.levels[..., None] + linear + by_model).mean(axis=0)
+    for engine_rows in (0, 10**9):
+        found = member.margin(values, design, engine_rows=engine_rows)
+        assert_allclose(found, expected, atol=1e-5)

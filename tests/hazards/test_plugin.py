@@ -146,7 +146,9 @@ class KnownTrees:
 
 
 def test_levels_are_corrected_on_the_training_people_alone():
-    part = hazards_of(people_of()).cross_fit(4)[0]
+    people = people_of(500)
+    part = hazards_of(people).cross_fit(4)[0]
+    part = replace(part, held=part.held.take(slice(0)))
     fitted = part.fitted(KnownTrees())
     rows = part.training
     margin = fitted.level[:, part.rows.interval] + rows.start.T
@@ -157,3 +159,24 @@ def test_levels_are_corrected_on_the_training_people_alone():
     expected = (rows.weight * proba).sum(axis=1)
     observed = np.bincount(rows.target, rows.weight, minlength=3)[1:]
     assert_allclose(expected, observed, rtol=0.01)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.0])
+def test_a_part_leaves_out_trees_that_help_no_held_out_people(scale):
+    class Trees:
+        def row_margin(self, values, interval):
+            # What the linear part lacks, or noise.
+            effect = scale * 1.5 * (values[:, 2] > 0) + (1 - scale) * np.sin(97 * values[:, 1])
+            return np.stack([effect, 0 * effect])
+
+    people = people_of()
+    rng = np.random.default_rng(3)
+    values = people.batches.features.values
+    rate = np.exp(1.5 * (values[:, 2] > 0))
+    place = np.minimum(rng.exponential(size=400) / rate, 1.0)
+    event = (place < 1).astype(np.int32)
+    hazards = hazards_of(replace(people, event=event, place=place), linear=False)
+    fitted = hazards.cross_fit(4)[0].fitted(Trees())
+    assert (fitted.trees is not None) == (scale == 1)
+    # Without a held-out fold the trees stay.
+    assert hazards.fitted(Trees()).trees is not None

@@ -33,19 +33,19 @@ from survival_objectives._hazards.people import (
     HazardPeople,
     InMemory,
     RowBudget,
-    one_held_out_part,
+    drawn_by_outcome,
     stratified_folds,
 )
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._hazards.state import HazardState
 from survival_objectives._people import Features, check_features
 from survival_objectives._people.population import Population
-from survival_objectives.losses import gradient_hessian
+from survival_objectives.adapters._engine import models_gradient_hessian
 
 FloatArray = npt.NDArray[np.float64]
 SCHEMA = Features(np.empty((0, 3), np.float32), None, {})
 KNOTS = np.array([0.0, 0.2, 0.5, 1.0, 2.0, 4.0])
-SETTINGS = HazardSettings(n_rounds=40, n_folds=2, rows_per_person="all", linear=True)
+SETTINGS = HazardSettings(n_rounds=40, n_folds=2, n_repeats=1, rows_per_person="all", linear=True)
 
 
 def simulated(n: int, seed: int = 0, *, weighted: bool = False) -> HazardPeople:
@@ -76,7 +76,9 @@ class InBatches:
 class TableEvaluator(Evaluator):
     """The numbers of `TableTrainer`, which only itself can evaluate."""
 
-    n_margins = 2
+    @property
+    def n_margins(self) -> int:
+        return int(self.model[0].shape[1])
 
     @property
     def n_rounds(self) -> int:
@@ -89,7 +91,7 @@ class TableEvaluator(Evaluator):
         return SimpleNamespace(is_readable=False)
 
     def _contributions(self, values: Any) -> Any:
-        return np.zeros((len(values), 2, values.shape[1] + 1))
+        return np.zeros((len(values), self.n_margins, values.shape[1] + 1))
 
     def importances(self) -> FloatArray:
         return np.zeros(self.schema.n_features + 1)
@@ -104,8 +106,9 @@ class TableTrainer(BatchJoiner):
 
     reference = True
 
-    def __init__(self, model: Any = (), reduction: Any = None) -> None:
-        self._rounds: list[FloatArray] = list(model)
+    def __init__(self, model: Any = None, n_models: int = 1, reduction: Any = None) -> None:
+        self._rounds: list[FloatArray] = list(model or ())
+        self._n_margins = 2 * n_models
         self._reduction = reduction
         self._cells: list[Any] = []
         self._starts: list[FloatArray] = []
@@ -122,7 +125,9 @@ class TableTrainer(BatchJoiner):
     def boost(self, key: int, target: Any, weight: FloatArray, n_rounds: int) -> None:
         size = 2 * (len(KNOTS) - 1)
         for _ in range(n_rounds):
-            derivatives = gradient_hessian(self.margin(key), target, weight, reference=True)
+            margin = self.margin(key)
+            out = np.empty_like(margin), np.empty_like(margin)
+            derivatives = models_gradient_hessian(margin, target, weight, out)
             own = [
                 [np.bincount(self._cells[key], column, minlength=size) for column in part.T]
                 for part in derivatives
@@ -134,7 +139,7 @@ class TableTrainer(BatchJoiner):
         return self._starts[key] + self._sum(self._cells[key], 0, self.n_rounds)
 
     def _sum(self, cell: Any, first: int, last: int) -> FloatArray:
-        total = np.zeros((2 * (len(KNOTS) - 1), 2))
+        total = np.zeros((2 * (len(KNOTS) - 1), self._n_margins))
         return np.asarray(np.sum([total, *self._rounds[first:last]], axis=0)[cell])
 
     def sum_of_trees(self, values: Any, first: int, last: int) -> FloatArray:
@@ -228,10 +233,9 @@ def numbers(mixture: Mixture) -> list[FloatArray]:
     found = []
     for member in mixture.members.values():
         found.append(np.array([member.weight]))
-        for model in (*member.folds, member.refit):
-            found.append(model.level)
-            if model.coefficients is not None:
-                found.append(model.coefficients)
+        found.append(member.model.levels)
+        if member.model.coefficients is not None:
+            found.append(member.model.coefficients)
     return found
 
 
@@ -253,8 +257,8 @@ def test_batches_do_not_change_the_mixture(booster: Any, weighted: bool) -> None
         assert_allclose(one, other, atol=tolerance)
     assert_allclose(whole.incidence(values), parts.incidence(values), atol=tolerance)
     if booster is ReadingTrainer:
-        assert ReadingTrainer.n_read % 3 == 0
-        assert ReadingTrainer.n_read > 0
+        # Each kind of trees reads its rows once, in three batches.
+        assert ReadingTrainer.n_read == 6
 
 
 def test_features_of_some_people_come_from_all_batches() -> None:
@@ -340,7 +344,7 @@ def test_processes_agree_though_one_has_no_events(
     n_cross_fitted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (hazard_people, hazard_problem):
-        monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", n_cross_fitted)
+        monkeypatch.setattr(module, "MANY_PEOPLE", n_cross_fitted)
     people = simulated(700)
     censored = np.flatnonzero(people.event == 0)[:20]
     others = np.setdiff1d(np.arange(700), censored)
@@ -376,7 +380,8 @@ def test_rare_causes_are_judged_by_the_counts_of_all_processes() -> None:
 
 # ------------------------------------------------------------------------------------ many people
 def test_rows_follow_the_number_of_people() -> None:
-    assert RowBudget.of(49_999, None) == RowBudget(8, 1.0)
+    assert RowBudget.of(50_000, None) == RowBudget(8, 1.0)
+    assert RowBudget.of(18_000, None, n_models=5) == RowBudget(8, 1.0)
     assert RowBudget.of(10**6, "all") == RowBudget(None, 1.0)
     assert RowBudget.of(10**6, 5) == RowBudget(5, 1.0)
     total = []
@@ -386,50 +391,104 @@ def test_rows_follow_the_number_of_people() -> None:
         total.append(n_people * budget.people_share * (budget.n_rows + 1))
         wanted = 450_000 * (n_people / 50_000) ** 0.5  # (80)
         assert 0.7 * wanted < total[-1] < 1.001 * wanted
+        several = RowBudget.of(n_people, None, n_models=4)
+        assert several.n_rows is not None
+        n_several = n_people * several.people_share * (several.n_rows + 1)
+        assert 0.6 * 0.7 * wanted < n_several < 0.6 * 1.001 * wanted
     assert np.all(np.diff(total) > 0)
-    chosen = RowBudget(2, 0.25).chosen(simulated(1000), np.random.default_rng(0))
-    assert chosen is not None
-    assert len(np.unique(chosen)) == 250
 
 
-def test_one_part_is_held_out_of_every_event() -> None:
-    event = np.repeat([0, 1, 2], [600, 395, 5]).astype(np.int32)
-    fold = one_held_out_part(event, 2, np.random.default_rng(0))
-    assert set(fold) == {-1, 0}
-    assert np.sum(fold[event == 0] == 0) in (60, 61)
-    assert np.sum(fold[event == 1] == 0) in (39, 40)
-    assert np.all(fold[event == 2] == -1)  # Every model knows all causes.
-    many = one_held_out_part(np.zeros(10**6, np.int32), 1, np.random.default_rng(0))
-    assert np.sum(many == 0) in (50_000, 50_001)
+def outcomes(count: list[int], person: Any = None) -> HazardPeople:
+    event = np.random.default_rng(0).permutation(np.repeat(np.arange(len(count)), count))
+    n = len(event)
+    features = InMemory(check_features(np.arange(n)[:, None]))
+    event, place = event.astype(np.int32), np.ones(n)
+    return HazardPeople(features, event, place, None, KNOTS, len(count) - 1, person=person)
 
 
-def test_many_people_have_one_held_out_part(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("count", [[7000, 2500, 480, 20], [0, 9000, 1000], [9500, 300, 200]])
+def test_people_are_drawn_by_their_outcome(count: list[int]) -> None:
+    people, n = outcomes(count), sum(count)
+    everyone, most = np.arange(n), 2000
+    drawn = drawn_by_outcome(people, everyone, most, np.random.default_rng(1))
+    assert drawn is not None
+    assert abs(len(drawn.people) - most) <= 1
+    assert np.all(np.diff(drawn.people) > 0)
+    assert_allclose(drawn.weight.mean(), 1)
+    event = people.event[drawn.people]
+    found = np.bincount(event, minlength=len(count))
+    share = most / n
+    # Weighted, each outcome is as frequent as it was.
+    weighted = np.bincount(event, drawn.weight, len(count))
+    assert_allclose(weighted / weighted.sum(), np.array(count) / n, atol=1 / most)
+    for cause in range(1, len(count)):
+        assert found[cause] >= 0.9 * share * count[cause] - 1
+        if count[cause] < 480:
+            assert found[cause] == count[cause]
+    assert found[0] >= share / 2 * count[0] - 1
+    assert drawn_by_outcome(people, everyone, n, np.random.default_rng(1)) is None
+
+
+def test_rows_of_a_person_are_drawn_together_by_their_rarest_event() -> None:
+    person = np.repeat(np.arange(2500), 4)
+    people = outcomes([9900, 80, 20], person)
+    drawn = drawn_by_outcome(people, np.arange(10_000), 3000, np.random.default_rng(0))
+    assert drawn is not None
+    assert abs(len(drawn.people) - 3000) < 200
+    members = np.bincount(person[drawn.people], minlength=2500)
+    assert set(members) == {0, 4}
+    with_event = np.unique(person[people.event > 0])
+    assert np.all(members[with_event] == 4)
+    for one in np.unique(person[drawn.people])[:50]:
+        assert len(np.unique(drawn.weight[person[drawn.people] == one])) == 1
+
+
+def test_processes_draw_as_many_people_of_each_outcome_together() -> None:
+    people = outcomes([7000, 2500, 480, 20])
+    parts = [np.arange(3000), np.arange(3000, 10_000)]
+
+    def work(rank: int, reduction: Any) -> Any:
+        part = people.take(parts[rank])
+        everyone, stream = np.arange(part.n_samples), np.random.default_rng(rank)
+        return part, drawn_by_outcome(part, everyone, 2000, stream, reduction)
+
+    found = Workers(2).run(work)
+    event = np.concatenate([part.event[drawn.people] for part, drawn in found])
+    assert abs(len(event) - 2000) <= 2
+    assert np.sum(event == 3) == 20
+    weight = np.concatenate([drawn.weight for _, drawn in found])
+    assert_allclose(weight.mean(), 1)
+
+
+def test_with_many_people_the_better_kind_of_trees_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     people, test = simulated(4000), simulated(2000, seed=1)
     values = next(iter(test.batches))[1].values
     booster = xgboost_booster(people)
-    folds, _ = trained(people, replace(SETTINGS, rows_per_person=None), booster)
+    few, _ = trained(people, replace(SETTINGS, rows_per_person=None), booster)
     for module in (hazard_people, hazard_problem):
-        monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", 500)
+        monkeypatch.setattr(module, "MANY_PEOPLE", 500)
+    monkeypatch.setattr(hazard_people, "_ROWS_OF_50_000", 84_000)
     monkeypatch.setattr(hazard_problem, "LINEAR_PEOPLE", 1500)
-    monkeypatch.setattr(hazard_problem, "_CALIBRATION_ROWS", 3000)
-    once, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
-    # 3.18 rows per person: two, besides the last one.
+    monkeypatch.setattr(hazard_problem, "_JUDGES", 1500)
+    many, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
+    # 3.56 rows per person: two, besides the last one.
     assert len(training.problem.rows.person) <= 4000 * 3
-    assert once.n_folds == 0
-    assert len(once.members) <= 2
-    assert not {TREES, ON_LINEAR} <= set(once.members)
+    assert len(training.problem.judges) == 1500
+    assert many.n_models == 2
+    assert len(many.members) <= 2
+    assert not {TREES, ON_LINEAR} <= set(many.members)
     raced = {look.kind: look.round for look in training.history}
     assert sorted(raced) == [TREES, ON_LINEAR]
-    assert min(raced.values()) == 30
+    assert min(raced.values()) == 15
     # The same curves, up to chance.
-    difference = once.incidence(values) - folds.incidence(values)
+    difference = many.incidence(values) - few.incidence(values)
     assert np.sqrt(np.mean(difference**2)) < 0.04
     assert np.abs(difference.mean(axis=2)).max() < 0.02
     # Half of the people, where that is the share.
     monkeypatch.setattr(RowBudget, "of", classmethod(lambda cls, *_: cls(2, 0.5)))
     part, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
     assert training.problem.people.n_samples == 2000
-    assert np.sqrt(np.mean((part.incidence(values) - folds.incidence(values)) ** 2)) < 0.07
+    assert np.sqrt(np.mean((part.incidence(values) - few.incidence(values)) ** 2)) < 0.07
 
 
 # ----------------------------------------------------------------------------------- judges, looks
@@ -437,16 +496,19 @@ def test_given_judges_choose_rounds_and_weights() -> None:
     people, others = simulated(800), simulated(400, seed=1)
     booster = xgboost_booster(people)
     mixture, training = trained(people, booster=booster, judges=others)
-    assert mixture.n_folds == 0
+    assert mixture.n_models == 1
     assert training.problem.people.n_samples == 1200
-    assert set(training.problem.kept[0].person) <= set(range(800))
+    assert set(training.problem.kept_rows(0).person) <= set(range(800))
+    assert set(training.problem.calibration.person) <= set(range(800))
     assert set(training.problem.judges) == set(range(800, 1200))
     assert max(look.round for look in training.history) > 0
-    # Judges with the outcomes of other people gain nothing by any tree or coefficient.
+    # Judges with the outcomes of other people gain by no tree, but for the mean of the hazards.
     order = np.random.default_rng(0).permutation(400)
     mixed = replace(others, event=others.event[order], place=others.place[order])
-    strict, _ = trained(people, replace(SETTINGS, linear=False), booster, judges=mixed, seed=1)
-    assert strict.members[TREES].refit.trees is None
+    _, strict = trained(people, replace(SETTINGS, linear=False), booster, judges=mixed, seed=1)
+    losses = [look.loss for look in strict.history]
+    assert np.argmin(losses) <= 1
+    assert losses[-1] > losses[0]
 
 
 def test_history_progress_and_patience() -> None:
@@ -459,13 +521,13 @@ def test_history_progress_and_patience() -> None:
     )
     rounds = [look.round for look in training.history]
     losses = [look.loss for look in training.history]
-    assert rounds == list(range(0, rounds[-1] + 1, 10))
+    assert rounds == list(range(0, rounds[-1] + 1, 5))
     best = rounds[int(np.argmin(losses))]
     assert rounds[-1] == best + 30
-    trees = mixture.members[TREES].refit.trees
+    trees = mixture.members[TREES].model.trees
     assert trees is not None
-    assert trees.evaluator.n_rounds == best
-    assert calls == [(10, loss) for loss in losses[1:]]
+    assert trees.n_rounds == best
+    assert calls == [(5, loss) for loss in losses[1:]]
     assert 0.5 < losses[0] < 5  # Per person.
 
 
@@ -475,7 +537,7 @@ def test_resumed_mixtures_are_the_same(
     n_cross_fitted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (hazard_people, hazard_problem):
-        monkeypatch.setattr(module, "CROSS_FITTED_PEOPLE", n_cross_fitted)
+        monkeypatch.setattr(module, "MANY_PEOPLE", n_cross_fitted)
     people = simulated(500)
     values = next(iter(people.batches))[1].values
     booster = xgboost_booster(people)
@@ -517,10 +579,10 @@ def test_warm_start_keeps_trees_and_adds_rounds() -> None:
     assert set(longer.members) <= set(short.members)
     assert longer.design is short.design
     for kind in set(longer.members) - {LINEAR}:
-        old, new = short.members[kind].refit, longer.members[kind].refit
+        old, new = short.members[kind].model, longer.members[kind].model
         assert old.trees is not None
         assert new.trees is not None
-        assert old.trees.evaluator.n_rounds < new.trees.evaluator.n_rounds <= 40
+        assert old.trees.n_rounds < new.trees.n_rounds <= 40
         rows = np.column_stack([values, np.zeros(len(values), np.float32)])
         assert_array_equal(
             new.trees.evaluator.sum_of_trees(rows, 0, 10),
@@ -538,5 +600,5 @@ def test_warm_start_keeps_trees_and_adds_rounds() -> None:
             continue
         assert look.round == 10
         assert last[kind] - 0.05 < look.loss < last[kind] + 0.001
-    with pytest.raises(ValueError, match="has 2 folds, but this training has 3"):
+    with pytest.raises(ValueError, match="has 2 models of each kind, but this training has 3"):
         trained(people, replace(SETTINGS, n_folds=3), booster, previous=short)
