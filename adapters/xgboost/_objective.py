@@ -215,7 +215,8 @@ class CensoringTrainer(alternation.CensoringTrainer):
         return margin.reshape(-1, 1)
 
     def model(self) -> MarginModel:
-        return _BinaryMargin(self._booster, self._features.schema)
+        # A copy: evaluation sets its number of threads.
+        return _BinaryMargin(self._booster.copy(), self._features.schema)
 
 
 class _LiveModel:
