@@ -17,7 +17,7 @@ A person who comes under observation later than at e_0 has rows from then on: L 
 from that of the entry on, and with shares a and b of an interval that have passed at entry and at
 exit, rows without an event weigh
 
-    1 - a in the interval of the entry,      b - a if it is that of the exit too,            (110)
+    1 - a in the interval of the entry,      b - a if it is that of the exit too,            (92)
 
 times the weight of (70). An event weighs 1 however late in its interval the entry is: curves are
 linear in an interval, so that events in its rest are rarer by the same share as those seen.
@@ -55,7 +55,7 @@ expectation-maximisation with sample weights w_i:
 With late entry the likelihood of a mixture is sum_j pi_j l_ij / sum_j pi_j s_ij, where models count
 in proportion to the people they expect to enter. Its maximum is found by
 
-    pi_j <- pi_j (sum_i w_i l_ij / L_i) / (sum_i w_i s_ij / S_i),                             (111)
+    pi_j <- pi_j (sum_i w_i l_ij / L_i) / (sum_i w_i s_ij / S_i),                              (93)
     L_i = sum_j pi_j l_ij,    S_i = sum_j pi_j s_ij,
 
 divided by their sum.
@@ -197,7 +197,7 @@ def risk_rows(
     n_rows: int | None = None,
     generator: np.random.Generator | None = None,
 ) -> RiskRows:
-    """One row per person and interval at risk, sampled as in (70) and weighted as in (110).
+    """One row per person and interval at risk, sampled as in (70) and weighted as in (92).
 
     Parameters
     ----------
@@ -436,7 +436,7 @@ def mixture_weights(
     weight: FloatArray | None = None,
     reduction: Reduction = LOCAL,
 ) -> FloatArray:
-    """Mixture weights of several models that maximise the likelihood, equation (76) or (111).
+    """Mixture weights of several models that maximise the likelihood, equation (76) or (93).
 
     Parameters
     ----------
@@ -467,7 +467,7 @@ def mixture_weights(
         if likelihood.entered is None:
             pi = shares(likelihood.outcome) / total
         else:
-            # The second share has the factor pi of (111) too; 0 / 0 is a model without weight.
+            # The second share has the factor pi of (93) too; 0 / 0 is a model without weight.
             ratio = shares(likelihood.outcome) / np.maximum(shares(likelihood.entered), 1e-300)
             pi = pi * ratio / (pi @ ratio)
     return pi

@@ -3,7 +3,7 @@ r"""Curves of people whose features change in time.
 Row r of a person has features x_r from b_r to b_{r+1}, the first from the beginning of time, the
 last for ever. With the curves F_k(t|x_r) and S(t|x_r) of a model for features that are held fixed,
 
-    F_k(t) = F_k(b_r) + S(b_r) (F_k(t|x_r) - F_k(b_r|x_r)) / S(b_r|x_r)                      (112)
+    F_k(t) = F_k(b_r) + S(b_r) (F_k(t|x_r) - F_k(b_r|x_r)) / S(b_r|x_r)                      (94)
 
 for b_r < t <= b_{r+1}, so that hazards at each time are those of the features at that time. The
 curves of a mixture are the weighted means of those of its models.
@@ -57,7 +57,7 @@ class PathWalk:
         return cls(path, begin, end, place, row)
 
     def incidence(self, curves: KnotCurves, at_knots: FloatArray) -> FloatArray:
-        """Incidences (112), (K, n_people, n_times), from those of each row at knots.
+        """Incidences (94), (K, n_people, n_times), from those of each row at knots.
 
         Parameters
         ----------

@@ -208,7 +208,7 @@ def exposures(axis: TimeAxis, knots: FloatArray, target: SurvivalTarget) -> Floa
     """Share of each interval in which each person is at risk, (n_samples, M).
 
     A person who enters or is censored inside an interval counts in part, a person with an event in
-    it fully, as in (110).
+    it fully, as in (92).
 
     >>> target = SurvivalTarget(np.array([0, 1], np.int32), np.array([1.5, 1.5]), np.arange(2))
     >>> exposures(TimeAxis(0.0), np.array([0.0, 1.0, 2.0, 3.0]), target)

@@ -35,11 +35,17 @@ from survival_objectives._people import (
 )
 from survival_objectives._people.histories import check_constant, merged_rows
 from survival_objectives._people.labels import EventLabels, survival_outcomes
+from survival_objectives._people.outcomes import TAKES_ENTRY
 from survival_objectives._people.population import Reduction
 from survival_objectives._people.resolution import Resolution
 from survival_objectives._people.time_axis import TimeAxis, time_feature
 
 Rows = slice | IntArray
+
+_IN_MEMORY = (
+    "Fits from disk and from Dask take people followed from time 0, in one row each: train in "
+    "memory, `HazardBoost().fit(X, y)`"
+)
 
 
 @dataclass(frozen=True)
@@ -166,6 +172,7 @@ class Cohort:
         keep_given: bool = False,
         groups: Any = None,
         late_entry: bool = False,
+        instead: str = TAKES_ENTRY,
     ) -> Cohort:
         """Checked people, without those of weight 0 and the causes that only they had.
 
@@ -188,12 +195,14 @@ class Cohort:
             Group of each row, such as the person.
         late_entry : bool, default=False
             Whether people may enter later than at 0, and have several rows.
+        instead : str
+            What the error advises where they may not.
         """
         check_paired(X, y, sample_weight)
         features = check_features(X, like=like, resolution=resolution, with_offsets=True)
         weight = check_sample_weight(sample_weight, features.n_samples)
         # Labels of people who do not count need not be those of training.
-        read = partial(check_survival_target, late_entry=late_entry)
+        read = partial(check_survival_target, late_entry=late_entry, instead=instead)
         checked = partial(read, event_ids=event_ids, require_event=require_event)
         is_part = weight is not None and not weight.all()
         target = read(y, require_event=False) if is_part else checked(y)
@@ -230,7 +239,13 @@ class Cohort:
         if sample_weight is not None and not np.any(np.asarray(sample_weight)):
             return None
         return cls.checked(
-            X, y, sample_weight, like=like, resolution=resolution, require_event=False
+            X,
+            y,
+            sample_weight,
+            like=like,
+            resolution=resolution,
+            require_event=False,
+            instead=_IN_MEMORY,
         )
 
     @classmethod
@@ -311,7 +326,7 @@ def separated_outcomes(
     """Features and outcomes, from ``X`` and ``y`` or from the columns of one frame.
 
     Of a frame, whose columns nobody has chosen, those that look like late entry are warned about
-    and, unless rows are ``grouped``, ids that repeat.
+    and, unless rows are ``grouped``, ids that repeat; not where entries or ids are named.
 
     Parameters
     ----------
@@ -345,8 +360,8 @@ def separated_outcomes(
         raise ValueError(msg)
     y = survival_outcomes(X, censored=censored, **roles)
     features = [name for name in X.columns if name not in roles.values()]
-    end = roles["stop" if is_long else "duration"]
-    warn_about_columns(X, features, end, grouped=grouped or is_long)
+    if not is_long and "entry" not in roles:
+        warn_about_columns(X, features, roles["duration"], grouped=grouped)
     return X[features], y
 
 

@@ -19,7 +19,7 @@ _DURATION_NAMES = ("duration", "time")
 _ENTRY_NAMES = ("entry",)
 # Names that others use for the time of entry: they must not be ignored.
 _OTHER_ENTRY_NAMES = ("entry_time", "start", "start_time", "tstart", "truncation")
-_TAKES_ENTRY = "Use HazardBoost or HazardObjective, which take it"
+TAKES_ENTRY = "Use HazardBoost or HazardObjective, which take it"
 # More labels than any study distinguishes: a sign that the columns are swapped.
 _MAX_CAUSES = 50
 # More causes than most studies have: worth a warning about the interpretation.
@@ -109,7 +109,7 @@ def check_survival_target(
     event_ids: npt.ArrayLike | None = None,
     require_event: bool = True,
     late_entry: bool = False,
-    instead: str = _TAKES_ENTRY,
+    instead: str = TAKES_ENTRY,
 ) -> SurvivalTarget:
     """Outcomes as integer causes, float64 durations and, where some entered late, entries.
 

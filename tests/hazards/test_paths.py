@@ -146,7 +146,7 @@ def test_one_row_per_path_is_features_held_fixed(table: pd.DataFrame, model: Any
 
 
 def test_curves_along_a_path_follow_the_formula(model: Any) -> None:
-    """(112) by hand, for each model of the mixture."""
+    """(94) by hand, for each model of the mixture."""
     path = pd.DataFrame(
         {
             "id": [0, 0, 0],
@@ -272,3 +272,11 @@ def test_models_of_long_tables_are_saved(table: pd.DataFrame, model: Any, tmp_pa
         loaded.predict_survival_function(path, TIMES, **columns),
         model.predict_survival_function(path, TIMES, **columns),
     )
+
+
+def test_disk_takes_one_row_per_person_from_time_0(table: pd.DataFrame) -> None:
+    external = pytest.importorskip("survival_objectives.adapters.external_memory")
+    late = {"event": table["event"], "duration": table["stop"], "entry": table["stop"] / 2}
+    for y in (outcomes(table), late):
+        with pytest.raises(ValueError, match="train in memory"):
+            external.fit_external(HazardBoost(), [(table[FEATURES], y)])
