@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
+from survival_objectives._engines.protocol import Evaluator
 from survival_objectives._hazards.linear import NUMBER, LinearDesign
 from survival_objectives._hazards.mixture import (
     HazardModel,
@@ -20,19 +20,15 @@ from survival_objectives._hazards.mixture import (
 )
 from survival_objectives._hazards.paths import PathWalk
 from survival_objectives._models.curves import KnotCurves
-from survival_objectives._models.fitted import (
-    ENGINE_ROWS,
-    FittedModel,
-    ModelFrame,
-    TrainingRecord,
-    parts_of,
-)
+from survival_objectives._models.fitted import ENGINE_ROWS, FittedModel, TrainingRecord, parts_of
+from survival_objectives._models.frame import ModelFrame
 from survival_objectives._people import Features
 from survival_objectives._people.histories import Path
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 
 if TYPE_CHECKING:
     from survival_objectives._models.onnx.curves import CurveGraph
+from survival_objectives._models.predictions import FittedPredictions
 
 # Number of values in memory while contributions are computed: 2^22 doubles are 32 MB.
 _CONTRIBUTIONS_SIZE = 2**22
@@ -275,3 +271,22 @@ def _design(content: Mapping[str, Any] | None) -> LinearDesign | None:
         return None
     mean, scale = (np.array(content[name], np.float64) for name in ("mean", "scale"))
     return LinearDesign(tuple(content["feature"]), tuple(content["kind"]), mean, scale)
+
+
+class HazardPredictions(FittedPredictions):
+    """Predictions of a mixture of hazards."""
+
+    def predict_hazard(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Discrete-time hazards between knots, and the knots.
+
+        Returns
+        -------
+        hazard : float64 array of shape (n_samples, K, M)
+            Probability of each cause in an interval, given event-free at its beginning.
+        knots : float64 array of shape (M + 1,)
+            Interval m is (knot m, knot m + 1]. If time has whole units and events happen in unit 0,
+            the first knot is one unit before.
+        """
+        features = self._checked(X)
+        assert isinstance(self._model, HazardMixture)
+        return self._model.hazard(features)

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from survival_objectives._engines.evaluator import Evaluator
-from survival_objectives._engines.protocol import engine
+from survival_objectives._engines.protocol import Evaluator, engine
 from survival_objectives._models.curves import KnotCurves, StepCurves
-from survival_objectives._models.fitted import FittedModel, ModelFrame, TrainingRecord
+from survival_objectives._models.fitted import FittedModel, TrainingRecord
+from survival_objectives._models.frame import ModelFrame
 from survival_objectives._people import Features
-from survival_objectives._people.time_axis import TimeAxis
+from survival_objectives._people.population import TimeAxis
 from survival_objectives._process.folders import plain_entries, read_folder, write_folder
 from survival_objectives._version import __version__
 from survival_objectives.marginal import StepFunction

@@ -18,7 +18,7 @@ from sklearn.model_selection import (
 )
 
 from survival_objectives._arrays import IntArray
-from survival_objectives._process.progress import progress_to
+from survival_objectives._process.running import progress_to
 from survival_objectives.cli._console import Bar, Console
 from survival_objectives.estimators import HazardBoost
 

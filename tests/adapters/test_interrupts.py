@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from survival_objectives._process.interrupts import (
+from survival_objectives._process.running import (
     deliver_interrupt,
     interrupts_held,
     interrupts_open,

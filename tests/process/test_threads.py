@@ -54,7 +54,7 @@ def test_limits_of_the_environment(many_cores, monkeypatch, name, value, expecte
 def test_affinity_limits_threads():
     program = (
         "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]);"
-        "from survival_objectives._process.threads import default_threads;"
+        "from survival_objectives._process.running import default_threads;"
         "print(default_threads(10**8, 9))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -93,7 +93,7 @@ def spin_counts(program, **environment):
 
 FIT = """
 import survival_objectives.adapters.{engine}._booster
-from survival_objectives._process.threads import default_threads
+from survival_objectives._process.running import default_threads
 print(default_threads(2**19, 1))
 """
 

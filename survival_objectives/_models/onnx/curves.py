@@ -17,7 +17,7 @@ from survival_objectives._models.curves import KnotCurves
 from survival_objectives._models.fitted import FittedModel
 from survival_objectives._models.onnx.graph import Graph, forest_margins
 from survival_objectives._people import Features
-from survival_objectives._people.time_axis import ANSWER_SHARE, UNIT_ROUNDING
+from survival_objectives._people.population import ANSWER_SHARE, UNIT_ROUNDING
 from survival_objectives._version import __version__
 
 _DOC = (
