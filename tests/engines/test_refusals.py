@@ -17,7 +17,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import _training, load
 from survival_objectives._engines import protocol as registry
-from survival_objectives._engines import settings as engine_settings
 from survival_objectives._engines.forest import Forest
 from survival_objectives._engines.protocol import Evaluator
 from survival_objectives._people import Features
@@ -110,7 +109,7 @@ def test_a_gpu_that_is_not_there_is_an_error(device, data, monkeypatch):
 
 
 def test_devices_are_counted():
-    assert engine_settings.n_cuda_devices() >= 0
+    assert xgboost_engine.n_cuda_devices() >= 0
 
 
 @pytest.mark.parametrize(
