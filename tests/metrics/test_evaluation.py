@@ -329,7 +329,6 @@ def test_the_truth_has_the_best_likelihood_and_naive_curves_do_not():
         ("pseudo_observations", (0.6,)),
         ("d_calibration", ()),
         ("accuracy", ()),
-        ("time_error", ()),
     ],
 )
 def test_scores_without_a_definition_refuse_late_entry(late, method, arguments):
