@@ -54,8 +54,8 @@ class _Boost(FittedPredictions):
         Parameters
         ----------
         X : array or DataFrame of shape (n_samples, n_features)
-            Numbers with NaN for missing; frames (pandas, polars) may have categorical or text
-            columns.
+            Numbers with NaN for missing; frames (pandas, polars, pyarrow) may have categorical or
+            text columns.
         y : DataFrame, dict, structured array, tuple or array, optional
             Outcomes: ``event`` (0 = censored, 1..K = causes, or text) and ``duration``. Names of
             causes are kept in ``event_names_``. A `HazardBoost` also takes ``entry``, the time at

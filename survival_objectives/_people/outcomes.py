@@ -12,6 +12,7 @@ import pandas as pd
 
 from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives._people.histories import check_stretches
+from survival_objectives._people.tables import plain_table
 from survival_objectives._people.values import as_float, refuse_rows, warn
 
 _EVENT_NAMES = ("event",)
@@ -221,6 +222,7 @@ def split_target(y: Any) -> tuple[Any, Any, Any, Any]:
         _same_people(event, entry, "entry")
         _same_people(event, ids, "id")
         return *_same_people(event, duration), entry, ids
+    y = plain_table(y, "y")
     if hasattr(y, "columns"):
         if isinstance(y, pd.DataFrame) and y.columns.has_duplicates:
             duplicate = y.columns[y.columns.duplicated()][0]
