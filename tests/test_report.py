@@ -789,14 +789,3 @@ def test_axis_of_time_says_its_unit_once(study, name, unit, axis):
         study["model"], study["X"], study["y"], study["assessment"], None, name, unit
     )
     assert checked.axis == (axis or name)
-
-
-def test_limits_of_many_people_are_those_of_some_narrowed(monkeypatch):
-    data = make_competing_risks(8000, n_causes=2, censoring_rate=0.3, random_state=0)
-    target = check_survival_target(data.y)
-    times = np.quantile(target.duration, [0.2, 0.5, 0.8])
-    whole = _facts.incidence(target, times, times)
-    monkeypatch.setattr(_facts, "_N_BANDED", 2000)
-    quick = _facts.incidence(target, times, times)
-    np.testing.assert_array_equal(quick.values, whole.values)
-    np.testing.assert_allclose(quick.high - quick.low, whole.high - whole.low, rtol=0.1)
