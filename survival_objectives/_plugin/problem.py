@@ -60,19 +60,28 @@ class PluginProblem(ABC):
     @property
     @abstractmethod
     def person(self) -> IntArray:
-        """Person of each training row, by position in ``X``; rows of one are not independent."""
+        """Person of each training row, by position in ``X``; rows of one are not independent.
+
+        In a long table people are counted by their first rows.
+        """
+
+    @property
+    def _fold_unit(self) -> IntArray:
+        """What is on one side of every fold, for each training row."""
+        return self.person
 
     def folds(
         self, n_splits: int = 5, *, random_state: int | None = None
     ) -> list[tuple[IntArray, IntArray]]:
         """Training and test rows of a cross-validation over people, for the engine's ``cv``.
 
-        Rows of one person always stay on one side.
+        Rows of one person, and those of one of the ``groups``, always stay on one side.
         """
         splitter = GroupKFold(
             check_positive_int(n_splits, "n_splits"), shuffle=True, random_state=random_state
         )
-        return list(splitter.split(self.person, groups=self.person))
+        unit = self._fold_unit
+        return list(splitter.split(unit, groups=unit))
 
     # -------------------------------------------------------------------------------- constraints
     def constraints(self, *, monotone: Any = None, interaction: Any = None) -> dict[str, Any]:

@@ -74,7 +74,9 @@ def test_predictions_of_the_estimator_are_the_models(estimator, model, data):
     assert_array_equal(
         estimator.predict_quantile(data.X, [0.2, 0.4]), model.quantiles(people, [0.2, 0.4])
     )
-    assert_array_equal(estimator.shap_values(data.X, 1.0), model.shap_values(people, 1.0))
+    shap = model.shap_values(people, times)
+    assert_array_equal(estimator.shap_values(data.X, times), shap.transpose(0, 2, 3, 1))
+    assert_array_equal(estimator.shap_values(data.X, 0.3), shap[..., 0])
 
 
 def test_parts_cover_everyone_once(model):
