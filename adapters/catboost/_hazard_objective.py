@@ -60,7 +60,7 @@ class HazardLoss(str, HazardTrainingProblem):
         """Make the name of the loss, which depends on the number of causes."""
         if y is None:  # A copy.
             return super().__new__(cls, X)
-        n_causes = counted_target(y, sample_weight).n_causes
+        n_causes = counted_target(y, sample_weight, late_entry=True).n_causes
         return super().__new__(cls, _ONE_CAUSE if n_causes == 1 else _SEVERAL_CAUSES)
 
     def __repr__(self) -> str:

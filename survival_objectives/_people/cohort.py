@@ -212,6 +212,9 @@ class Cohort:
         given = GivenPeople(X, target.duration) if keep_given else None
         group = check_groups(groups, features.n_samples)
         cohort = cls(features, target, weight, given, group=group)
+        if target.person is not None:
+            for values, name in ((weight, "sample_weight"), (group, "groups")):
+                check_constant(values, target.person, name)
         if weight is not None and is_part:
             cohort = cohort.take(np.flatnonzero(weight))
             cohort = replace(cohort, target=checked(cohort.target))
@@ -283,8 +286,6 @@ class Cohort:
 
 def _merged(cohort: Cohort, person: IntArray) -> Cohort:
     """The same people with touching rows of equal features merged, sorted by person."""
-    for values, name in ((cohort.weight, "sample_weight"), (cohort.group, "groups")):
-        check_constant(values, pd.factorize(person)[0], name)
     target = cohort.target
     entry = np.zeros(cohort.n_samples) if target.entry is None else target.entry
     rounded = time_feature(entry), time_feature(target.duration)

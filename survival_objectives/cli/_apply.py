@@ -30,7 +30,6 @@ from survival_objectives.cli._folder import (
 from survival_objectives.cli._outcomes import Events
 from survival_objectives.cli._outputs import check_format, write_table
 from survival_objectives.cli._people import (
-    log_odds_contributions,
     schema_features,
     schema_table,
     warn_of_late_times,
@@ -153,7 +152,7 @@ def _contributions(
     model: HazardBoost, schema: Schema, X: pd.DataFrame, time: str
 ) -> dict[str, FloatArray]:
     """SHAP values of the log-odds of each cause against being event-free, by column."""
-    values = log_odds_contributions(model, X, float(time))
+    values = model.shap_values(X, float(time))
     causes = _cause_words(schema.events)
     names = [*(column.name for column in schema.columns), "time", "base"]
     return {
