@@ -342,7 +342,7 @@ class SurvivalBoost(_Boost):
         no censoring weights are needed. "hazards" uses mixtures of hazards, cross-fitted on two
         halves of the people. Or any object with ``predict_cumulative_incidence(X, times)``, such as
         another fitted estimator, or a Cox model wrapped in
-        `survival_objectives._horizons.completion.SurvivalCompletion`, fitted to other people.
+        `survival_objectives.uncertainty.SurvivalCompletion`, fitted to other people.
     monotone : bool, default=True
         Whether survival curves never rise and incidences never fall in time.
     time_smoothing : float, default=0.03
