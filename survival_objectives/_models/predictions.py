@@ -27,7 +27,7 @@ from survival_objectives._people import (
 )
 from survival_objectives._people.histories import Path
 from survival_objectives._people.labels import named_outcomes
-from survival_objectives._people.tables import plain_table
+from survival_objectives._people.values import plain_table
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.metrics import integrated_brier_score
 from survival_objectives.metrics._inputs import SCORED_BY

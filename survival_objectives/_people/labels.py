@@ -15,7 +15,7 @@ import pandas as pd
 
 from survival_objectives._arrays import IntArray
 from survival_objectives._people import split_target
-from survival_objectives._people.tables import plain_series, plain_table
+from survival_objectives._people.values import plain_series, plain_table
 
 __all__ = [
     "CENSORED",

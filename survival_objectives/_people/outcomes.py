@@ -12,8 +12,7 @@ import pandas as pd
 
 from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives._people.histories import check_stretches
-from survival_objectives._people.tables import plain_table
-from survival_objectives._people.values import as_float, refuse_rows, warn
+from survival_objectives._people.values import as_float, plain_table, refuse_rows, warn
 
 _EVENT_NAMES = ("event",)
 _DURATION_NAMES = ("duration", "time")

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from survival_objectives import HazardBoost
-from survival_objectives._people.tables import plain_series
+from survival_objectives._people.values import plain_series
 from survival_objectives.assessment import assess
 from survival_objectives.metrics import brier_score
 
