@@ -156,11 +156,12 @@ class HazardMixture(FittedModel):
         events: FloatArray = hazard * np.append(1.0, stay[:-1])
         return events
 
-    def shap_values(self, features: Features, time: float) -> FloatArray:
-        """Contributions to the mean log-odds (81), (n_samples, K, n_features + 2)."""
-        omega = self.interval_shares(time)
-        n_people = _CONTRIBUTIONS_SIZE // (omega.size * (features.n_features + 2))
-        found = np.empty((features.n_samples, self.frame.n_causes, features.n_features + 2))
+    def shap_values(self, features: Features, times: FloatArray) -> FloatArray:
+        """Contributions to the mean log-odds (81), (n_samples, K, n_features + 2, n_times)."""
+        omega = np.stack([self.interval_shares(time) for time in times])
+        shape = self.frame.n_causes, features.n_features + 2, len(times)
+        n_people = _CONTRIBUTIONS_SIZE // ((omega.shape[-1] + len(times)) * shape[0] * shape[1])
+        found = np.empty((features.n_samples, *shape))
         for people in parts_of(features.n_samples, n_people):
             found[people] = self.mixture.contributions(features.values[people], omega)
         return found
@@ -180,11 +181,8 @@ class HazardMixture(FittedModel):
         middle = (np.arange(_IMPORTANCE_INTERVALS) + 0.5) / _IMPORTANCE_INTERVALS
         intervals = np.searchsorted(at, middle * at[-1])
         share = np.bincount(intervals, minlength=len(at)) / _IMPORTANCE_INTERVALS
-        omega = np.tile(share, (len(events), 1))
-        linear = self.mixture.linear_columns(values)
-        found = np.zeros((len(values), len(events), values.shape[1] + 2))
-        for weight, model in self.mixture.members.values():
-            found += weight * model.contributions(values, linear, omega)
+        omega = np.tile(share, (1, len(events), 1))
+        found = self.mixture.contributions(values, omega)[..., 0]
         by_cause = np.abs(found[:, :, :-2]).mean(axis=0)
         importance: FloatArray = events.sum(axis=1) / events.sum() @ by_cause
         return replace(self, importance=importance)

@@ -172,13 +172,20 @@ class HorizonModel(FittedModel):
         return proba
 
     # -------------------------------------------------------------------------------- explanation
-    def shap_values(self, features: Features, time: float) -> FloatArray:
-        """TreeSHAP of the margins at a horizon, by the engine's own code."""
-        times = np.full(features.n_samples, time, np.float32)
-        rows = stacked_matrix(features, np.arange(features.n_samples), times)
-        values = self.trees.shap_values(rows)
-        values[:, :, -1] += self.start(np.float32(time))
-        return values
+    def shap_values(self, features: Features, times: FloatArray) -> FloatArray:
+        """TreeSHAP of log-odds at each time, (n_samples, K, n_features + 2, n_times)."""
+        people = np.arange(features.n_samples)
+        shape = features.n_samples, self.frame.n_causes, features.n_features + 2, len(times)
+        found = np.empty(shape)
+        at = self.frame.axis.prediction_time(times).astype(np.float32)
+        for place, time in enumerate(at):
+            rows = stacked_matrix(features, people, np.full(len(people), time))
+            values = self.trees.shap_values(rows)
+            values[:, :, -1] += self.start(time)
+            # With one margin per state, log-odds against event-free are differences.
+            is_free = values.shape[1] > self.frame.n_causes
+            found[..., place] = values[:, 1:] - values[:, :1] if is_free else values
+        return found
 
     def importances(self) -> FloatArray:
         """Total gain of the splits on each feature."""

@@ -137,8 +137,8 @@ class FittedModel(ABC):
         """People whose curves fit into memory together."""
 
     @abstractmethod
-    def shap_values(self, features: Features, time: float) -> FloatArray:
-        """Contributions to margins at a time, (n_samples, n_margins, n_features + 2)."""
+    def shap_values(self, features: Features, times: FloatArray) -> FloatArray:
+        """Contributions to the log-odds of causes, (n_samples, K, n_features + 2, n_times)."""
 
     @property
     @abstractmethod
