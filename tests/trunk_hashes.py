@@ -135,7 +135,7 @@ class Marginal:
 
 
 def plugin(engine: str, *, refresh: bool, whole_days: bool = False, **own: Any) -> str:
-    from tests.adapters.conftest import ENGINES as PLUGINS
+    from tests.adapters.engine_drivers import ENGINES as PLUGINS
 
     X, y, weight = people(whole_days=whole_days)
     X = X.drop(columns="kind")

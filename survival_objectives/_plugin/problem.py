@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -146,9 +147,11 @@ class PluginProblem(ABC):
         n_margins : int
             Margins of the model.
         """
-        if n_margins != self.n_margins:
-            raise ValueError(self._wrong_margins(n_margins))
         name = None if columns is None else columns[-1]
+        # Models of estimators have no mark; all objectives have one.
+        marked = name is None or re.search("_[0-9a-f]{8}$", name)
+        if marked and n_margins != self.n_margins:
+            raise ValueError(self._wrong_margins(n_margins))
         if name is None or not name.endswith(f"_{self._fingerprint}"):
             msg = (
                 f"This model was not trained by this objective: its last column is {name!r}, but "

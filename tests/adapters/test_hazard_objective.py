@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import xgboost as xgb
 from catboost import cv as catboost_cv
+from engine_drivers import CatBoostEngine, LightGBMEngine, XGBoostEngine, simulate
 from numpy.testing import assert_allclose, assert_array_equal
 from xgboost import cv as xgboost_cv
 
@@ -16,7 +17,6 @@ from survival_objectives import load
 from survival_objectives.adapters import catboost as catboost_adapter
 from survival_objectives.adapters import lightgbm as lightgbm_adapter
 from survival_objectives.adapters import xgboost as xgboost_adapter
-from tests.adapters.conftest import CatBoostEngine, LightGBMEngine, XGBoostEngine, simulate
 
 TIMES = [0.3, 0.7, 1.5]
 

@@ -59,7 +59,7 @@ def test_conditional_curves_are_quotients(model, data):
     people = check_features(data.X, like=model.schema)
     times = np.array([0.2, 0.5, 1.0, 2.0])
     plain, at = model.incidence(people, times), model.incidence(people, np.array([0.5]))
-    given = model.conditional_incidence(people, times, 0.5)
+    given = model.conditional_incidence(people, times, np.full(len(data.X), 0.5))
     assert_allclose(given[:, 0, 2:], plain[:, 0, 2:] / at[:, 0], atol=1e-12)
     assert_array_equal(given[:, 0, :2], 1.0)
     assert_allclose(given.sum(axis=1), 1.0)
@@ -93,7 +93,8 @@ def test_pickles_and_threads_do_not_change_predictions(model, data):
         evaluator.n_jobs = 2
     assert_array_equal(moved.incidence(people, model.frame.times), expected)
     again = pickle.loads(pickle.dumps(moved))
-    assert {evaluator.n_jobs for evaluator in again.evaluators().values()} == {2}
+    # Hazards without trees worth their weight have no evaluator.
+    assert all(evaluator.n_jobs == 2 for evaluator in again.evaluators().values())
     assert_array_equal(again.incidence(people, model.frame.times), expected)
 
 

@@ -92,7 +92,7 @@ def spin_counts(program, **environment):
 
 
 FIT = """
-import survival_objectives.adapters.{engine}._booster
+import survival_objectives.adapters.{engine}._engine
 from survival_objectives._process.threads import default_threads
 print(default_threads(2**19, 1))
 """
