@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy as np
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._engines.forest import Forest
 from survival_objectives._engines.protocol import Engine, Evaluator
-from survival_objectives._models.curves import CurveShape
+from survival_objectives._models.curves import CurveShape, KnotCurves
 from survival_objectives._models.frame import ModelFrame
 from survival_objectives._people import Features
 from survival_objectives._people.histories import Path
@@ -216,6 +217,24 @@ class FittedModel(ABC):
 
         Times are the same for all people, (n_times,), or their own, (n_samples, n_times).
         """
+        return self._recalibrated(partial(self._plain_curves, features), times)
+
+    def _recalibrated(
+        self, predicted: Callable[[FloatArray], FloatArray], times: FloatArray
+    ) -> FloatArray:
+        """Curves at times, by a function that predicts those before recalibration."""
+        found = self.frame.recalibration
+        return (
+            predicted(times) if found is None else found.curves(predicted, self.frame.axis, times)
+        )
+
+    def knots(self) -> FloatArray:
+        """Times between which curves are simple, in numbers of units."""
+        if isinstance(self.curves, KnotCurves):
+            return self.curves.knots
+        return self.curves.edges(self._steps(), self.frame.t_max) / (self.frame.axis.unit or 1.0)
+
+    def _plain_curves(self, features: Features, times: FloatArray) -> FloatArray:
         n_times = times.shape[-1]
         curves = np.empty((features.n_samples, self.frame.n_causes + 1, n_times))
         for people in self.parts(features.n_samples, n_times):

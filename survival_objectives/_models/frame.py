@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from survival_objectives._people.population import (
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import check_causes_seen
+
+if TYPE_CHECKING:
+    from survival_objectives._models.recalibration import Recalibration
 
 # Pseudo-counts of events, and of people at risk, in intervals without events.
 _FEW_EVENTS, _FEW_PEOPLE = 0.1, 10.0
@@ -67,6 +70,8 @@ class ModelFrame:
     parameters : dict, or None
         What was passed to the constructor of the estimator, for its copy after loading; None in a
         model that an engine's own training call made. Models never read it.
+    recalibration : Recalibration, or None
+        What `survival_objectives.recalibrate` found on other people.
     """
 
     engine: str
@@ -80,6 +85,7 @@ class ModelFrame:
     n_jobs: int | None = None
     event_names: tuple[str, ...] | None = None
     parameters: dict[str, Any] | None = None
+    recalibration: Recalibration | None = None
 
     @property
     def state_names(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from survival_objectives._models.explanations import Explanations
 from survival_objectives._models.fitted import FittedModel
 from survival_objectives._models.horizon_view import view_at
 from survival_objectives._models.onnx.export import write_onnx
+from survival_objectives._models.recalibration import Recalibration
 from survival_objectives._models.storage import save
 from survival_objectives._people import (
     Features,
@@ -90,6 +91,11 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
                 "appropriate arguments before using this estimator."
             )
             raise NotFittedError(msg)
+
+    @property
+    def recalibration_(self) -> Recalibration | None:
+        """What `survival_objectives.recalibrate` found; None for nothing."""
+        return self.fitted_model.frame.recalibration
 
     # ------------------------------------------------------------------------------------- states
     @property
