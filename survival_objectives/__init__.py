@@ -4,8 +4,9 @@
 from survival_objectives._process import threads as _threads  # noqa: F401
 
 # isort: split
+from survival_objectives._models.recalibration import recalibrate
 from survival_objectives._people.frames import outcomes_frame
 from survival_objectives._version import __version__
 from survival_objectives.estimators import HazardBoost, SurvivalBoost, load
 
-__all__ = ["HazardBoost", "SurvivalBoost", "__version__", "load", "outcomes_frame"]
+__all__ = ["HazardBoost", "SurvivalBoost", "__version__", "load", "outcomes_frame", "recalibrate"]

@@ -54,8 +54,8 @@ class _Boost(FittedPredictions):
         Parameters
         ----------
         X : array or DataFrame of shape (n_samples, n_features)
-            Numbers with NaN for missing; frames (pandas, polars) may have categorical or text
-            columns.
+            Numbers with NaN for missing; frames (pandas, polars, pyarrow) may have categorical or
+            text columns.
         y : DataFrame, dict, structured array, tuple or array, optional
             Outcomes: ``event`` (0 = censored, 1..K = causes, or text) and ``duration``. Names of
             causes are kept in ``event_names_``. A `HazardBoost` also takes ``entry``, the time at
@@ -344,7 +344,7 @@ class SurvivalBoost(_Boost):
         no censoring weights are needed. "hazards" uses mixtures of hazards, cross-fitted on two
         halves of the people. Or any object with ``predict_cumulative_incidence(X, times)``, such as
         another fitted estimator, or a Cox model wrapped in
-        `survival_objectives._horizons.completion.SurvivalCompletion`, fitted to other people.
+        `survival_objectives.uncertainty.SurvivalCompletion`, fitted to other people.
     monotone : bool, default=True
         Whether survival curves never rise and incidences never fall in time.
     time_smoothing : float, default=0.03

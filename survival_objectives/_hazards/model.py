@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from survival_objectives._models.fitted import (
     TrainingRecord,
     parts_of,
 )
+from survival_objectives._models.recalibration import after_start
 from survival_objectives._people import Features
 from survival_objectives._people.histories import Path
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
@@ -108,6 +110,9 @@ class HazardMixture(FittedModel):
         return self.curves.values(self.mixture.incidence(values), times)
 
     def along(self, features: Features, path: Path, times: FloatArray) -> FloatArray:
+        return self._recalibrated(partial(self._plain_along, features, path), times)
+
+    def _plain_along(self, features: Features, path: Path, times: FloatArray) -> FloatArray:
         found = np.empty((path.n_people, self.frame.n_causes + 1, times.shape[1]))
         place = self.curves.position(times)
         rows_per_person = len(path.order) / path.n_people
@@ -126,13 +131,10 @@ class HazardMixture(FittedModel):
 
     def hazard(self, features: Features) -> tuple[FloatArray, FloatArray]:
         """Hazards of the intervals between knots, (n_samples, K, M), and the knots, (M + 1,)."""
-        knots = self.curves.knots
-        hazard = np.empty((features.n_samples, self.frame.n_causes, len(knots) - 1))
-        for people in self.parts(features.n_samples):
-            incidence = self.mixture.incidence(features.values[people])
-            before = np.maximum(1 - incidence[:, :-1].sum(axis=0), np.finfo(np.float64).tiny)
-            hazard[people] = (np.diff(incidence, axis=1) / before).transpose(2, 0, 1)
-        return np.clip(hazard, 0.0, 1.0), knots * (self.frame.axis.unit or 1.0)
+        knots = self.curves.knots * (self.frame.axis.unit or 1.0)
+        curves = after_start(self.incidence(features, knots[1:]))
+        before = np.maximum(curves[:, :1, :-1], np.finfo(np.float64).tiny)
+        return np.clip(np.diff(curves[:, 1:]) / before, 0.0, 1.0), knots
 
     # -------------------------------------------------------------------------------- explanation
     def interval_shares(self, time: float) -> FloatArray:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +19,8 @@ import numpy as np
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
-from survival_objectives._models.curves import CurveShape
+from survival_objectives._models.curves import CurveShape, KnotCurves
+from survival_objectives._models.recalibration import Recalibration
 from survival_objectives._people import Features
 from survival_objectives._people.histories import Path
 from survival_objectives._people.labels import EVENT_FREE
@@ -69,6 +71,8 @@ class ModelFrame:
         model that an engine's own training call made. Models never read it.
     outcome_columns : tuple of str
         Columns of the training frame that held outcomes; predictions ignore them.
+    recalibration : Recalibration, or None
+        What `survival_objectives.recalibrate` found on other people.
     """
 
     engine: str
@@ -83,6 +87,7 @@ class ModelFrame:
     event_names: tuple[str, ...] | None = None
     parameters: dict[str, Any] | None = None
     outcome_columns: tuple[str, ...] = ()
+    recalibration: Recalibration | None = None
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -277,6 +282,24 @@ class FittedModel(ABC):
 
         Times are the same for all people, (n_times,), or their own, (n_samples, n_times).
         """
+        return self._recalibrated(partial(self._plain_curves, features), times)
+
+    def _recalibrated(
+        self, predicted: Callable[[FloatArray], FloatArray], times: FloatArray
+    ) -> FloatArray:
+        """Curves at times, by a function that predicts those before recalibration."""
+        found = self.frame.recalibration
+        return (
+            predicted(times) if found is None else found.curves(predicted, self.frame.axis, times)
+        )
+
+    def knots(self) -> FloatArray:
+        """Times between which curves are simple, in numbers of units."""
+        if isinstance(self.curves, KnotCurves):
+            return self.curves.knots
+        return self.curves.edges(self._steps(), self.frame.t_max) / (self.frame.axis.unit or 1.0)
+
+    def _plain_curves(self, features: Features, times: FloatArray) -> FloatArray:
         n_times = times.shape[-1]
         curves = np.empty((features.n_samples, self.frame.n_causes + 1, n_times))
         for people in self.parts(features.n_samples, n_times):

@@ -15,6 +15,7 @@ from survival_objectives._models.explanations import Explanations
 from survival_objectives._models.fitted import FittedModel
 from survival_objectives._models.horizon_view import view_at
 from survival_objectives._models.onnx.export import write_onnx
+from survival_objectives._models.recalibration import Recalibration
 from survival_objectives._models.storage import save
 from survival_objectives._people import (
     Features,
@@ -27,6 +28,7 @@ from survival_objectives._people import (
 )
 from survival_objectives._people.histories import Path
 from survival_objectives._people.labels import named_outcomes
+from survival_objectives._people.values import plain_table
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.metrics import integrated_brier_score
 from survival_objectives.metrics._inputs import SCORED_BY
@@ -89,6 +91,11 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
                 "appropriate arguments before using this estimator."
             )
             raise NotFittedError(msg)
+
+    @property
+    def recalibration_(self) -> Recalibration | None:
+        """What `survival_objectives.recalibrate` found; None for nothing."""
+        return self.fitted_model.frame.recalibration
 
     # ------------------------------------------------------------------------------------- states
     @property
@@ -485,6 +492,7 @@ def _known(conditional_after: Any, n_people: int) -> FloatArray | None:
 
 def path_of(X: Any, ids: Any, start: Any, stop: Any) -> tuple[Any, Path | None, Any]:
     """Features without the columns of a path, the path, and the index of the people."""
+    X = plain_table(X)
     names = {"id": ids, "start": start, "stop": stop}
     if all(name is None for name in names.values()):
         return X, None, _index(X)

@@ -19,6 +19,7 @@ from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.protocol import engine
 from survival_objectives._models.curves import KnotCurves, StepCurves
 from survival_objectives._models.fitted import FittedModel, ModelFrame, TrainingRecord
+from survival_objectives._models.recalibration import Recalibration
 from survival_objectives._people import Features
 from survival_objectives._people.time_axis import TimeAxis
 from survival_objectives._process.folders import plain_entries, read_folder, write_folder
@@ -90,11 +91,13 @@ def _frame_content(model: FittedModel) -> dict[str, Any]:
         "floor": record.floor,
         "censoring_curve": frame.censoring_curve.to_plain(),
         "n_floored": record.n_floored,
+        "recalibration": frame.recalibration and frame.recalibration.to_plain(),
     }
 
 
 def _frame(content: Mapping[str, Any]) -> ModelFrame:
     names, event_names = content["names"], content["event_names"]
+    found = content["recalibration"]
     return ModelFrame(
         engine=content["engine"],
         schema=Features(
@@ -113,6 +116,7 @@ def _frame(content: Mapping[str, Any]) -> ModelFrame:
         parameters=content["parameters"],
         event_names=None if event_names is None else tuple(event_names),
         outcome_columns=tuple(content["outcome_columns"]),
+        recalibration=found and Recalibration.from_plain(found),
     )
 
 

@@ -39,6 +39,7 @@ from survival_objectives._people.outcomes import TAKES_ENTRY
 from survival_objectives._people.population import Reduction
 from survival_objectives._people.resolution import Resolution
 from survival_objectives._people.time_axis import TimeAxis, time_feature
+from survival_objectives._people.values import plain_table
 
 Rows = slice | IntArray
 
@@ -341,6 +342,7 @@ def separated_outcomes(
     grouped : bool
         Whether rows that belong together are known.
     """
+    X, y = plain_table(X), plain_table(y, "y")
     roles = {name: column for name, column in columns.items() if column is not None}
     if y is not None:
         if roles:

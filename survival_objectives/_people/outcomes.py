@@ -12,7 +12,7 @@ import pandas as pd
 
 from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives._people.histories import check_stretches
-from survival_objectives._people.values import as_float, refuse_rows, warn
+from survival_objectives._people.values import as_float, plain_table, refuse_rows, warn
 
 _EVENT_NAMES = ("event",)
 _DURATION_NAMES = ("duration", "time")
@@ -221,6 +221,7 @@ def split_target(y: Any) -> tuple[Any, Any, Any, Any]:
         _same_people(event, entry, "entry")
         _same_people(event, ids, "id")
         return *_same_people(event, duration), entry, ids
+    y = plain_table(y, "y")
     if hasattr(y, "columns"):
         if isinstance(y, pd.DataFrame) and y.columns.has_duplicates:
             duplicate = y.columns[y.columns.duplicated()][0]
