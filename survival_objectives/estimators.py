@@ -92,7 +92,7 @@ class _Boost(FittedPredictions):
             "stop": stop,
         }
         X, y = separated_outcomes(X, y, columns, censored, grouped=groups is not None)
-        self.fitted_model = fit_in_memory(
+        model = fit_in_memory(
             self.training_request(),
             X,
             y,
@@ -101,6 +101,8 @@ class _Boost(FittedPredictions):
             eval_set=eval_set,
             censored=censored,
         )
+        named = tuple(str(column) for column in columns.values() if column is not None)
+        self.fitted_model = model.with_frame(outcome_columns=named)
         return self
 
     def training_request(self) -> Request:

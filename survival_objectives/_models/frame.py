@@ -70,6 +70,8 @@ class ModelFrame:
     parameters : dict, or None
         What was passed to the constructor of the estimator, for its copy after loading; None in a
         model that an engine's own training call made. Models never read it.
+    outcome_columns : tuple of str
+        Columns of the training frame that held outcomes; predictions ignore them.
     recalibration : Recalibration, or None
         What `survival_objectives.recalibrate` found on other people.
     """
@@ -85,6 +87,7 @@ class ModelFrame:
     n_jobs: int | None = None
     event_names: tuple[str, ...] | None = None
     parameters: dict[str, Any] | None = None
+    outcome_columns: tuple[str, ...] = ()
     recalibration: Recalibration | None = None
 
     @property

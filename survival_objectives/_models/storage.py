@@ -74,6 +74,7 @@ def _frame_content(model: FittedModel) -> dict[str, Any]:
         "parameters": None if parameters is None else plain_entries(parameters),
         "event_ids": frame.event_ids.tolist(),
         "event_names": frame.event_names,
+        "outcome_columns": frame.outcome_columns,
         "n_events": None if record.n_events is None else record.n_events.tolist(),
         "names": schema.names,
         "n_features": schema.n_features,
@@ -114,6 +115,7 @@ def _frame(content: Mapping[str, Any]) -> ModelFrame:
         n_jobs=content["n_jobs"],
         parameters=content["parameters"],
         event_names=None if event_names is None else tuple(event_names),
+        outcome_columns=tuple(content["outcome_columns"]),
         recalibration=found and Recalibration.from_plain(found),
     )
 
