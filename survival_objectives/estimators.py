@@ -10,6 +10,7 @@ from survival_objectives._engines.protocol import ENGINES, Engine
 from survival_objectives._hazards.model import HazardMixture, HazardPredictions
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._horizons.completion import CompletionModel
+from survival_objectives._horizons.mixture import HorizonMixture
 from survival_objectives._horizons.model import HorizonModel
 from survival_objectives._horizons.settings import HorizonSettings
 from survival_objectives._models import storage
@@ -502,7 +503,7 @@ def load(path: Any) -> FittedPredictions:
     digests do not prove who wrote a file, and a forged file may crash or exploit the engine's
     reader.
     """
-    fitted = storage.load(path, (HazardMixture, HorizonModel))
+    fitted = storage.load(path, (HazardMixture, HorizonMixture, HorizonModel))
     if fitted.frame.parameters is None:
         own = HazardPredictions if fitted.subject == "hazards" else FittedPredictions
         return own.of(fitted)

@@ -20,7 +20,7 @@ import copy
 import hashlib
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -32,7 +32,7 @@ from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._horizons.completion import one_state
 from survival_objectives._horizons.rows import Probes
 from survival_objectives._plugin.objective import TrainingProblem
-from survival_objectives._plugin.problem_rows import counted_target
+from survival_objectives._plugin.problem_rows import ProblemRows, counted_target
 from survival_objectives._plugin.slot import RowTargets, TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.adapters.catboost._censoring import CensoringTrainer, SeenMargins
@@ -114,10 +114,6 @@ class IPCWLoss(TrainingProblem):
             cls = _OneMarginLoss if one else _SeveralMarginsLoss
         return super().__new__(cls)
 
-    def __init__(self, X: Any, y: Any, **options: Any) -> None:
-        super().__init__(X, y, **options)
-        self._prepare()
-
     def _is_monotone(self, monotone: bool | None) -> bool:
         is_monotone = super()._is_monotone(monotone)
         if monotone and self.n_margins > 1:
@@ -128,7 +124,15 @@ class IPCWLoss(TrainingProblem):
             raise ValueError(msg)
         return is_monotone and self.n_margins == 1
 
-    def _prepare(self) -> None:
+    def _set_rows(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        streams: Sequence[np.random.Generator],
+        whole: ProblemRows | None = None,
+    ) -> None:
+        super()._set_rows(X, y, sample_weight, streams, whole)
         # Every refresh needs the event model at some more rows; see the module's top.
         self._probes: Probes | None = None if self._data.fixed else self._data.event_probes
         n_probes = 0 if self._probes is None else self._probes.n_probes
@@ -233,9 +237,10 @@ class IPCWLoss(TrainingProblem):
             params.update(_CATEGORY_PARAMS)
         return params
 
-    def held_out(self, X: Any, y: Any) -> Any:
+    def held_out(self, X: Any = None, y: Any = None) -> Any:
         """`catboost.Pool` of held-out people, for ``eval_set`` and early stopping.
 
+        Without arguments, those that this objective of a `cross_fit` holds out.
         Their weights come from the censoring of the training people, and stay the same during
         training so that the scores of all rounds can be compared.
         """

@@ -92,9 +92,10 @@ class IPCWObjective(TrainingProblem):
             params["monotone_constraints"] = str(tuple(rising_in_time(self._features)))
         return params
 
-    def held_out(self, X: Any, y: Any) -> Any:
+    def held_out(self, X: Any = None, y: Any = None) -> Any:
         """`xgboost.QuantileDMatrix` of held-out people, for ``evals`` and early stopping.
 
+        Without arguments, those that this objective of a `cross_fit` holds out.
         Their weights come from the censoring of the training people, and stay the same during
         training so that the scores of all rounds can be compared.
         """

@@ -256,13 +256,15 @@ def calibrated_curves(
     trained_until: float,
     reduction: Reduction,
     seed: int,
+    knots: FloatArray | None = None,
 ) -> KnotCurves:
     """Curves between knots, calibrated in time on training people.
 
-    Outcomes are aligned to the time axis.
+    Outcomes are aligned to the time axis. Models that share ``knots`` can be averaged.
     """
     axis, t_max = model.frame.axis, model.frame.t_max
-    knots = time_knots(axis, population.event_times(t_max), t_max, n_intervals)
+    if knots is None:
+        knots = time_knots(axis, population.event_times(t_max), t_max, n_intervals)
     marginal = marginal_hazard(axis, knots, population.target, population.weight)
     shape = KnotCurves.uncalibrated(axis, knots, marginal, trained_until)
     n_intervals = len(knots) - 1

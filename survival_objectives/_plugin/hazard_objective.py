@@ -47,7 +47,7 @@ from survival_objectives._people.cohort import Cohort, MemoryBatches
 from survival_objectives._people.labels import named_outcomes, names_of
 from survival_objectives._people.outcomes import split_target
 from survival_objectives._people.population import LocalReduction
-from survival_objectives._plugin.problem import PluginProblem
+from survival_objectives._plugin.problem import HOLDS_OUT_NO_ONE, PluginProblem
 from survival_objectives._plugin.slot import DerivativeBuffers
 from survival_objectives._process.running import blas_threads
 from survival_objectives.losses import pointwise_log_loss
@@ -299,11 +299,7 @@ class HazardTrainingProblem(PluginProblem):
         """Rows of held-out people: those passed, or those that this part holds out."""
         if X is None and y is None:
             if not self._data.held.n_rows:
-                msg = (
-                    "This objective holds out no one. Pass people, `held_out(X, y)`, or use the "
-                    "objectives of `cross_fit`."
-                )
-                raise ValueError(msg)
+                raise ValueError(HOLDS_OUT_NO_ONE)
             return self._data.part_held_out()
         names = self._frame.event_names
         if names is not None:

@@ -8,22 +8,25 @@ few rounds (`CensoringTrainer`), and evaluate a trained model on rows.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._arrays import BoolArray, Float32Array, FloatArray, IntArray
 from survival_objectives._engines.protocol import Evaluator, engine
+from survival_objectives._hazards.people import stratified_folds
+from survival_objectives._horizons.mixture import HorizonMixture
 from survival_objectives._horizons.model import HorizonModel, calibrated_curves
 from survival_objectives._models.curves import StepCurves
 from survival_objectives._models.fitted import TrainingRecord
-from survival_objectives._models.frame import ModelFrame, planned_frame
+from survival_objectives._models.frame import ModelFrame, planned_frame, time_knots
 from survival_objectives._models.predictions import FittedPredictions
 from survival_objectives._people import (
     Features,
@@ -31,6 +34,7 @@ from survival_objectives._people import (
     check_choice,
     check_features,
     check_fraction,
+    check_positive_int,
     check_random_state,
     check_times,
 )
@@ -44,7 +48,7 @@ from survival_objectives._plugin.alternation import (
     log_floor,
 )
 from survival_objectives._plugin.parameters import PARAMETERS
-from survival_objectives._plugin.problem import PluginProblem
+from survival_objectives._plugin.problem import HOLDS_OUT_NO_ONE, PluginProblem
 from survival_objectives._plugin.problem_rows import (
     CensoringSettings,
     HeldOutRows,
@@ -77,6 +81,9 @@ class TrainingProblem(PluginProblem):
     _parameters_text = PARAMETERS
     #: Times per person at which doubly robust targets evaluate both models.
     _n_nodes: ClassVar[int] = 24
+    # Of an objective of `cross_fit`: its number, and the people whom it holds out.
+    _fold: int | None = None
+    _left_out: tuple[Features, SurvivalTarget] | None = None
 
     def __init__(
         self,
@@ -115,29 +122,47 @@ class TrainingProblem(PluginProblem):
         # leaves the training rows as they are.
         streams = generator.spawn(2)
         self._engine_seed = int(generator.integers(2**31 - 1))
+        self._horizons = HorizonSettings(
+            n_horizons, horizon_sampler, horizon_max, hard_zero_fraction
+        )
+        self._settings = CensoringSettings(
+            censoring,
+            completion,
+            doubly_robust,
+            check_fraction(min_censoring_survival, "min_censoring_survival", zero=False),
+            check_fraction(min_event_survival, "min_event_survival", zero=False),
+            self._n_nodes,
+        )
+        self._set_rows(X, y, sample_weight, streams)
+        self._monotone = self._is_monotone(monotone)
+        self._trained_until, self._end = self._data.curve_ends(horizon_max)
+        #: Objectives of `cross_fit`, whose models this one recognises.
+        self._parts: list[Self] = []
+
+    def _set_rows(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        streams: Sequence[np.random.Generator],
+        whole: ProblemRows | None = None,
+    ) -> None:
+        """Set the people of this problem, or some of the ``whole``, and all that follows."""
         self._data = data = ProblemRows(
             X,
             y,
             sample_weight,
-            HorizonSettings(n_horizons, horizon_sampler, horizon_max, hard_zero_fraction),
-            CensoringSettings(
-                censoring,
-                completion,
-                doubly_robust,
-                check_fraction(min_censoring_survival, "min_censoring_survival", zero=False),
-                check_fraction(min_event_survival, "min_event_survival", zero=False),
-                self._n_nodes,
-            ),
+            self._horizons,
+            self._settings,
             streams=(streams[0], streams[1]),
             completion_engine=(self._engine_name, self._engine_seed),
+            whole=whole,
         )
-        self._monotone = self._is_monotone(monotone)
         self._note_refresh(data.censoring_model, data.n_floored, [])
         log_floor(data.floor, data.n_floored, self._events.n_rows)
         self._start_curve = start_curve(
-            start, data.initial, data.population, data.target, self._reference
+            self._start, data.initial, data.population, data.target, self._reference
         )
-        self._trained_until, self._end = data.curve_ends(horizon_max)
 
     def _is_monotone(self, monotone: bool | None) -> bool:
         """Whether every tree rises in time, where the user may have left it open."""
@@ -238,6 +263,44 @@ class TrainingProblem(PluginProblem):
         )
         return gradient.reshape(y_pred.shape), hessian.reshape(y_pred.shape)
 
+    # ------------------------------------------------------------------------------------- folds
+    def cross_fit(self, n_folds: int = 5) -> list[Self]:
+        """Objectives of a cross-validation over people, with the knots of this one.
+
+        Each has the rows of the people outside of one fold, whose censoring also makes the weights
+        and the start. ``part.held_out()`` is the matrix of the fold. Pass the trained boosters to
+        `fitted`.
+        """
+        stream = np.random.default_rng([self._engine_seed, check_positive_int(n_folds, "n_folds")])
+        fold = stratified_folds(self._target.event, n_folds, stream)
+        missing = sorted(set(range(n_folds)) - set(fold.tolist()))
+        if n_folds < 2 or missing:
+            msg = (
+                f"`n_folds={n_folds}` leaves folds without people, of {self._target.n_samples}. "
+                "Choose a number from 2 to that of the people with the most frequent outcome."
+            )
+            raise ValueError(msg)
+        self._parts = [self._without(fold == number, number, stream) for number in range(n_folds)]
+        return self._parts
+
+    def _without(self, held_out: BoolArray, number: int, stream: np.random.Generator) -> Self:
+        """The objective of the other people."""
+        # Frame and knots are shared.
+        data, _ = self._data, self._knots
+        part = copy.copy(self)
+        for name in (*self._transient, "_fingerprint", "_known"):
+            part.__dict__.pop(name, None)
+        part.__dict__.update(
+            _slot=WeightSlot(),
+            _scratch=DerivativeBuffers(),
+            _fold=number,
+            _left_out=data.some(np.flatnonzero(held_out))[:2],
+            _horizons=replace(self._horizons, horizon_max=data.stacker.horizon_max),
+        )
+        others = data.some(np.flatnonzero(~held_out))
+        part._set_rows(*others, stream.spawn(2), whole=data)  # noqa: SLF001  Of this class.
+        return part
+
     # --------------------------------------------------------------------------------- prediction
     def predict_cumulative_incidence(
         self, model: Any, X: Any, times: Any, *, calibrated: bool = True
@@ -272,11 +335,8 @@ class TrainingProblem(PluginProblem):
             with a model.
         """
         times = check_times(times)
-        fitted = self._model_of(model)
-        features = check_features(X, like=fitted.schema)
-        if not calibrated:
-            fitted = self._uncalibrated(fitted.trees)
-        return fitted.incidence(features, times)
+        fitted = self._model_of(model, calibrated=calibrated)
+        return fitted.incidence(check_features(X, like=fitted.schema), times)
 
     def predict_survival_function(
         self, model: Any, X: Any, times: Any, *, calibrated: bool = True
@@ -290,7 +350,9 @@ class TrainingProblem(PluginProblem):
         Parameters
         ----------
         model
-            What the engine's training call returned; its rounds up to the best one are copied.
+            What the engine's training call returned, of which the rounds up to the best one are
+            copied; or several of them, of this objective or of the objectives of `cross_fit`, whose
+            incidences are averaged.
 
         Returns
         -------
@@ -302,9 +364,35 @@ class TrainingProblem(PluginProblem):
         """
         return FittedPredictions.of(self._model_of(model))
 
-    def _model_of(self, model: Any) -> HorizonModel:
+    def _model_of(self, model: Any, *, calibrated: bool = True) -> HorizonModel | HorizonMixture:
+        """The fitted model of a trained model, or the mean of several."""
+        models = list(model) if isinstance(model, list | tuple) else [model]
+        if not models:
+            msg = "There is no booster. Pass one, or a list of them."
+            raise ValueError(msg)
+        found = [
+            self._owner(one)._own_model(one, calibrated=calibrated)  # noqa: SLF001  Of this class.
+            for one in models
+        ]
+        if len(found) == 1:
+            return found[0]
+        return HorizonMixture.of(found, replace(found[0].record, n_events=self._data.n_events))
+
+    def _owner(self, model: Any) -> Self:
+        """The objective that trained a model, one of `cross_fit` or this one; else an error."""
+        refusal = None
+        for one in (self, *self._parts):
+            try:
+                one._check_model(model)  # noqa: SLF001  Of this class.
+            except ValueError as error:
+                refusal = refusal or error
+            else:
+                return one
+        assert refusal is not None
+        raise refusal
+
+    def _own_model(self, model: Any, *, calibrated: bool) -> HorizonModel:
         """The fitted model of a trained model, calibrated once for the same trees."""
-        self._check_model(model)
         trees = self._evaluator(model)
         # A model that was trained on has other margins.
         n_people = min(self._features.n_samples, _PROBES)
@@ -314,7 +402,7 @@ class TrainingProblem(PluginProblem):
         known: tuple[bytes, HorizonModel] | None = vars(self).get("_known")
         if known is None or known[0] != key:
             known = self._known = key, self._fitted(trees)
-        return known[1]
+        return known[1] if calibrated else self._uncalibrated(known[1].trees)
 
     def _evaluator(self, model: Any) -> Evaluator:
         """Trees of a trained model, up to the best round, as they are now."""
@@ -343,8 +431,16 @@ class TrainingProblem(PluginProblem):
             trained_until=self._trained_until,
             reduction=LocalReduction(),
             seed=self._engine_seed,
+            knots=self._knots,
         )
         return replace(model, curves=curves)
+
+    @cached_property
+    def _knots(self) -> FloatArray:
+        """Knots of the curves; those of the whole for an objective of `cross_fit`."""
+        frame, data = self._frame, self._data
+        times = Population(data.target, data.weight).event_times(frame.t_max)
+        return time_knots(frame.axis, times, frame.t_max, _N_INTERVALS)
 
     def _uncalibrated(self, trees: Evaluator) -> HorizonModel:
         """The model whose probabilities are those of its margins."""
@@ -385,6 +481,8 @@ class TrainingProblem(PluginProblem):
         levels = {column: list(map(str, schema.categories[column])) for column in schema.categories}
         event_ids = self.event_ids_.tolist()
         facts = repr((schema.n_features, schema.names, levels, self._reference, event_ids))
+        # Parts of a cross-validation may start alike.
+        facts += "" if self._fold is None else f" {self._fold}"
         digest = hashlib.sha256(facts.encode())
         for part in (start.times, start.values, start.initial):
             # Other machines may sum in another order, so values are rounded to float32.
@@ -519,6 +617,10 @@ class TrainingProblem(PluginProblem):
 
     def _held_out_rows(self, X: Any, y: Any) -> HeldOutRows:
         """Rows of held-out people, with the margins at which boosting started."""
+        if X is None and y is None:
+            if self._left_out is None:
+                raise ValueError(HOLDS_OUT_NO_ONE)
+            X, y = self._left_out
         return self._data.held_out(X, y, self._start_curve)
 
 

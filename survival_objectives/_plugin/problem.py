@@ -22,6 +22,12 @@ from survival_objectives.losses import Target, gradient_hessian
 __all__ = ["PluginProblem", "refuse_change", "sklearn_advice"]
 
 
+HOLDS_OUT_NO_ONE = (
+    "This objective holds out no one. Pass people, `held_out(X, y)`, or use the objectives of "
+    "`cross_fit`."
+)
+
+
 class PluginProblem(ABC):
     """One training problem in the engine's own training call."""
 

@@ -32,6 +32,7 @@ from survival_objectives._horizons.schemes import (
 )
 from survival_objectives._horizons.schemes.base import marginal_survival
 from survival_objectives._people import (
+    Features,
     SurvivalTarget,
     check_choice,
     check_features,
@@ -44,7 +45,7 @@ from survival_objectives._people import (
     warn_about_outcomes,
 )
 from survival_objectives._people.cohort import Cohort, GivenPeople, MemoryBatches
-from survival_objectives._people.labels import named_outcomes
+from survival_objectives._people.labels import EventLabels, named_outcomes
 from survival_objectives._people.population import (
     LocalReduction,
     TimeAxis,
@@ -142,6 +143,8 @@ class ProblemRows:
         Of the horizons of training and of held-out people.
     completion_engine : tuple of str and int
         Engine and seed of models that are fitted for completion.
+    whole : ProblemRows, optional
+        Rows of more people, whose time axis and labels of events these have.
 
     Attributes
     ----------
@@ -178,6 +181,8 @@ class ProblemRows:
         Rows whose weight the floor limits before any refresh.
     """
 
+    labels: EventLabels | None
+
     def __init__(
         self,
         X: Any,
@@ -188,12 +193,15 @@ class ProblemRows:
         *,
         streams: tuple[np.random.Generator, np.random.Generator],
         completion_engine: tuple[str, int],
+        whole: ProblemRows | None = None,
     ) -> None:
         settings.check()
         X, given = self._take_people(X, y, sample_weight)
         # Trees see time as float32, so everything else uses the same values (see `stacking`).
         self.rounded = replace(given, duration=time_feature(given.duration).astype(np.float64))
         self.axis = TimeAxis(event_unit(self.rounded))
+        if whole is not None:
+            self.axis, self.labels = whole.axis, whole.labels
         self.target = self.axis.aligned(self.rounded)
         self.population: StepFunction = aalen_johansen(self.target, self.weight)
         self.censoring_model = self._censoring_model(settings.censoring)
@@ -257,8 +265,8 @@ class ProblemRows:
             X, weight = take_rows(X, self.people), weight[self.people]
             features = replace(features, values=features.values[self.people])
             target = some_outcomes(target, self.people)
-        self.features = features
-        self.weight = relative_weights(weight)
+        self.features: Features = features
+        self.weight: FloatArray | None = relative_weights(weight)
         return X, target
 
     def _latest_horizon(
@@ -389,6 +397,12 @@ class ProblemRows:
         return (self.last if self.last < longest else end), end
 
     # ---------------------------------------------------------------------------- folds, held out
+    def some(self, people: IntArray) -> tuple[Features, SurvivalTarget, FloatArray | None]:
+        """Features, outcomes and weights of some people."""
+        features = replace(self.features, values=self.features.values[people])
+        weight = None if self.weight is None else self.weight[people]
+        return features, self.rounded.take(people), weight
+
     @cached_property
     def folds(self) -> FoldWeights:
         """Weights of folds."""
