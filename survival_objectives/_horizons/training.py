@@ -50,7 +50,7 @@ from survival_objectives._models.plan import BULK_QUANTILE, coarse_censoring_cur
 from survival_objectives._models.run import Run
 from survival_objectives._people.cohort import Batches, Cohort
 from survival_objectives._people.population import Population
-from survival_objectives._process.progress import Progress, progress_hook
+from survival_objectives._process.progress import Progress
 from survival_objectives.censoring import (
     KaplanMeierCensoring,
     censoring_log_odds,
@@ -146,8 +146,9 @@ class _Training:
         if held_out is not None:
             held_rows = self._held_out_rows(held_out.aligned(axis), prepared, scheme, stream)
         n_rounds = loop.settings.n_rounds
-        with Progress(n_rounds, "loss" if held_rows is None else "held-out loss") as progress:
-            loop.on_chunk = progress.advance if self.settings.verbose else progress_hook(n_rounds)
+        loss_name = "loss" if held_rows is None else "held-out loss"
+        with Progress(n_rounds, loss_name, shown=self.settings.verbose) as progress:
+            loop.on_chunk = progress.hook
             loop.run(held_rows)
         return self._result(loop, batches, prepared)
 
