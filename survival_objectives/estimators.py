@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from survival_objectives._engines.protocol import ENGINES, Engine
-from survival_objectives._hazards.model import HazardMixture
-from survival_objectives._hazards.predictions import HazardPredictions
+from survival_objectives._hazards.model import HazardMixture, HazardPredictions
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._horizons.completion import CompletionModel
 from survival_objectives._horizons.model import HorizonModel
@@ -16,15 +15,13 @@ from survival_objectives._horizons.settings import HorizonSettings
 from survival_objectives._models import storage
 from survival_objectives._models.predictions import FittedPredictions
 from survival_objectives._people.cohort import separated_outcomes
-from survival_objectives._process.progress import (
+from survival_objectives._process.running import (
     CallbackSupportMixin,
     progress_to,
     sklearn_tasks,
     with_callbacks,
 )
-from survival_objectives._training.fit import Settings
-from survival_objectives._training.memory import fit_in_memory
-from survival_objectives._training.request import Request
+from survival_objectives._training import Request, Settings, fit_in_memory
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.stacking import HorizonSampler
 
@@ -118,7 +115,7 @@ class _Boost(CallbackSupportMixin, FittedPredictions):  # type: ignore[misc]
                 raise ValueError(msg)
             eval_set = (eval_X, eval_y)
         with sklearn_tasks(self, X, y) as tasks, progress_to(*callbacks, *tasks):
-            self.fitted_model = fit_in_memory(
+            model = fit_in_memory(
                 self.training_request(),
                 X,
                 y,
@@ -127,6 +124,8 @@ class _Boost(CallbackSupportMixin, FittedPredictions):  # type: ignore[misc]
                 eval_set=eval_set,
                 censored=censored,
             )
+            named = tuple(str(column) for column in columns.values() if column is not None)
+            self.fitted_model = model.with_frame(outcome_columns=named)
         return self
 
     def training_request(self) -> Request:

@@ -11,15 +11,15 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from survival_objectives import HazardBoost, SurvivalBoost
-from survival_objectives._process import progress as progress
-from survival_objectives._process.progress import Progress, progress_to
+from survival_objectives._process import running
+from survival_objectives._process.running import Progress, progress_to
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.metrics import make_survival_scorer
 
 
 def test_rounds_loss_and_time_left(capsys, monkeypatch):
     seconds = iter([0.0, 2.0, 6.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(running.time, "monotonic", lambda: next(seconds))
     with Progress(40, "loss", shown=True) as shown:
         shown.advance(10, 0.5)
         shown.advance(20, 0.25)
