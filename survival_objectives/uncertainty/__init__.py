@@ -6,5 +6,17 @@ not the model is right. Bands of a person's curve are predictions with ``confide
 
 from survival_objectives._horizons.completion import SurvivalCompletion
 from survival_objectives.uncertainty._conformal import ConformalSurvival, conformalize
+from survival_objectives.uncertainty._dependent import (
+    DependentCensoring,
+    dependent_censoring,
+    dependent_incidence,
+)
 
-__all__ = ["ConformalSurvival", "SurvivalCompletion", "conformalize"]
+__all__ = [
+    "ConformalSurvival",
+    "DependentCensoring",
+    "SurvivalCompletion",
+    "conformalize",
+    "dependent_censoring",
+    "dependent_incidence",
+]
