@@ -244,7 +244,6 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     exclusive = fit.add_mutually_exclusive_group().add_argument
     exclusive("--cv", type=whole_number(2), metavar="K", help="assess in K folds")
     exclusive("--test-size", type=share, metavar="F", help="assess on this share, held out once")
-    add("--tune", type=whole_number(2), metavar="N", help="search N settings, in every fold again")
     add("--horizons", type=horizons, metavar="T,T,...", help="one to three times for the scores")
     add("--title", help="heading of the report (default: the name of the file)")
     add("--threads", type=whole_number(1), metavar="N", help="threads of the engine")
@@ -261,7 +260,6 @@ def _add_predict(predict: argparse.ArgumentParser) -> None:
     add = predict.add_argument
     add("--median", **_FLAG, help="median time to any event (empty if not reached)")
     add("--quantiles", **_SHARES, help="times by which an event has happened so probably")
-    add("--bands", **_SHARES, help="limits between which the event falls so probably, such as 0.8")
     add("--mean", **_TIME, help="mean event-free time up to T")
     add("--shap", **_TIME, help="SHAP values of the log-odds of each cause at T")
     add("--out", **_FILE, default="-", help=".csv, .csv.gz, .tsv, .xlsx or .parquet (default: CSV)")
