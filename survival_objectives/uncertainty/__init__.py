@@ -1,7 +1,8 @@
 """How sure predictions are: bounds that hold for any model, and what rests on assumptions.
 
 `conformalize` gives lower bounds and screening lists that hold on average over people, whether or
-not the model is right. Bands of a person's curve are predictions with ``confidence``.
+not the model is right. `dependent_censoring` says what answers become if hazards change when people
+are censored. Bands of a person's curve are predictions with ``confidence``.
 """
 
 from survival_objectives._horizons.completion import SurvivalCompletion
