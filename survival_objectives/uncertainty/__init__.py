@@ -4,6 +4,10 @@
 not the model is right. Bands of a person's curve are predictions with ``confidence``.
 """
 
+# First: it sets how OpenMP threads wait, before scikit-learn is imported.
+from survival_objectives._process import threads as _threads  # noqa: F401
+
+# isort: split
 from survival_objectives._horizons.completion import SurvivalCompletion
 from survival_objectives.uncertainty._conformal import ConformalSurvival, conformalize
 
