@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from survival_objectives._engines.protocol import ENGINES, Engine
-from survival_objectives._hazards.model import HazardMixture
-from survival_objectives._hazards.predictions import HazardPredictions
+from survival_objectives._hazards.model import HazardMixture, HazardPredictions
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._horizons.completion import CompletionModel
 from survival_objectives._horizons.model import HorizonModel
@@ -16,9 +15,7 @@ from survival_objectives._horizons.settings import HorizonSettings
 from survival_objectives._models import storage
 from survival_objectives._models.predictions import FittedPredictions
 from survival_objectives._people.cohort import separated_outcomes
-from survival_objectives._training.fit import Settings
-from survival_objectives._training.memory import fit_in_memory
-from survival_objectives._training.request import Request
+from survival_objectives._training import Request, Settings, fit_in_memory
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.stacking import HorizonSampler
 
@@ -95,7 +92,7 @@ class _Boost(FittedPredictions):
             "stop": stop,
         }
         X, y = separated_outcomes(X, y, columns, censored, grouped=groups is not None)
-        self.fitted_model = fit_in_memory(
+        model = fit_in_memory(
             self.training_request(),
             X,
             y,
@@ -104,6 +101,8 @@ class _Boost(FittedPredictions):
             eval_set=eval_set,
             censored=censored,
         )
+        named = tuple(str(column) for column in columns.values() if column is not None)
+        self.fitted_model = model.with_frame(outcome_columns=named)
         return self
 
     def training_request(self) -> Request:

@@ -35,11 +35,9 @@ from survival_objectives._plugin.objective import TrainingProblem
 from survival_objectives._plugin.problem_rows import counted_target
 from survival_objectives._plugin.slot import RowTargets, TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
-from survival_objectives.adapters.catboost._censoring import CensoringTrainer
+from survival_objectives.adapters.catboost._censoring import CensoringTrainer, SeenMargins
 from survival_objectives.adapters.catboost._derivatives import compiled_derivatives
-from survival_objectives.adapters.catboost._pool import row_pool
-from survival_objectives.adapters.catboost._seen_margins import SeenMargins
-from survival_objectives.adapters.catboost._trained import check_unscaled, constraint_params
+from survival_objectives.adapters.catboost._pool import check_unscaled, constraint_params, row_pool
 from survival_objectives.losses import Target, gradient_hessian, pointwise_log_loss
 
 catboost = import_engine("catboost")

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest, crossed_rows
+from survival_objectives._engines.protocol import Evaluator
 from survival_objectives._hazards.formulas import knot_incidence
 from survival_objectives._hazards.linear import LinearDesign
 from survival_objectives._models.fitted import ENGINE_ROWS, parts_of

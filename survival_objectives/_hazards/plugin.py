@@ -28,7 +28,7 @@ from survival_objectives._hazards.people import (
     folds_of_groups,
     stratified_folds,
 )
-from survival_objectives._process.threads import blas_threads
+from survival_objectives._process.running import blas_threads
 from survival_objectives.losses import pointwise_log_loss
 
 # Folds of the training people by which the penalty of the linear part is chosen.

@@ -15,6 +15,7 @@ from survival_objectives._models.explanations import Explanations
 from survival_objectives._models.fitted import FittedModel
 from survival_objectives._models.horizon_view import view_at
 from survival_objectives._models.onnx.export import write_onnx
+from survival_objectives._models.recalibration import Recalibration
 from survival_objectives._models.storage import save
 from survival_objectives._people import (
     Features,
@@ -91,6 +92,11 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
             )
             raise NotFittedError(msg)
 
+    @property
+    def recalibration_(self) -> Recalibration | None:
+        """What `survival_objectives.recalibrate` found; None for nothing."""
+        return self.fitted_model.frame.recalibration
+
     # ------------------------------------------------------------------------------------- states
     @property
     def event_names_(self) -> tuple[str, ...]:
@@ -113,6 +119,10 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
 
     def _checked(self, X: Any) -> Features:
         self._check_fitted()
+        outcomes = self._model.frame.outcome_columns
+        if outcomes and hasattr(X, "columns"):
+            others = [column for column in X.columns if str(column) not in outcomes]
+            X = X[others] if len(others) < len(X.columns) else X
         return check_features(X, like=self._model.schema)
 
     def predict_cumulative_incidence(
@@ -132,7 +142,7 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
         Parameters
         ----------
         X : array or DataFrame of shape (n_samples, n_features)
-            People, with the columns of training.
+            People, with the columns of training; columns that held outcomes there are ignored.
         times : array of shape (n_times,), optional
             Times >= 0 in any order. Default: ``times_``.
         cause : int or str, optional

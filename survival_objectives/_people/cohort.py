@@ -36,10 +36,8 @@ from survival_objectives._people import (
 from survival_objectives._people.histories import check_constant, merged_rows
 from survival_objectives._people.labels import EventLabels, survival_outcomes
 from survival_objectives._people.outcomes import TAKES_ENTRY
-from survival_objectives._people.population import Reduction
-from survival_objectives._people.resolution import Resolution
-from survival_objectives._people.time_axis import TimeAxis, time_feature
-from survival_objectives._people.values import plain_table
+from survival_objectives._people.population import Reduction, TimeAxis, time_feature
+from survival_objectives._people.values import Resolution, plain_table
 
 Rows = slice | IntArray
 

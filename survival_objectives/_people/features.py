@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from survival_objectives._people.resolution import Resolution
-from survival_objectives._people.values import plain_series, plain_table, warn
+from survival_objectives._people.values import Resolution, plain_series, plain_table, warn
 
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]

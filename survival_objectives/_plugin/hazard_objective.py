@@ -24,10 +24,9 @@ from survival_objectives._hazards.mixture import (
     Member,
     Mixture,
 )
-from survival_objectives._hazards.model import HazardMixture
+from survival_objectives._hazards.model import HazardMixture, HazardPredictions
 from survival_objectives._hazards.people import InMemory
 from survival_objectives._hazards.plugin import MatrixRows, PluginHazards
-from survival_objectives._hazards.predictions import HazardPredictions
 from survival_objectives._hazards.training import (
     BEYOND_FOLLOW_UP,
     N_INTERVALS,
@@ -36,7 +35,7 @@ from survival_objectives._hazards.training import (
     people_on_axis,
 )
 from survival_objectives._models.fitted import TrainingRecord
-from survival_objectives._models.plan import planned_frame
+from survival_objectives._models.frame import planned_frame
 from survival_objectives._people import (
     Features,
     check_positive_int,
@@ -48,9 +47,9 @@ from survival_objectives._people.cohort import Cohort, MemoryBatches
 from survival_objectives._people.labels import named_outcomes, names_of
 from survival_objectives._people.outcomes import split_target
 from survival_objectives._people.population import LocalReduction
-from survival_objectives._plugin.buffers import DerivativeBuffers
 from survival_objectives._plugin.problem import PluginProblem
-from survival_objectives._process.threads import blas_threads
+from survival_objectives._plugin.slot import DerivativeBuffers
+from survival_objectives._process.running import blas_threads
 from survival_objectives.losses import pointwise_log_loss
 
 __all__ = ["HazardTrainingProblem"]

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from sklearn.model_selection import GroupKFold
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._engines.constraints import column_directions, column_groups
+from survival_objectives._engines.settings import column_directions, column_groups
 from survival_objectives._people import Features, check_positive_int
-from survival_objectives._plugin.buffers import DerivativeBuffers
+from survival_objectives._plugin.slot import DerivativeBuffers
 from survival_objectives.losses import Target, gradient_hessian
 
 __all__ = ["PluginProblem", "refuse_change", "sklearn_advice"]

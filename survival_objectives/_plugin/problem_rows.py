@@ -30,7 +30,7 @@ from survival_objectives._horizons.schemes import (
     GivenScheme,
     WeightSettings,
 )
-from survival_objectives._horizons.weights import marginal_survival
+from survival_objectives._horizons.schemes.base import marginal_survival
 from survival_objectives._people import (
     SurvivalTarget,
     check_choice,
@@ -45,8 +45,13 @@ from survival_objectives._people import (
 )
 from survival_objectives._people.cohort import Cohort, GivenPeople, MemoryBatches
 from survival_objectives._people.labels import named_outcomes
-from survival_objectives._people.population import LocalReduction
-from survival_objectives._people.time_axis import TimeAxis, event_unit, rounded_up, time_feature
+from survival_objectives._people.population import (
+    LocalReduction,
+    TimeAxis,
+    event_unit,
+    rounded_up,
+    time_feature,
+)
 from survival_objectives._plugin.folds import FoldWeights
 from survival_objectives._plugin.slot import RowTargets
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring, censoring_log_odds

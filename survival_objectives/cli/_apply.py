@@ -16,7 +16,7 @@ import pandas as pd
 
 from survival_objectives._arrays import FloatArray
 from survival_objectives._process.files import replacing
-from survival_objectives._process.threads import available_threads
+from survival_objectives._process.running import available_threads
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError, UsageError, listed, visible
 from survival_objectives.cli._fit import named_columns

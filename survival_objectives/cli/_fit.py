@@ -14,7 +14,7 @@ import pandas as pd
 
 from survival_objectives._arrays import IntArray
 from survival_objectives._process.files import replacing
-from survival_objectives._process.progress import progress_to
+from survival_objectives._process.running import progress_to
 from survival_objectives.assessment import check_assessable
 from survival_objectives.assessment.leaks import leaks
 from survival_objectives.cli._columns import Column, Selection, features, understand_columns

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from survival_objectives._arrays import IntArray
-from survival_objectives._process.progress import progress_to
+from survival_objectives._process.running import progress_to
 from survival_objectives.cli._console import Bar, Console
 
 _FOLDS = 5

@@ -5,7 +5,7 @@ not the model is right. Bands of a person's curve are predictions with ``confide
 """
 
 # First: it sets how OpenMP threads wait, before scikit-learn is imported.
-from survival_objectives._process import threads as _threads  # noqa: F401
+from survival_objectives._process import running as _running  # noqa: F401
 
 # isort: split
 from survival_objectives._horizons.completion import SurvivalCompletion

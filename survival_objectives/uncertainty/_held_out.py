@@ -29,7 +29,7 @@ from survival_objectives._people import (
     check_survival_target,
 )
 from survival_objectives._people.labels import named_outcomes
-from survival_objectives._people.time_axis import event_unit
+from survival_objectives._people.population import event_unit
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.metrics._reach import predicted_curves, survival_model
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from interrupts import ENGINES
 
-from survival_objectives._process.interrupts import (
+from survival_objectives._process.running import (
     deliver_interrupt,
     interrupts_held,
     interrupts_open,

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from survival_objectives import HazardBoost
-from survival_objectives._process.progress import progress_to, report_progress
+from survival_objectives._process.running import progress_to, report_progress
 from survival_objectives.cli import _apply, _console
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._training import planned

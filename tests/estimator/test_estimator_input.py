@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 from estimator_data import boost, simulated
 
-from survival_objectives import HazardBoost
+from survival_objectives import HazardBoost, _training
 from survival_objectives import estimators as estimator
-from survival_objectives._training import memory
 
 REFUSED = [
     ({"engine": "lightgdm"}, ValueError, "`engine` is 'lightgdm'; choose from 'xgboost'"),
@@ -54,7 +53,7 @@ def no_training(monkeypatch):
     def train(*arguments, **options):
         pytest.fail("Training began.")
 
-    monkeypatch.setattr(memory, "trained", train)
+    monkeypatch.setattr(_training, "trained", train)
 
 
 @pytest.mark.parametrize(("parameters", "error", "words"), REFUSED)

@@ -29,8 +29,8 @@ from survival_objectives._people import (
     check_times,
     take_rows,
 )
-from survival_objectives._people.frames import outcomes_frame
 from survival_objectives._people.labels import named_outcomes
+from survival_objectives._people.outcomes import outcomes_frame
 from survival_objectives.adapters.xgboost import IPCWObjective
 
 EVENT = [0, 1, 2, 1]

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from survival_objectives._hazards.state import HazardState
-from survival_objectives._horizons.state import LoopState
+from survival_objectives._hazards.settings import HazardState
+from survival_objectives._horizons.settings import LoopState
 from survival_objectives._models.fitted import RoundRecord
 from survival_objectives._process.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
 

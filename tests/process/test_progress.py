@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from survival_objectives._process import progress as progress
-from survival_objectives._process.progress import Progress
+from survival_objectives._process import running
+from survival_objectives._process.running import Progress
 
 
 def test_rounds_loss_and_time_left(capsys, monkeypatch):
     seconds = iter([0.0, 2.0, 6.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(running.time, "monotonic", lambda: next(seconds))
     with Progress(40, "loss") as shown:
         shown.advance(10, 0.5)
         shown.advance(20, 0.25)
