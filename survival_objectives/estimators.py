@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from survival_objectives._engines.protocol import ENGINES, Engine
+from survival_objectives._engines.protocol import Engine
 from survival_objectives._hazards.model import HazardMixture, HazardPredictions
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._horizons.completion import CompletionModel
@@ -25,7 +25,7 @@ from survival_objectives._training import Request, Settings, fit_in_memory
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.stacking import HorizonSampler
 
-__all__ = ["ENGINES", "HazardBoost", "SurvivalBoost", "load"]
+__all__ = ["HazardBoost", "SurvivalBoost", "load"]
 
 
 class _Boost(CallbackSupportMixin, FittedPredictions):  # type: ignore[misc]
