@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._people import Features
-from survival_objectives._process.threads import passive_wait
+from survival_objectives._process.running import passive_wait
 from survival_objectives.losses import gradient_hessian
 
 # Rows of many models whose derivatives stay in the L2 cache.

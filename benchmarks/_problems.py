@@ -24,6 +24,7 @@ from benchmarks._burk import (
     scoring_times,
 )
 from benchmarks._environments import Environments
+from benchmarks._time_errors import margin_error
 from benchmarks._truths import draw_truth
 from survival_objectives._people import check_survival_target
 from survival_objectives.datasets import (
@@ -213,7 +214,7 @@ def _survival_scores(
     bins = Evaluation(y_train, _untied(y_test), survival, known).d_calibration()
     groups = Evaluation(y_train, y_test, at(middle), middle).risk_groups(0)
     return {
-        "mae": Evaluation(y_train, y_test, survival, known).time_error(),
+        "mae": margin_error(y_train, y_test, survival, known),
         "d_calibration_p": bins.p_value,
         "one_calibration_p": groups.p_value,
         "km_calibration": _distances(y_test, at(grid), grid)[0],

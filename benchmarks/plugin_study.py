@@ -3,8 +3,7 @@
     python -m benchmarks.plugin_study [--engine xgboost] [--people 2000] [--seeds 301]
 
 People of every family of `benchmarks._truths` are judged by the integrated squared error to their
-true curves. The default estimator is the one with two folds, the default when the objectives were
-made. Beside it:
+true curves. Beside the default estimator:
 
 one        One booster on four fifths of the people, stopped by the others.
 five       Five boosters of `cross_fit`, each stopped by its own fold, averaged.
@@ -170,7 +169,7 @@ ENGINES: dict[str, tuple[Any, Any, Any, Any]] = {
 
 # -------------------------------------------------------------------------------------------- arms
 def default_curves(engine: str, problem: Problem) -> FloatArray:
-    model = HazardBoost(engine, n_folds=2, random_state=0, n_jobs=1)
+    model = HazardBoost(engine, random_state=0, n_jobs=1)
     model.fit(problem.train.X, (problem.train.event, problem.train.duration))
     curves: FloatArray = model.predict_cumulative_incidence(problem.test.X, problem.times)
     return curves

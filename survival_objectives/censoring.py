@@ -30,7 +30,7 @@ from survival_objectives._people import (
     check_sample_weight,
     check_survival_target,
 )
-from survival_objectives._people.time_axis import TimeAxis, time_feature
+from survival_objectives._people.population import TimeAxis, time_feature
 from survival_objectives.marginal import StepFunction, kaplan_meier_censoring
 
 __all__ = ["BoostedCensoring", "CensoringModel", "KaplanMeierCensoring", "MarginModel"]

@@ -49,7 +49,7 @@ from survival_objectives._people import (
     check_positive_int,
     check_random_state,
 )
-from survival_objectives._people.time_axis import TimeAxis, time_feature
+from survival_objectives._people.population import TimeAxis, time_feature
 from survival_objectives.marginal import StepFunction
 
 __all__ = [
@@ -149,7 +149,7 @@ class TimeStacker:
     time_unit : float, default=0.0
         Unit in which events are recorded, such as a day. The state of a day lasts all day, so
         horizons are then drawn within their day, from the first to the last one; see
-        `survival_objectives._people.time_axis`. 0: time is continuous.
+        `survival_objectives._people.population`. 0: time is continuous.
     bulk_end : float, optional
         All but one in fifty of the horizons that are even in time fall before it, so that a few
         people who are followed for long do not spread them thin. Default: even up to t_max.

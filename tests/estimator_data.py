@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from survival_objectives import HazardBoost, SurvivalBoost
+from survival_objectives import HazardBoost, SurvivalBoost, _training
 from survival_objectives._engines.protocol import engine as engine_named
 from survival_objectives._horizons.settings import HorizonSettings
 from survival_objectives._models.curves import StepCurves
 from survival_objectives._people import check_features
-from survival_objectives._training import fit, memory
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.stacking import stacked_matrix
 
@@ -46,12 +45,13 @@ def hazards(engine="xgboost", **parameters):
 
 def with_checkpoints(patch, checkpoints):
     """Let estimators train with these checkpoints, as on a cluster."""
+    as_usual = _training.trained
 
     def trained(settings, run, *arguments, **options):
         run = replace(run, checkpoints=checkpoints)
-        return fit.trained(settings, run, *arguments, **options)
+        return as_usual(settings, run, *arguments, **options)
 
-    patch.setattr(memory, "trained", trained)
+    patch.setattr(_training, "trained", trained)
 
 
 def simulated(n_samples=300, **options):

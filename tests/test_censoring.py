@@ -10,7 +10,7 @@ from scipy.special import expit, logit
 from strategies import survival_targets
 
 from survival_objectives._people import check_features
-from survival_objectives._people.time_axis import time_feature
+from survival_objectives._people.population import time_feature
 from survival_objectives.censoring import (
     BoostedCensoring,
     CensoringModel,

@@ -74,7 +74,7 @@ def test_refresh_of_another_objective_is_refused_on_lightgbm(data):
     ("engine", "alias", "name", "value"),
     [
         ("lightgbm", "eta", "learning_rate", 0.5),
-        ("lightgbm", "min_child_samples", "min_data_in_leaf", 400),
+        ("lightgbm", "min_child_samples", "min_data_in_leaf", 4000),
         ("lightgbm", "reg_lambda", "lambda_l2", 100.0),
         ("xgboost", "eta", "learning_rate", 0.5),
         ("xgboost", "reg_lambda", "lambda", 100.0),

@@ -135,7 +135,7 @@ class Marginal:
 
 
 def plugin(engine: str, *, refresh: bool, whole_days: bool = False, **own: Any) -> str:
-    from tests.adapters.conftest import ENGINES as PLUGINS
+    from tests.adapters.engine_drivers import ENGINES as PLUGINS
 
     X, y, weight = people(whole_days=whole_days)
     X = X.drop(columns="kind")
@@ -205,6 +205,10 @@ def hazard_cases(engine: str) -> Iterator[tuple[str, Case]]:
     yield f"{engine}/hazards, whole days", lambda: in_memory(**one, whole_days=True)
     yield f"{engine}/hazards, warm start", lambda: warm_start(engine, "hazards")
     yield f"{engine}/hazards, horizon_max", lambda: in_memory(**one, horizon_max=2.0)
+    # Of so few people, a linear part would take all the weight.
+    alone = {**one, "linear": False}
+    yield f"{engine}/hazards, trees alone", lambda: in_memory(**alone)
+    yield f"{engine}/hazards, trees alone, folds", lambda: in_memory(**alone, n_folds=3)
 
 
 def cases() -> Iterator[tuple[str, Case]]:

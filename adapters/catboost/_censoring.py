@@ -1,13 +1,14 @@
-"""CatBoost's model of censoring, which is trained in alternation with the model of the events."""
+"""CatBoost's model of censoring in alternation with the events, and the margins it needs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._people import Features
 from survival_objectives._plugin import alternation
 from survival_objectives.adapters._engine import import_engine, rising_in_time
@@ -78,3 +79,39 @@ class CensoringTrainer(alternation.CensoringTrainer):
 
     def model(self) -> MarginModel:
         return _SumOfChunks(list(self._chunks), self._schema)
+
+
+class SeenMargins:
+    """Margins of the training rows in one round, as the metric sees them part by part.
+
+    Parameters
+    ----------
+    n_rows, n_margins : int
+        Rows of the training pool, and margins of each.
+    """
+
+    def __init__(self, n_rows: int, n_margins: int) -> None:
+        self._shape = n_rows, n_margins
+        self._seen: FloatArray | None = None
+
+    def watch(self) -> None:
+        """Keep the margins of the next round."""
+        self._seen = np.full(self._shape, np.nan)
+
+    def record(self, rows: IntArray, margin: FloatArray) -> None:
+        """Keep margins of these rows, if they are watched; rows after the last are held out."""
+        if self._seen is not None:
+            training = rows < len(self._seen)
+            self._seen[rows[training]] = margin[training]
+
+    def take(self) -> FloatArray:
+        """Margins of the training rows after this round, which are forgotten here."""
+        seen, self._seen = self._seen, None
+        if seen is None or np.isnan(seen).any():
+            msg = (
+                "CatBoost did not evaluate the metric on the training rows in this round, so the "
+                "weights cannot be refreshed. Keep `eval_metric` of `loss.params`, and "
+                "`metric_period=1`."
+            )
+            raise ValueError(msg)
+        return seen

@@ -18,19 +18,27 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._engines import evaluator
-from survival_objectives._engines.constraints import INTERACTION, MONOTONE, checked_directions
+from survival_objectives._engines import protocol
 from survival_objectives._engines.forest import Forest, Tree
 from survival_objectives._engines.protocol import (
     BatchJoiner,
     Engine,
-    TreeSettings,
     packed_state,
     unpacked_state,
 )
-from survival_objectives._engines.settings import OWNED, Choice, EngineSettings, Number, Whole
+from survival_objectives._engines.settings import (
+    INTERACTION,
+    MONOTONE,
+    OWNED,
+    Choice,
+    EngineSettings,
+    Number,
+    TreeSettings,
+    Whole,
+    checked_directions,
+)
 from survival_objectives._people import Features
-from survival_objectives._process.interrupts import deliver_interrupt
+from survival_objectives._process.running import deliver_interrupt
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.catboost._pool import row_pool
 from survival_objectives.stacking import drawn_states
@@ -130,7 +138,7 @@ _BINNING = ("border_count", "feature_border_type", "nan_mode")
 _SAMPLING = {"subsample": "Bernoulli", "bagging_temperature": "Bayesian", "mvs_reg": "MVS"}
 
 
-class Evaluator(evaluator.Evaluator):
+class Evaluator(protocol.Evaluator):
     """A model of CatBoost with one margin, or as many as classes."""
 
     @property
@@ -325,7 +333,7 @@ class Trainer(BatchJoiner):
     def sum_of_trees(self, values: Float32Array, first: int, last: int) -> FloatArray:
         return np.concatenate(
             [
-                evaluator.sum_of_chunks(chunks, values, self._n_margins, first, last)
+                protocol.sum_of_chunks(chunks, values, self._n_margins, first, last)
                 for chunks in self._chunks
             ],
             axis=1,

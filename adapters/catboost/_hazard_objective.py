@@ -19,8 +19,7 @@ from survival_objectives._hazards.plugin import MatrixRows
 from survival_objectives._plugin.hazard_objective import HazardTrainingProblem
 from survival_objectives._plugin.problem_rows import counted_target
 from survival_objectives.adapters._engine import column_names, import_engine
-from survival_objectives.adapters.catboost._pool import row_pool
-from survival_objectives.adapters.catboost._trained import check_unscaled, constraint_params
+from survival_objectives.adapters.catboost._pool import check_unscaled, constraint_params, row_pool
 from survival_objectives.losses import pointwise_log_loss
 
 catboost = import_engine("catboost")
@@ -60,7 +59,7 @@ class HazardLoss(str, HazardTrainingProblem):
         """Make the name of the loss, which depends on the number of causes."""
         if y is None:  # A copy.
             return super().__new__(cls, X)
-        n_causes = counted_target(y, sample_weight).n_causes
+        n_causes = counted_target(y, sample_weight, late_entry=True).n_causes
         return super().__new__(cls, _ONE_CAUSE if n_causes == 1 else _SEVERAL_CAUSES)
 
     def __repr__(self) -> str:

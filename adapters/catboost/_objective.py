@@ -35,11 +35,9 @@ from survival_objectives._plugin.objective import TrainingProblem
 from survival_objectives._plugin.problem_rows import counted_target
 from survival_objectives._plugin.slot import RowTargets, TrainingThread
 from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
-from survival_objectives.adapters.catboost._censoring import CensoringTrainer
+from survival_objectives.adapters.catboost._censoring import CensoringTrainer, SeenMargins
 from survival_objectives.adapters.catboost._derivatives import compiled_derivatives
-from survival_objectives.adapters.catboost._pool import row_pool
-from survival_objectives.adapters.catboost._seen_margins import SeenMargins
-from survival_objectives.adapters.catboost._trained import check_unscaled, constraint_params
+from survival_objectives.adapters.catboost._pool import check_unscaled, constraint_params, row_pool
 from survival_objectives.losses import Target, gradient_hessian, pointwise_log_loss
 
 catboost = import_engine("catboost")
@@ -312,6 +310,7 @@ class IPCWLoss(TrainingProblem):
 
     # ----------------------------------------------------------------------------------- prediction
     def _check_model(self, model: Any) -> None:
+        self._check_trained(model.feature_names_, check_unscaled(model))
         trained = str(model.get_all_params().get("loss_function"))
         same_loss = "Logloss" if self._reference else "MultiClass"
         if trained != same_loss and not trained.startswith("PythonUserDefined"):
@@ -320,7 +319,6 @@ class IPCWLoss(TrainingProblem):
                 'Train it with `{**loss.params, "loss_function": loss}`.'
             )
             raise ValueError(msg)
-        self._check_trained(model.feature_names_, check_unscaled(model))
 
     def _finished_model(self, model: Any) -> Any:
         return model.copy()

@@ -19,11 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives._models.fitted import FittedModel
-from survival_objectives._models.run import Run
+from survival_objectives._models.fitted import FittedModel, Run
 from survival_objectives._people import Features, SurvivalTarget
 from survival_objectives._people.cohort import Cohort, MemoryBatches, split_cohort
-from survival_objectives._people.digest import cohort_digest
+from survival_objectives._people.disk import cohort_digest
 from survival_objectives._people.labels import EventLabels, text_events
 from survival_objectives._people.population import (
     MAX_TIMES,
@@ -32,14 +31,14 @@ from survival_objectives._people.population import (
     outcome_counts,
     population_of_counts,
 )
-from survival_objectives._people.resolution import Resolution
+from survival_objectives._people.values import Resolution
 from survival_objectives._process.checkpoints import (
     Checkpoint,
     Checkpoints,
     State,
     write_checkpoint,
 )
-from survival_objectives._training.fit import Settings, trained
+from survival_objectives._training import Settings, trained
 from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.dask._pairing import check_same_rows
 from survival_objectives.adapters.xgboost import _engine as xgboost_engine

@@ -24,9 +24,8 @@ from survival_objectives._people.cohort import Cohort, checked_eval_set
 from survival_objectives._people.disk import DiskBatches, read_batches
 from survival_objectives._people.labels import EventLabels
 from survival_objectives._people.population import LocalReduction, grid_population
-from survival_objectives._process.interrupts import interrupts_held, interrupts_open
-from survival_objectives._training.fit import trained
-from survival_objectives._training.request import Request
+from survival_objectives._process.running import interrupts_held, interrupts_open
+from survival_objectives._training import Request, trained
 from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 

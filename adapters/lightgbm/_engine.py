@@ -16,30 +16,28 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._engines import evaluator
-from survival_objectives._engines.constraints import (
-    INTERACTION,
-    MONOTONE,
-    checked_directions,
-    checked_groups,
-)
+from survival_objectives._engines import protocol
 from survival_objectives._engines.forest import Forest, Tree
 from survival_objectives._engines.protocol import (
     BatchJoiner,
     Engine,
-    TreeSettings,
     packed_state,
     unpacked_state,
 )
 from survival_objectives._engines.settings import (
+    INTERACTION,
+    MONOTONE,
     OWNED,
     Choice,
     EngineSettings,
     Flag,
     Number,
+    TreeSettings,
     Whole,
+    checked_directions,
+    checked_groups,
 )
-from survival_objectives._process.interrupts import deliver_interrupt
+from survival_objectives._process.running import deliver_interrupt
 from survival_objectives.adapters._engine import (
     column_names,
     import_engine,
@@ -136,7 +134,7 @@ SETTINGS = EngineSettings(
 )
 
 
-class Evaluator(evaluator.Evaluator):
+class Evaluator(protocol.Evaluator):
     """A booster of LightGBM with one margin, or as many as classes."""
 
     @property
@@ -299,7 +297,7 @@ class Trainer(BatchJoiner):
         return self._margins[key]
 
     def sum_of_trees(self, values: Float32Array, first: int, last: int) -> FloatArray:
-        return evaluator.sum_of_chunks(self._chunks, values, self._n_margins, first, last)
+        return protocol.sum_of_chunks(self._chunks, values, self._n_margins, first, last)
 
     def release(self) -> None:
         self._datasets.clear()

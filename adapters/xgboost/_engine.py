@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import json
 import re
@@ -14,25 +15,23 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._engines import evaluator
-from survival_objectives._engines.constraints import (
+from survival_objectives._engines import protocol
+from survival_objectives._engines.forest import Forest, Tree
+from survival_objectives._engines.protocol import BatchJoiner, Engine
+from survival_objectives._engines.settings import (
     INTERACTION,
     MONOTONE,
-    checked_directions,
-    checked_groups,
-)
-from survival_objectives._engines.forest import Forest, Tree
-from survival_objectives._engines.protocol import BatchJoiner, Engine, TreeSettings
-from survival_objectives._engines.settings import (
     OWNED,
     Choice,
     EngineSettings,
     Number,
+    TreeSettings,
     Whole,
-    n_cuda_devices,
+    checked_directions,
+    checked_groups,
 )
 from survival_objectives._people import Features
-from survival_objectives._process.interrupts import deliver_interrupt, interrupts_held
+from survival_objectives._process.running import deliver_interrupt, interrupts_held
 from survival_objectives.adapters._engine import (
     column_names,
     import_engine,
@@ -43,6 +42,19 @@ from survival_objectives.adapters.xgboost._matrix import constraint_params
 xgb = import_engine("xgboost")
 
 _MAX_DEPTH = 64
+
+
+def n_cuda_devices() -> int:
+    """Number of CUDA devices that the driver shows to this process."""
+    for library in ("libcuda.so.1", "nvcuda.dll"):
+        try:
+            driver = ctypes.CDLL(library)
+        except OSError:
+            continue
+        count = ctypes.c_int(0)
+        if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0:
+            return count.value
+    return 0
 
 
 def _device(value: Any) -> str:
@@ -153,7 +165,7 @@ def margins_of(booster: Any) -> int:
     return max(1, int(shape["num_class"]), int(shape["num_target"]))
 
 
-class Evaluator(evaluator.Evaluator):
+class Evaluator(protocol.Evaluator):
     """A booster of XGBoost with one margin, or as many as classes."""
 
     def __init__(self, model: Any, schema: Features, n_jobs: int | None = None) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import IntArray
-from survival_objectives._engines.constraints import INTERACTION, MONOTONE
+from survival_objectives._engines.settings import INTERACTION, MONOTONE
 from survival_objectives._plugin.problem import refuse_change, sklearn_advice
 from survival_objectives.adapters._engine import import_engine
 

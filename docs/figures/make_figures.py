@@ -80,10 +80,10 @@ def weights(X: pd.DataFrame, y: pd.DataFrame) -> Figure:
 def importance(model: HazardBoost, X: pd.DataFrame) -> Figure:
     """Mean size of SHAP values of death, by horizon."""
     days = [3.0, 7.0, 14.0, 28.0]
-    values = [np.abs(model.shap_values(X, day)[:, 0, :-2]).mean(axis=0) for day in days]
+    values = model.importance(X, days)[1].to_numpy()
     fig, ax = plt.subplots(figsize=(6, 3), layout="constrained")
     plots.plot_importance(
-        np.stack(values, axis=1),
+        values,
         days,
         feature_names=list(X.columns),
         time_label=TIME,

@@ -2,9 +2,8 @@
 
 An adapter module describes its engine by one `Engine`: how a model is trained (`Trainer`) and
 evaluated (`Evaluator`), saved and loaded, and which settings are passed on. `ENGINES` lists the
-adapters; a further engine needs its module and a line there. Both protocols have every member that
-training and prediction use, and
-tests/adapters/test_engine_protocol.py checks them for all engines.
+adapters; a further engine needs its module and a line there. Both have every member that training
+and prediction use, and tests/adapters/test_engine_protocol.py checks them for all engines.
 """
 
 from __future__ import annotations
@@ -13,24 +12,19 @@ import importlib
 import importlib.util
 import io
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from survival_objectives._arrays import BoolArray, Float32Array, FloatArray
-from survival_objectives._engines.constraints import (
-    INTERACTION,
-    MONOTONE,
-    column_directions,
-    column_groups,
-)
-from survival_objectives._engines.evaluator import Evaluator
+from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._engines.forest import Forest
 from survival_objectives._engines.settings import EngineSettings
 from survival_objectives._people import Features
-from survival_objectives._process.threads import default_threads, most_threads
+from survival_objectives._process.running import default_threads, most_threads
 
 logger = logging.getLogger("survival_objectives")
 
@@ -38,107 +32,6 @@ logger = logging.getLogger("survival_objectives")
 StackedBatch = tuple[Float32Array, npt.NDArray[np.floating[Any]]]
 #: Batch by batch, from the beginning at each call.
 StackedBatches = Callable[[], Iterator[StackedBatch]]
-
-_MIN_FEATURES = 4
-
-
-@dataclass(frozen=True)
-class TreeSettings:
-    """Settings of the trees in the estimator's terms; each adapter translates them.
-
-    Attributes
-    ----------
-    schema : Features
-        Columns of training, without the time.
-    n_causes : int
-        1 for a single cause and for censoring.
-    learning_rate, max_depth
-        As in every engine.
-    min_leaf_people : float
-        Smallest sum of Hessians in a leaf, in people: at p = 1/2 a person adds 1/4.
-    min_split_gain : float
-        Smallest gain G^2 / H of a split, in people.
-    max_features : float
-        Share of the features that a tree may split on, besides the time.
-    n_horizons : int
-        Stacked rows per person and round.
-    monotone : bool
-        Whether margins rise in time.
-    seed, n_jobs
-        Reproducibility and threads.
-    engine_params : mapping
-        The user's own settings in the engine's terms, under the names of ``Engine.settings``, which
-        take precedence.
-    """
-
-    schema: Features
-    n_causes: int
-    learning_rate: float
-    max_depth: int
-    min_leaf_people: float
-    min_split_gain: float
-    max_features: float
-    n_horizons: int
-    monotone: bool
-    seed: int
-    n_jobs: int | None
-    engine_params: Mapping[str, Any] = field(default_factory=dict)
-
-    def of_censoring(self) -> TreeSettings:
-        """Trees of the censoring model: shallower, as its errors multiply those of the events.
-
-        It is monotone whatever the events are: a probability of staying uncensored falls in time.
-        Constraints on features are about the events, and do not hold for it.
-        """
-        own = {
-            name: value
-            for name, value in self.engine_params.items()
-            if name not in (MONOTONE, INTERACTION)
-        }
-        depth = max(1, self.max_depth - 1)
-        return replace(self, n_causes=1, max_depth=depth, monotone=True, engine_params=own)
-
-    def threads(self, n_rows: int) -> int:
-        """Threads for so many rows: ``n_jobs``, or by the size of the work."""
-        return default_threads(n_rows, self.schema.n_features + 1, self.n_jobs)
-
-    @property
-    def most_threads(self) -> int:
-        """Threads for any number of rows."""
-        return most_threads(self.n_jobs)
-
-    @property
-    def column_share(self) -> float:
-        """Share of the columns that a tree may split on, the time being one of them."""
-        n_features = self.schema.n_features
-        # Half a column more: engines round down.
-        return min(1.0, (self._n_drawn_features + 1.5) / (n_features + 1))
-
-    @property
-    def _n_drawn_features(self) -> int:
-        """``max_features`` as a number, but at least a few: one alone may be uninformative."""
-        n_features = self.schema.n_features
-        return max(int(self.max_features * n_features), min(n_features, _MIN_FEATURES))
-
-    def constraints(self) -> tuple[list[int] | None, list[list[int]] | None]:
-        """Directions of the stacked columns and groups of those that interact; None for none."""
-        own = self.engine_params
-        directions = column_directions(own.get(MONOTONE), self.schema, int(self.monotone))
-        return directions, column_groups(own.get(INTERACTION), self.schema)
-
-    def drawn_columns(self, round: int) -> BoolArray | None:
-        """Which columns the trees of a round may split on, the time always; None for all.
-
-        For engines that cannot draw columns while keeping one of them.
-        """
-        n_features = self.schema.n_features
-        if self._n_drawn_features == n_features:
-            return None
-        is_drawn = np.zeros(n_features + 1, np.bool_)
-        generator = np.random.default_rng([self.seed, round])
-        is_drawn[generator.choice(n_features, self._n_drawn_features, replace=False)] = True
-        is_drawn[-1] = True
-        return is_drawn
 
 
 class Trainer(Protocol):
@@ -319,3 +212,96 @@ def unpacked_state(state: bytes) -> tuple[bytes, list[FloatArray]]:
     with np.load(io.BytesIO(state), allow_pickle=False) as content:
         margins = [content[str(number)] for number in range(len(content.files) - 1)]
         return content["trees"].tobytes(), margins
+
+
+class Evaluator(ABC):
+    """Trees of one engine's own model, which are final.
+
+    Parameters
+    ----------
+    model : object
+        The engine's own model.
+    schema : Features
+        Columns of training, without the time, which is the last column of all rows.
+    n_jobs : int, optional
+        Threads of predictions. Default: by the number of rows.
+    """
+
+    def __init__(self, model: Any, schema: Features, n_jobs: int | None = None) -> None:
+        self.model, self.schema, self.n_jobs = model, schema, n_jobs
+        self._forest: Forest | None = None
+
+    @property
+    @abstractmethod
+    def n_rounds(self) -> int:
+        """Rounds of boosting."""
+
+    @property
+    @abstractmethod
+    def n_margins(self) -> int:
+        """Margins per row."""
+
+    @abstractmethod
+    def _rounds(self, values: Float32Array, first: int, last: int) -> npt.ArrayLike:
+        """As `sum_of_trees`, of at least one round, in any shape with the rows first."""
+
+    @abstractmethod
+    def _read_forest(self) -> Forest:
+        """The trees in plain numbers."""
+
+    @abstractmethod
+    def _contributions(self, values: Float32Array) -> npt.ArrayLike:
+        """As `shap_values`, in any shape with the rows first."""
+
+    @abstractmethod
+    def importances(self) -> FloatArray:
+        """Importance of every column, not negative, the time last."""
+
+    def threads(self, n_rows: int) -> int:
+        """Threads for so many rows."""
+        return default_threads(n_rows, self.schema.n_features + 1, self.n_jobs)
+
+    @property
+    def most_threads(self) -> int:
+        """Threads for any number of rows."""
+        return most_threads(self.n_jobs)
+
+    def sum_of_trees(
+        self, values: Float32Array, first: int = 0, last: int | None = None
+    ) -> FloatArray:
+        """Sum of the trees of rounds first..last-1 on any rows, (n_rows, n_margins)."""
+        last = self.n_rounds if last is None else last
+        if first == last or not len(values):
+            return np.zeros((len(values), self.n_margins))
+        total: FloatArray = np.asarray(self._rounds(values, first, last), np.float64)
+        return total.reshape(len(values), self.n_margins)
+
+    def forest(self) -> Forest:
+        """The trees in plain numbers, read at the first call."""
+        if self._forest is None:
+            self._forest = self._read_forest()
+        return self._forest
+
+    def shap_values(self, values: Float32Array) -> FloatArray:
+        """TreeSHAP of every margin, (n_rows, n_margins, n_columns + 1); the last is the base."""
+        found: FloatArray = np.asarray(self._contributions(values), np.float64)
+        return found.reshape(len(values), self.n_margins, values.shape[1] + 1)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        # A pickle leaves the forest out: it is read again from the engine's model.
+        return type(self), (self.model, self.schema, self.n_jobs)
+
+
+def sum_of_chunks(
+    chunks: Sequence[Evaluator], values: Float32Array, n_margins: int, first: int, last: int
+) -> FloatArray:
+    """Sum of the trees of rounds first..last-1 of models that follow each other."""
+    total = np.zeros((len(values), n_margins))
+    begin = 0
+    for chunk in chunks:
+        end = begin + chunk.n_rounds
+        low, high = max(first, begin), min(last, end)
+        if low < high:
+            total += chunk.sum_of_trees(values, low - begin, high - begin)
+        begin = end
+    return total

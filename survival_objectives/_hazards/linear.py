@@ -39,7 +39,7 @@ from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._hazards.formulas import LOCAL, RiskRows, interval_start, row_margins
 from survival_objectives._people import Features
 from survival_objectives._people.population import Reduction
-from survival_objectives._process.interrupts import deliver_interrupt
+from survival_objectives._process.running import deliver_interrupt
 from survival_objectives.losses import pointwise_log_loss
 
 __all__ = [

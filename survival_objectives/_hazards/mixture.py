@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest, crossed_rows
+from survival_objectives._engines.protocol import Evaluator
 from survival_objectives._hazards.formulas import knot_incidence
 from survival_objectives._hazards.linear import LinearDesign
 from survival_objectives._models.fitted import ENGINE_ROWS, parts_of
@@ -116,24 +116,27 @@ class HazardTrees:
         return self.by_cause(self.evaluator.sum_of_trees(stacked_rows(values, interval)).T)
 
     def contributions(self, values: Float32Array, omega: FloatArray) -> FloatArray:
-        """TreeSHAP of (81), (n_samples, K, n_features + 2): features, interval and base.
+        """TreeSHAP of (81), (n_samples, K, n_features + 2, T): features, interval and base.
 
         Parameters
         ----------
         values : float32 array of shape (n_samples, n_features)
-        omega : float64 array of shape (K, M)
+        omega : float64 array of shape (T, K, M)
+            Shares of the intervals for T means.
         """
-        n_people, n_intervals = len(values), omega.shape[1]
+        n_people, n_intervals = len(values), omega.shape[-1]
         # Intervals between the same two splits on time have the same contributions.
         step = self.evaluator.forest().interval(np.arange(n_intervals))
         steps, first, group = np.unique(step, return_index=True, return_inverse=True)
-        weight = np.stack([np.bincount(group, row, minlength=len(steps)) for row in omega])
-        used = weight.any(axis=0)
-        first, weight = first[used], weight[:, used]
+        weight = np.stack(
+            [omega[..., group == step].sum(axis=-1) for step in range(len(steps))], -1
+        )
+        used = weight.any(axis=(0, 1))
+        first, weight = first[used], weight[..., used]
         rows = crossed_rows(values, first)
         found = self.by_cause(self.evaluator.shap_values(rows).swapaxes(0, 1))
-        by_step = found.reshape(len(omega), n_people, len(first), -1)
-        total: FloatArray = np.einsum("knsc,ks->nkc", by_step, weight)
+        by_step = found.reshape(omega.shape[1], n_people, len(first), -1)
+        total: FloatArray = np.einsum("knsc,tks->nkct", by_step, weight)
         return total
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
@@ -194,16 +197,17 @@ class HazardModel:
     def contributions(
         self, values: Float32Array, linear: _LinearColumns | None, omega: FloatArray
     ) -> FloatArray:
-        """Contributions to (81), (n_samples, K, n_features + 2): features, interval and base."""
-        found = np.zeros((len(values), len(omega), values.shape[1] + 2))
+        """Contributions to (81), (n_samples, K, n_features + 2, T): features, interval and base."""
+        n_times, n_causes, _ = omega.shape
+        found = np.zeros((len(values), n_causes, values.shape[1] + 2, n_times))
         if self.trees is not None:
             found += self.trees.contributions(values, omega)
         if self.slopes is not None and linear is not None:
             # Columns are 0 at their mean, which is the base value.
             parts = linear.matrix[:, None, :] * self.slopes
             for column, feature in enumerate(linear.feature):
-                found[:, :, feature] += parts[:, :, column]
-        found[:, :, -1] += (omega * self.level).sum(axis=1)
+                found[:, :, feature] += parts[:, :, column, None]
+        found[:, :, -1] += (omega * self.level).sum(axis=2).T
         return found
 
 
@@ -303,9 +307,11 @@ class Mixture:
         return total
 
     def contributions(self, values: Float32Array, omega: FloatArray) -> FloatArray:
-        """Contributions to (81), (n_samples, K, n_features + 2): features, interval and base."""
-        found = np.zeros((len(values), len(omega), values.shape[1] + 2))
+        """Contributions to (81), (n_samples, K, n_features + 2, T): features, interval and base."""
         linear = self.linear_columns(values)
-        for share, model in self.members.values():
-            found += share * model.contributions(values, linear, omega)
+        parts = [
+            share * model.contributions(values, linear, omega)
+            for share, model in self.members.values()
+        ]
+        found: FloatArray = np.sum(parts, axis=0)
         return found

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
+from survival_objectives._engines.protocol import Evaluator
 from survival_objectives._hazards.linear import NUMBER, LinearDesign
 from survival_objectives._hazards.mixture import (
     HazardModel,
@@ -20,19 +21,16 @@ from survival_objectives._hazards.mixture import (
 )
 from survival_objectives._hazards.paths import PathWalk
 from survival_objectives._models.curves import KnotCurves
-from survival_objectives._models.fitted import (
-    ENGINE_ROWS,
-    FittedModel,
-    ModelFrame,
-    TrainingRecord,
-    parts_of,
-)
+from survival_objectives._models.fitted import ENGINE_ROWS, FittedModel, TrainingRecord, parts_of
+from survival_objectives._models.frame import ModelFrame
+from survival_objectives._models.recalibration import after_start
 from survival_objectives._people import Features
 from survival_objectives._people.histories import Path
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 
 if TYPE_CHECKING:
     from survival_objectives._models.onnx.curves import CurveGraph
+from survival_objectives._models.predictions import FittedPredictions
 
 # Number of values in memory while contributions are computed: 2^22 doubles are 32 MB.
 _CONTRIBUTIONS_SIZE = 2**22
@@ -108,6 +106,9 @@ class HazardMixture(FittedModel):
         return self.curves.values(self.mixture.incidence(values), times)
 
     def along(self, features: Features, path: Path, times: FloatArray) -> FloatArray:
+        return self._recalibrated(partial(self._plain_along, features, path), times)
+
+    def _plain_along(self, features: Features, path: Path, times: FloatArray) -> FloatArray:
         found = np.empty((path.n_people, self.frame.n_causes + 1, times.shape[1]))
         place = self.curves.position(times)
         rows_per_person = len(path.order) / path.n_people
@@ -126,13 +127,10 @@ class HazardMixture(FittedModel):
 
     def hazard(self, features: Features) -> tuple[FloatArray, FloatArray]:
         """Hazards of the intervals between knots, (n_samples, K, M), and the knots, (M + 1,)."""
-        knots = self.curves.knots
-        hazard = np.empty((features.n_samples, self.frame.n_causes, len(knots) - 1))
-        for people in self.parts(features.n_samples):
-            incidence = self.mixture.incidence(features.values[people])
-            before = np.maximum(1 - incidence[:, :-1].sum(axis=0), np.finfo(np.float64).tiny)
-            hazard[people] = (np.diff(incidence, axis=1) / before).transpose(2, 0, 1)
-        return np.clip(hazard, 0.0, 1.0), knots * (self.frame.axis.unit or 1.0)
+        knots = self.curves.knots * (self.frame.axis.unit or 1.0)
+        curves = after_start(self.incidence(features, knots[1:]))
+        before = np.maximum(curves[:, :1, :-1], np.finfo(np.float64).tiny)
+        return np.clip(np.diff(curves[:, 1:]) / before, 0.0, 1.0), knots
 
     # -------------------------------------------------------------------------------- explanation
     def interval_shares(self, time: float) -> FloatArray:
@@ -160,11 +158,12 @@ class HazardMixture(FittedModel):
         events: FloatArray = hazard * np.append(1.0, stay[:-1])
         return events
 
-    def shap_values(self, features: Features, time: float) -> FloatArray:
-        """Contributions to the mean log-odds (81), (n_samples, K, n_features + 2)."""
-        omega = self.interval_shares(time)
-        n_people = _CONTRIBUTIONS_SIZE // (omega.size * (features.n_features + 2))
-        found = np.empty((features.n_samples, self.frame.n_causes, features.n_features + 2))
+    def shap_values(self, features: Features, times: FloatArray) -> FloatArray:
+        """Contributions to the mean log-odds (81), (n_samples, K, n_features + 2, n_times)."""
+        omega = np.stack([self.interval_shares(time) for time in times])
+        shape = self.frame.n_causes, features.n_features + 2, len(times)
+        n_people = _CONTRIBUTIONS_SIZE // ((omega.shape[-1] + len(times)) * shape[0] * shape[1])
+        found = np.empty((features.n_samples, *shape))
         for people in parts_of(features.n_samples, n_people):
             found[people] = self.mixture.contributions(features.values[people], omega)
         return found
@@ -184,11 +183,8 @@ class HazardMixture(FittedModel):
         middle = (np.arange(_IMPORTANCE_INTERVALS) + 0.5) / _IMPORTANCE_INTERVALS
         intervals = np.searchsorted(at, middle * at[-1])
         share = np.bincount(intervals, minlength=len(at)) / _IMPORTANCE_INTERVALS
-        omega = np.tile(share, (len(events), 1))
-        linear = self.mixture.linear_columns(values)
-        found = np.zeros((len(values), len(events), values.shape[1] + 2))
-        for weight, model in self.mixture.members.values():
-            found += weight * model.contributions(values, linear, omega)
+        omega = np.tile(share, (1, len(events), 1))
+        found = self.mixture.contributions(values, omega)[..., 0]
         by_cause = np.abs(found[:, :, :-2]).mean(axis=0)
         importance: FloatArray = events.sum(axis=1) / events.sum() @ by_cause
         return replace(self, importance=importance)
@@ -275,3 +271,22 @@ def _design(content: Mapping[str, Any] | None) -> LinearDesign | None:
         return None
     mean, scale = (np.array(content[name], np.float64) for name in ("mean", "scale"))
     return LinearDesign(tuple(content["feature"]), tuple(content["kind"]), mean, scale)
+
+
+class HazardPredictions(FittedPredictions):
+    """Predictions of a mixture of hazards."""
+
+    def predict_hazard(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Discrete-time hazards between knots, and the knots.
+
+        Returns
+        -------
+        hazard : float64 array of shape (n_samples, K, M)
+            Probability of each cause in an interval, given event-free at its beginning.
+        knots : float64 array of shape (M + 1,)
+            Interval m is (knot m, knot m + 1]. If time has whole units and events happen in unit 0,
+            the first knot is one unit before.
+        """
+        features = self._checked(X)
+        assert isinstance(self._model, HazardMixture)
+        return self._model.hazard(features)

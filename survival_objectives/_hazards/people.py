@@ -161,6 +161,11 @@ class HazardPeople:
             return units
         return np.flatnonzero(np.isin(self.person, self.person[units]))
 
+    def total_weight(self, rows: npt.NDArray[np.integer[Any]]) -> float:
+        """Total weight of the persons of some rows."""
+        units = self.units(np.unique(rows))
+        return float(len(units) if self.weight is None else self.weight[units].sum())
+
     def n_rows(self, most: float) -> float:
         """Number of rows of the risk sets, with at most ``most`` per row besides the last."""
         last, _ = interval_places(self.knots, self.place)

@@ -28,7 +28,7 @@ from survival_objectives._hazards.people import (
     folds_of_groups,
     stratified_folds,
 )
-from survival_objectives._process.threads import blas_threads
+from survival_objectives._process.running import blas_threads
 from survival_objectives.losses import pointwise_log_loss
 
 # Folds of the training people by which the penalty of the linear part is chosen.
@@ -93,15 +93,13 @@ class HazardStart:
     def matrix_rows(self, people: HazardPeople, rows: RiskRows) -> MatrixRows:
         """Rows of people in memory, with their starting margins."""
         values = people.features(np.arange(people.n_samples)).values
-        counted = np.zeros(people.n_samples)
-        counted[rows.person] = 1.0 if people.weight is None else people.weight[rows.person]
         return MatrixRows(
             rows.person,
             stacked_rows(values[rows.person], rows.interval),
             rows.target,
             rows.weight.astype(np.float32),
             row_margins(self.level, self.offset(values), rows).T,
-            float(counted[people.units(np.arange(people.n_samples))].sum()),
+            people.total_weight(rows.person),
         )
 
 

@@ -71,7 +71,7 @@ class HazardProblem:
     Parameters
     ----------
     people, settings, generator, reduction, judges
-        As in `survival_objectives._hazards.ensemble.HazardTraining`.
+        As in `survival_objectives._hazards.members.HazardTraining`.
 
     Attributes
     ----------

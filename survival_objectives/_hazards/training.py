@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,17 +11,27 @@ import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._engines.protocol import Engine
-from survival_objectives._hazards.checks import check_hazard_paths
-from survival_objectives._hazards.ensemble import HazardTraining
+from survival_objectives._hazards.members import HazardTraining
+from survival_objectives._hazards.mixture import Mixture
 from survival_objectives._hazards.model import HazardMixture
 from survival_objectives._hazards.people import HazardPeople, InMemory, fold_plan, most_rounds
-from survival_objectives._hazards.settings import DEFAULTS, HazardSettings
-from survival_objectives._hazards.state import HazardState
+from survival_objectives._hazards.settings import DEFAULTS, HazardSettings, HazardState
 from survival_objectives._models.curves import KnotCurves
-from survival_objectives._models.fitted import ModelFrame, RoundRecord, TrainingRecord
-from survival_objectives._models.knots import LateEntry, marginal_hazard, time_knots
-from survival_objectives._models.plan import planned_frame
-from survival_objectives._models.run import Run
+from survival_objectives._models.fitted import (
+    TOLERANCE,
+    RoundRecord,
+    Run,
+    TrainingRecord,
+    few_people,
+    way_out,
+)
+from survival_objectives._models.frame import (
+    LateEntry,
+    ModelFrame,
+    marginal_hazard,
+    planned_frame,
+    time_knots,
+)
 from survival_objectives._people import (
     SurvivalTarget,
     check_features,
@@ -32,8 +42,7 @@ from survival_objectives._people import (
 from survival_objectives._people.cohort import Batches, Cohort, MemoryBatches, Outcomes
 from survival_objectives._people.population import LocalReduction, Population
 from survival_objectives._process.checkpoints import Checkpoints
-from survival_objectives._process.progress import Progress, progress_hook
-from survival_objectives._process.threads import blas_threads
+from survival_objectives._process.running import Progress, blas_threads, progress_to
 
 #: Share of the follow-up by which the hazards of the last interval are extended: other people may
 #: be followed, and have events, a little later than the training data.
@@ -98,7 +107,7 @@ def fit_hazards(
     )
     # Two kinds of trees are boosted, each until the held-out likelihood stops rising.
     n_rounds = (1 + settings.linear) * (settings.n_rounds or 0)
-    with Progress(n_rounds, "held-out loss") as progress:
+    with Progress(n_rounds, "held-out loss", shown=settings.verbose) as progress:
         training = HazardTraining(
             people_on_axis(frame, batches, batches.outcomes(), curves.knots),
             settings,
@@ -112,7 +121,7 @@ def fit_hazards(
             state=checkpoints.state,
             on_checkpoint=_checkpoint_writer(checkpoints),
             checkpoint_every=checkpoints.every or 1,
-            progress=progress.advance if settings.verbose else progress_hook(n_rounds),
+            progress=progress.hook,
         )
         mixture = training.mixture()
     kind, _ = mixture.heaviest_trees() or (None, None)
@@ -150,7 +159,7 @@ def default_hazards(
     settings = HazardSettings.of({**DEFAULTS, "engine": used.name}, used)
     people = Cohort.checked(X, y, sample_weight).with_relative_weights(LocalReduction())
     outcomes = people.outcomes.people
-    with blas_threads(None):
+    with blas_threads(None), progress_to(others=False):
         model = fit_hazards(
             settings,
             Run(used, generator),
@@ -211,7 +220,7 @@ def _check_folds(population: Population, n_folds: int) -> None:
         msg = (
             f"No cause occurs in more than {most} people (n_samples = {population.n_samples}), "
             f"too few for `n_folds={n_folds}`: each fold needs one. Give more people, or lower "
-            '`n_folds` (2 at least), or use `censoring="boosted"`, which has no folds.'
+            "`n_folds` (2 at least), or use `SurvivalBoost`, which has no folds."
         )
         raise ValueError(msg)
 
@@ -284,3 +293,38 @@ def _groups(batches: Batches, outcomes: Outcomes) -> IntArray | None:
         [row_keys(np.column_stack([features.values, entry[rows]])) for rows, features in batches]
     )
     return copies(key, target.event, target.duration)
+
+
+# More rows than there are: the engine evaluates all.
+_EVERY_ROW = 2**62
+
+
+def check_hazard_paths(
+    mixture: Mixture, values: Float32Array, engine_params: Mapping[str, Any]
+) -> None:
+    """Raise a RuntimeError if the engine and the trees read off its models differ by over 1e-5.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    values : array of shape (n_samples, n_features)
+        Features of people; a few of them are used.
+    engine_params : mapping
+        The user's settings, named in the error.
+    """
+    people = few_people(values)
+    for _, model in mixture.members.values():
+        trees = model.trees
+        if trees is None or not trees.forest.is_readable:
+            continue
+        n_intervals = mixture.n_intervals
+        by_engine = trees.margin(people, n_intervals, engine_rows=_EVERY_ROW)
+        by_forest = trees.margin(people, n_intervals, engine_rows=0)
+        difference = float(np.abs(by_engine - by_forest).max())
+        if not difference <= TOLERANCE * max(1.0, float(np.abs(by_engine).max())):
+            msg = (
+                f"The trained model and the trees that are read off it differ by up to "
+                f"{difference:.2g} in their margins, so that predictions cannot be relied on. "
+                f"{way_out(engine_params)}"
+            )
+            raise RuntimeError(msg)

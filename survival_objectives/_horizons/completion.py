@@ -31,7 +31,7 @@ from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._engines.protocol import engine
 from survival_objectives._hazards.training import default_hazards
 from survival_objectives._people import SurvivalTarget, take_rows
-from survival_objectives._people.time_axis import TimeAxis
+from survival_objectives._people.population import TimeAxis
 from survival_objectives.stacking import TrainingRows, conditional_incidence, lost_rows
 
 __all__ = [

@@ -43,7 +43,7 @@ import numpy as np
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._horizons.completion import completed_targets
 from survival_objectives._people import SurvivalTarget
-from survival_objectives._people.time_axis import TimeAxis
+from survival_objectives._people.population import TimeAxis
 from survival_objectives.stacking import TrainingRows, lost_rows
 
 __all__ = ["DoublyRobustTargets", "PersonNodes", "person_nodes"]

@@ -22,7 +22,7 @@ from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._engines.protocol import StackedBatches, Trainer
 from survival_objectives._horizons.rows import Draw, StackedPeople, people_of_turn
 from survival_objectives._horizons.schemes import CensoringScheme, Chunk, EventMargins
-from survival_objectives._horizons.state import LoopState
+from survival_objectives._horizons.settings import LoopState
 from survival_objectives._models.fitted import RoundRecord
 from survival_objectives._people import Features, warn
 from survival_objectives._people.cohort import Batches, Cohort

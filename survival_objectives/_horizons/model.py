@@ -1,4 +1,4 @@
-"""A model on horizons as a fitted model: curves, contributions of features, and files."""
+"""A model on horizons as a fitted model: curves and their calibration, contributions, and files."""
 
 from __future__ import annotations
 
@@ -10,16 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest, crossed_rows, monotone_incidence
+from survival_objectives._engines.protocol import Evaluator
 from survival_objectives._models.curves import CurveShape
-from survival_objectives._models.fitted import (
-    ENGINE_ROWS,
-    FittedModel,
-    ModelFrame,
-    TrainingRecord,
-    parts_of,
-)
+from survival_objectives._models.fitted import ENGINE_ROWS, FittedModel, TrainingRecord, parts_of
+from survival_objectives._models.frame import ModelFrame
 from survival_objectives._people import Features
 from survival_objectives.censoring import BoostedCensoring, CensoringModel, KaplanMeierCensoring
 from survival_objectives.losses import probabilities
@@ -28,6 +23,12 @@ from survival_objectives.stacking import stacked_matrix
 
 if TYPE_CHECKING:
     from survival_objectives._models.onnx.curves import CurveGraph
+from survival_objectives._engines.protocol import Trainer
+from survival_objectives._models.curves import KnotCurves
+from survival_objectives._models.fitted import TOLERANCE, few_people, way_out
+from survival_objectives._models.frame import marginal_hazard, time_knots
+from survival_objectives._people.cohort import Batches
+from survival_objectives._people.population import Population, Reduction
 
 # Number of curve values in memory during prediction: 2^24 doubles are 128 MB.
 _PREDICTION_SIZE = 2**24
@@ -171,13 +172,20 @@ class HorizonModel(FittedModel):
         return proba
 
     # -------------------------------------------------------------------------------- explanation
-    def shap_values(self, features: Features, time: float) -> FloatArray:
-        """TreeSHAP of the margins at a horizon, by the engine's own code."""
-        times = np.full(features.n_samples, time, np.float32)
-        rows = stacked_matrix(features, np.arange(features.n_samples), times)
-        values = self.trees.shap_values(rows)
-        values[:, :, -1] += self.start(np.float32(time))
-        return values
+    def shap_values(self, features: Features, times: FloatArray) -> FloatArray:
+        """TreeSHAP of log-odds at each time, (n_samples, K, n_features + 2, n_times)."""
+        people = np.arange(features.n_samples)
+        shape = features.n_samples, self.frame.n_causes, features.n_features + 2, len(times)
+        found = np.empty(shape)
+        at = self.frame.axis.prediction_time(times).astype(np.float32)
+        for place, time in enumerate(at):
+            rows = stacked_matrix(features, people, np.full(len(people), time))
+            values = self.trees.shap_values(rows)
+            values[:, :, -1] += self.start(time)
+            # With one margin per state, log-odds against event-free are differences.
+            is_free = values.shape[1] > self.frame.n_causes
+            found[..., place] = values[:, 1:] - values[:, :1] if is_free else values
+        return found
 
     def importances(self) -> FloatArray:
         """Total gain of the splits on each feature."""
@@ -233,3 +241,99 @@ class _Margin:
 
     def margin(self, matrix: Float32Array, start: FloatArray) -> FloatArray:
         return self.trees.sum_of_trees(matrix)[:, 0] + start
+
+
+# Number of training people on whom the calibration is estimated.
+_CALIBRATION_PEOPLE = 20_000
+
+
+def calibrated_curves(
+    model: HorizonModel,
+    batches: Batches,
+    population: Population,
+    *,
+    n_intervals: int,
+    trained_until: float,
+    reduction: Reduction,
+    seed: int,
+) -> KnotCurves:
+    """Curves between knots, calibrated in time on training people.
+
+    Outcomes are aligned to the time axis.
+    """
+    axis, t_max = model.frame.axis, model.frame.t_max
+    knots = time_knots(axis, population.event_times(t_max), t_max, n_intervals)
+    marginal = marginal_hazard(axis, knots, population.target, population.weight)
+    shape = KnotCurves.uncalibrated(axis, knots, marginal, trained_until)
+    n_intervals = len(knots) - 1
+    crossed = np.zeros((population.target.n_causes, n_intervals, n_intervals))
+    at_risk = np.zeros(n_intervals)
+    breaks = model.steps.breaks
+    for some in batches.sample(_CALIBRATION_PEOPLE, np.random.default_rng([seed, 1])):
+        for part in model.parts(some.n_samples):
+            rows = some.take(np.arange(part.start, part.stop))
+            # Cluster workers hold different numbers of people, so none may call the engine, whose
+            # matrices are built by all workers together.
+            steps = model.step_probabilities(rows.features.values, engine_rows=0)[1:]
+            added = shape.crossed(shape.cells(steps, breaks), rows.target, rows.weight)
+            crossed += added[0]
+            at_risk += added[1]
+    return shape.calibrated(marginal, reduction.sum(crossed), reduction.sum(at_risk))
+
+
+_MOST_STEPS = 64
+
+
+def check_prediction_paths(
+    trained: Trainer, fitted: HorizonModel, values: Float32Array, engine_params: Mapping[str, Any]
+) -> None:
+    """Raise a RuntimeError if ways of predicting the same probability differ by over 1e-5.
+
+    Parameters
+    ----------
+    trained : Trainer
+        The model as it was trained.
+    fitted : HorizonModel
+        The model used for prediction: the engine's single model, and its trees.
+    values : array of shape (n_samples, n_features)
+        Features; a few rows are checked.
+    engine_params : mapping
+        The user's settings, named in the error.
+    """
+    forest, n_rounds = fitted.trees.forest(), fitted.n_rounds
+    people = few_people(values)
+    steps = np.unique(
+        np.linspace(0, forest.n_steps - 1, min(forest.n_steps, _MOST_STEPS)).astype(np.int64)
+    )
+    begin = forest.representatives()
+    end = np.append(np.nextafter(begin[1:], np.float32(-np.inf)), 2 * begin[-1] + 1)
+    end = np.maximum(begin, end)
+
+    rows, later = crossed_rows(people, begin[steps]), crossed_rows(people, end[steps])
+    start = fitted.start(rows[:, -1])
+
+    def proba(margins: FloatArray) -> FloatArray:
+        return probabilities(margins + start, reference=fitted.reference)
+
+    expected = proba(fitted.trees.sum_of_trees(rows))
+    found = {
+        "its chunks of rounds, as they were trained": proba(
+            trained.sum_of_trees(rows, 0, n_rounds)
+        ),
+        "itself at another time between the same two splits on time": proba(
+            fitted.trees.sum_of_trees(later)
+        ),
+    }
+    if forest.is_readable:
+        margins = forest.step_margins(people)[:, steps]
+        found["the trees that are read off it"] = proba(
+            margins.transpose(2, 1, 0).reshape(len(rows), -1)
+        )
+    for other, values_of_other in found.items():
+        difference = float(np.abs(values_of_other - expected).max())
+        if not difference <= TOLERANCE:
+            msg = (
+                f"The trained model and {other} differ by up to {difference:.2g} in their "
+                f"probabilities, so predictions are not reliable. {way_out(engine_params)}"
+            )
+            raise RuntimeError(msg)

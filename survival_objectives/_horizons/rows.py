@@ -16,8 +16,7 @@ import numpy.typing as npt
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._people import Features, SurvivalTarget
 from survival_objectives._people.cohort import Batches, Cohort, MemoryBatches, Outcomes
-from survival_objectives._people.population import Reduction
-from survival_objectives._people.time_axis import TimeAxis
+from survival_objectives._people.population import Reduction, TimeAxis
 from survival_objectives.stacking import (
     Stack,
     TimeStacker,

@@ -1,4 +1,4 @@
-"""Settings of a training on horizons: parameters of `SurvivalBoost`, checked and resolved once."""
+"""Settings of a training on horizons, checked and resolved once, and the state of a training."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from survival_objectives._engines.parameters import (
+from survival_objectives._engines.protocol import Engine
+from survival_objectives._engines.settings import (
     ROUNDS,
+    Check,
+    Flag,
+    NoneOr,
+    Number,
     TreeMaker,
+    Whole,
     checked_values,
     trees_of,
     with_defaults,
 )
-from survival_objectives._engines.protocol import Engine
-from survival_objectives._engines.settings import Check, Flag, NoneOr, Number, Whole
 from survival_objectives._horizons.completion import CompletionModel
-from survival_objectives._horizons.state import LoopState
+from survival_objectives._models.fitted import RoundRecord
 from survival_objectives._people import check_choice
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.stacking import HorizonSampler, TimeStacker
@@ -54,6 +58,52 @@ _RESOLVED = {"min_leaf_people": 5.0, "min_split_gain": 2.0}
 # Rounds, times the learning rate, after which imputed states come from the model: by then all
 # but exp(-5) of the distance to the optimum is covered.
 _MARGINAL_ROUNDS = 5.0
+
+
+@dataclass(frozen=True)
+class LoopState:
+    """State of a training between two chunks: with the same people and seed, it continues here.
+
+    Attributes
+    ----------
+    n_chunks : int
+        Chunks that are done.
+    events, censoring : bytes
+        Trees of the models; empty where there are none.
+    history, refreshed_rounds
+        As in `survival_objectives._horizons.loop.BoostingLoop`.
+    """
+
+    n_chunks: int
+    events: bytes
+    censoring: bytes
+    history: tuple[RoundRecord, ...]
+    refreshed_rounds: tuple[int, ...]
+
+    @property
+    def n_steps(self) -> int:
+        """Number of finished chunks, which never decreases."""
+        return self.n_chunks
+
+    def to_plain(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """What JSON can hold, and trees by name."""
+        described = {
+            "n_chunks": self.n_chunks,
+            "history": [[record.round, record.loss] for record in self.history],
+            "refreshed_rounds": list(self.refreshed_rounds),
+        }
+        return described, {"events": self.events, "censoring": self.censoring}
+
+    @classmethod
+    def from_plain(cls, content: Mapping[str, Any], trees: Mapping[str, bytes]) -> LoopState:
+        """The state that `to_plain` described."""
+        return cls(
+            content["n_chunks"],
+            trees["events"],
+            trees["censoring"],
+            tuple(RoundRecord(number, loss) for number, loss in content["history"]),
+            tuple(content["refreshed_rounds"]),
+        )
 
 
 @dataclass(frozen=True)

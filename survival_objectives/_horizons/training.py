@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from survival_objectives._arrays import FloatArray
-from survival_objectives._engines.protocol import Trainer, TreeSettings
-from survival_objectives._horizons.calibration import calibrated_curves
-from survival_objectives._horizons.checks import check_prediction_paths
+from survival_objectives._engines.protocol import Trainer
+from survival_objectives._engines.settings import TreeSettings
 from survival_objectives._horizons.completion import (
     Incidence,
     check_completion_model,
@@ -27,11 +26,10 @@ from survival_objectives._horizons.loop import (
     Turns,
     held_out_rows,
 )
-from survival_objectives._horizons.model import HorizonModel
-from survival_objectives._horizons.plan import (
-    RandomStreams,
-    best_constant,
-    weighted_until,
+from survival_objectives._horizons.model import (
+    HorizonModel,
+    calibrated_curves,
+    check_prediction_paths,
 )
 from survival_objectives._horizons.schemes import (
     AlternatingScheme,
@@ -45,18 +43,22 @@ from survival_objectives._horizons.schemes import (
 )
 from survival_objectives._horizons.settings import COMPLETED, DOUBLY_ROBUST, HorizonSettings
 from survival_objectives._models.curves import StepCurves
-from survival_objectives._models.fitted import ModelFrame, TrainingRecord
-from survival_objectives._models.plan import BULK_QUANTILE, coarse_censoring_curve, planned_frame
-from survival_objectives._models.run import Run
+from survival_objectives._models.fitted import Run, TrainingRecord
+from survival_objectives._models.frame import (
+    BULK_QUANTILE,
+    ModelFrame,
+    coarse_censoring_curve,
+    planned_frame,
+)
 from survival_objectives._people.cohort import Batches, Cohort
-from survival_objectives._people.population import Population
-from survival_objectives._process.progress import Progress, progress_hook
+from survival_objectives._people.population import Population, Reduction, rounded_up
+from survival_objectives._process.running import Progress
 from survival_objectives.censoring import (
     KaplanMeierCensoring,
     censoring_log_odds,
 )
 from survival_objectives.marginal import StepFunction, aalen_johansen
-from survival_objectives.stacking import TimeStacker
+from survival_objectives.stacking import TimeStacker, latest_weighted_horizon
 
 #: Draws of horizons that are boosted on in turn.
 N_DRAWS = 3
@@ -146,8 +148,9 @@ class _Training:
         if held_out is not None:
             held_rows = self._held_out_rows(held_out.aligned(axis), prepared, scheme, stream)
         n_rounds = loop.settings.n_rounds
-        with Progress(n_rounds, "loss" if held_rows is None else "held-out loss") as progress:
-            loop.on_chunk = progress.advance if self.settings.verbose else progress_hook(n_rounds)
+        loss_name = "loss" if held_rows is None else "held-out loss"
+        with Progress(n_rounds, loss_name, shown=self.settings.verbose) as progress:
+            loop.on_chunk = progress.hook
             loop.run(held_rows)
         return self._result(loop, batches, prepared)
 
@@ -362,3 +365,62 @@ class _Training:
             seed=prepared.streams.seed,
         )
         return replace(model, curves=curves)
+
+
+def weighted_until(
+    frame: ModelFrame, population: Population, kaplan_meier: KaplanMeierCensoring, floor: float
+) -> float:
+    """The latest horizon that weights 1/G support: later, few people would carry most weight.
+
+    Outcomes of the population are aligned to the time axis.
+    """
+    last = latest_weighted_horizon(population.target, kaplan_meier.curve_, frame.axis, floor)
+    return min(float(rounded_up(last)), frame.t_max)
+
+
+@dataclass(frozen=True)
+class RandomStreams:
+    """Random numbers of one training, by purpose.
+
+    Attributes
+    ----------
+    train, held_out : Generator
+        Horizons of training and held-out people: adding held-out people changes no training row.
+    seed : int
+        Seed of the engine.
+    """
+
+    train: np.random.Generator
+    held_out: np.random.Generator
+    seed: int
+
+    @classmethod
+    def of(cls, generator: np.random.Generator, n_rounds_before: int | None) -> RandomStreams:
+        """Streams from one generator; a warm start continues ``n_rounds_before`` rounds."""
+        train, held_out = generator.spawn(2)
+        seed = int(generator.integers(2**30))
+        if n_rounds_before is not None:
+            # Later rounds draw other horizons, even with the same seed.
+            train = np.random.default_rng([seed, n_rounds_before])
+        return cls(train, held_out, seed)
+
+
+def best_constant(
+    batches: Batches,
+    stacker: TimeStacker,
+    scheme: CensoringScheme,
+    reduction: Reduction,
+    *,
+    n_samples: int,
+    reference: bool,
+) -> FloatArray:
+    """Margins of the constant prediction with the lowest loss, from a separate draw."""
+    outcomes = batches.outcomes()
+    total = np.zeros(outcomes.target.n_causes + 1)
+    for rows in batches.slices:
+        total += scheme.state_weights(outcomes.take(rows), stacker)
+    share = reduction.sum(total)
+    # The weight of half a person is the smallest probability distinguishable from 0.
+    log_share = np.log(np.maximum(share / share.sum(), 0.5 / n_samples))
+    margins: FloatArray = log_share[1:] - log_share[0] if reference else log_share
+    return margins

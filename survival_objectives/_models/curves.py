@@ -33,9 +33,9 @@ import numpy as np
 
 from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._engines.forest import Forest, averaged_incidence
-from survival_objectives._models.knots import MarginalHazard, exposures
+from survival_objectives._models.frame import MarginalHazard, exposures
 from survival_objectives._people import SurvivalTarget
-from survival_objectives._people.time_axis import HORIZON_SHARE, TimeAxis
+from survival_objectives._people.population import HORIZON_SHARE, TimeAxis
 
 #: Share of the marginal hazard in individual hazards, m in (18).
 MARGINAL_SHARE = 0.002

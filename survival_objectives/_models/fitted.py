@@ -3,100 +3,43 @@
 `FittedModel` is the base class of the models of both subjects. Both predict incidences at times;
 all predictions derived from these are implemented here. A fitted model never reads the parameters
 of an estimator, which may change later. It contains no outcomes of people.
+
+Curves are computed in two ways, by the engine for a few people and by `Forest` for many. Both must
+agree for all settings of the engine, which is checked after each training on `few_people`.
 """
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
-from survival_objectives._models.curves import CurveShape
+from survival_objectives._engines.protocol import Engine, Evaluator
+from survival_objectives._models.curves import CurveShape, KnotCurves
+from survival_objectives._models.frame import ModelFrame
 from survival_objectives._people import Features
 from survival_objectives._people.histories import Path
-from survival_objectives._people.labels import EVENT_FREE
-from survival_objectives._people.time_axis import TimeAxis
+from survival_objectives._people.population import LocalReduction, Reduction
+from survival_objectives._process.checkpoints import Checkpoints
 from survival_objectives.censoring import CensoringModel
-from survival_objectives.marginal import StepFunction
 
 if TYPE_CHECKING:
     from survival_objectives._models.onnx.curves import CurveGraph
 
 #: Up to this many rows, the engine's prediction of every step is faster than `Forest`.
 ENGINE_ROWS = 2**15
-_N_TIMES = 101
 
 
 def snapshot(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of constructor parameters that later changes of the estimator do not affect."""
     return {**parameters, "engine_params": copy.deepcopy(parameters["engine_params"])}
-
-
-@dataclass(frozen=True)
-class ModelFrame:
-    """Columns, labels, time axis and parameters, which are known before training.
-
-    Attributes
-    ----------
-    engine : str
-        Name of the engine.
-    schema : Features
-        Columns, without people.
-    event_ids : int64 array of shape (K + 1,)
-        Labels of the states; 0 is event-free.
-    axis : TimeAxis
-    t_max : float
-        End of the curves.
-    last_time : float
-        End of the default grid of prediction times.
-    median_duration : float or None
-        Rounded to two digits; None in a model that was saved without it.
-    censoring_curve : StepFunction
-        Kaplan-Meier curve of censoring on a coarse grid.
-    n_jobs : int, or None
-        Threads of predictions; None to choose by the size of the data.
-    event_names : tuple of str, or None
-        Names of the states, if training had names.
-    parameters : dict, or None
-        What was passed to the constructor of the estimator, for its copy after loading; None in a
-        model that an engine's own training call made. Models never read it.
-    """
-
-    engine: str
-    schema: Features
-    event_ids: IntArray
-    axis: TimeAxis
-    t_max: float
-    last_time: float
-    median_duration: float | None
-    censoring_curve: StepFunction
-    n_jobs: int | None = None
-    event_names: tuple[str, ...] | None = None
-    parameters: dict[str, Any] | None = None
-
-    @property
-    def state_names(self) -> tuple[str, ...]:
-        """Names of the states: those of training, else "event-free", "cause 1" etc."""
-        if self.event_names is not None:
-            return self.event_names
-        return (EVENT_FREE, *(f"cause {label}" for label in self.event_ids[1:]))
-
-    @property
-    def n_causes(self) -> int:
-        """Number of causes, K."""
-        return len(self.event_ids) - 1
-
-    @property
-    def times(self) -> FloatArray:
-        """An even grid of times: quantiles of the durations would reveal outcomes of people."""
-        return np.linspace(0, self.last_time, _N_TIMES)
 
 
 @dataclass(frozen=True)
@@ -195,8 +138,8 @@ class FittedModel(ABC):
         """People whose curves fit into memory together."""
 
     @abstractmethod
-    def shap_values(self, features: Features, time: float) -> FloatArray:
-        """Contributions to margins at a time, (n_samples, n_margins, n_features + 2)."""
+    def shap_values(self, features: Features, times: FloatArray) -> FloatArray:
+        """Contributions to the log-odds of causes, (n_samples, K, n_features + 2, n_times)."""
 
     @property
     @abstractmethod
@@ -274,6 +217,24 @@ class FittedModel(ABC):
 
         Times are the same for all people, (n_times,), or their own, (n_samples, n_times).
         """
+        return self._recalibrated(partial(self._plain_curves, features), times)
+
+    def _recalibrated(
+        self, predicted: Callable[[FloatArray], FloatArray], times: FloatArray
+    ) -> FloatArray:
+        """Curves at times, by a function that predicts those before recalibration."""
+        found = self.frame.recalibration
+        return (
+            predicted(times) if found is None else found.curves(predicted, self.frame.axis, times)
+        )
+
+    def knots(self) -> FloatArray:
+        """Times between which curves are simple, in numbers of units."""
+        if isinstance(self.curves, KnotCurves):
+            return self.curves.knots
+        return self.curves.edges(self._steps(), self.frame.t_max) / (self.frame.axis.unit or 1.0)
+
+    def _plain_curves(self, features: Features, times: FloatArray) -> FloatArray:
         n_times = times.shape[-1]
         curves = np.empty((features.n_samples, self.frame.n_causes + 1, n_times))
         for people in self.parts(features.n_samples, n_times):
@@ -395,3 +356,60 @@ class FittedModel(ABC):
 
 def _rows(features: Features, rows: slice) -> Features:
     return replace(features, values=features.values[rows])
+
+
+@dataclass(frozen=True)
+class Run:
+    """Engine, random numbers and sums of one training.
+
+    Attributes
+    ----------
+    engine : Engine
+        Makes the boosters.
+    generator : Generator
+        Random numbers; the same in all processes that train together.
+    reduction : Reduction
+        Sums over these processes.
+    previous : FittedModel, optional
+        The model that a warm start continues.
+    n_turns : int, optional
+        Number of turns in which several batches of people are boosted on. Default: all people are
+        one batch in memory.
+    checkpoints : Checkpoints
+    """
+
+    engine: Engine
+    generator: np.random.Generator
+    reduction: Reduction = field(default_factory=LocalReduction)
+    previous: FittedModel | None = None
+    n_turns: int | None = None
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+
+    @property
+    def previous_frame(self) -> ModelFrame | None:
+        """Frame of the model that is continued."""
+        return None if self.previous is None else self.previous.frame
+
+
+_MOST_PEOPLE = 8
+
+
+#: Largest difference between two ways of predicting the same.
+TOLERANCE = 1e-5
+
+
+def way_out(engine_params: Mapping[str, Any]) -> str:
+    """What to do where ways of predicting the same differ."""
+    if engine_params:
+        names = ", ".join(map(repr, engine_params))
+        return f"Remove settings from `engine_params` ({names}) to find the cause."
+    return "Please report it, with the version of the engine."
+
+
+def few_people(values: Float32Array) -> Float32Array:
+    """A few rows: up to half with missing values, and one with missing values only."""
+    incomplete = np.flatnonzero(np.isnan(values).any(axis=1))[: _MOST_PEOPLE // 2]
+    n_others = min(len(values), _MOST_PEOPLE - 1 - len(incomplete))
+    others = np.linspace(0, len(values) - 1, n_others).astype(np.int64)
+    unknown = np.full((1, values.shape[1]), np.nan, np.float32)
+    return np.concatenate([values[incomplete], values[others], unknown])

@@ -11,9 +11,11 @@ from sklearn.exceptions import NotFittedError
 
 from survival_objectives._arrays import FloatArray
 from survival_objectives._models.display import DisplayMixin
+from survival_objectives._models.explanations import Explanations
 from survival_objectives._models.fitted import FittedModel
 from survival_objectives._models.horizon_view import view_at
 from survival_objectives._models.onnx.export import write_onnx
+from survival_objectives._models.recalibration import Recalibration
 from survival_objectives._models.storage import save
 from survival_objectives._people import (
     Features,
@@ -26,6 +28,7 @@ from survival_objectives._people import (
 )
 from survival_objectives._people.histories import Path
 from survival_objectives._people.labels import named_outcomes
+from survival_objectives._people.values import plain_table
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.metrics import integrated_brier_score
 from survival_objectives.metrics._inputs import SCORED_BY
@@ -34,7 +37,7 @@ from survival_objectives.metrics._inputs import SCORED_BY
 _N_TIMES = 101
 
 
-class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
+class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ignore[misc]
     """Base class of estimators whose only fitted state is a `FittedModel`.
 
     Setting ``fitted_model``, after training or loading, sets all public fitted attributes.
@@ -89,6 +92,11 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             )
             raise NotFittedError(msg)
 
+    @property
+    def recalibration_(self) -> Recalibration | None:
+        """What `survival_objectives.recalibrate` found; None for nothing."""
+        return self.fitted_model.frame.recalibration
+
     # ------------------------------------------------------------------------------------- states
     @property
     def event_names_(self) -> tuple[str, ...]:
@@ -111,6 +119,10 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any) -> Features:
         self._check_fitted()
+        outcomes = self._model.frame.outcome_columns
+        if outcomes and hasattr(X, "columns"):
+            others = [column for column in X.columns if str(column) not in outcomes]
+            X = X[others] if len(others) < len(X.columns) else X
         return check_features(X, like=self._model.schema)
 
     def predict_cumulative_incidence(
@@ -130,7 +142,7 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array or DataFrame of shape (n_samples, n_features)
-            People, with the columns of training.
+            People, with the columns of training; columns that held outcomes there are ignored.
         times : array of shape (n_times,), optional
             Times >= 0 in any order. Default: ``times_``.
         cause : int or str, optional
@@ -173,7 +185,12 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             return pd.DataFrame(curves, index, _time_index(times)) if as_frame else curves
         if not as_frame:
             return curves
-        columns = pd.MultiIndex.from_product([self._column_names, times], names=["event", "time"])
+        return self._frame(curves, index, times)
+
+    def _frame(self, curves: FloatArray, index: Any, times: FloatArray) -> pd.DataFrame:
+        """Values of the last states, (n_rows, n_states, n_times), with columns (event, time)."""
+        names = self._column_names[-curves.shape[1] :]
+        columns = pd.MultiIndex.from_product([names, times], names=["event", "time"])
         return pd.DataFrame(curves.reshape(len(curves), -1), index, columns)
 
     @property
@@ -207,6 +224,15 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
             stop=stop,
             as_frame=as_frame,
         )
+
+    def predict_cumulative_hazard_function(self, X: Any, times: Any = None, **options: Any) -> Any:
+        """Cumulative hazard of any event, minus the log of survival, (n_samples, n_times).
+
+        Parameters as in `predict_survival_function`; inf where survival is 0.
+        """
+        with np.errstate(divide="ignore"):
+            # `0 -` makes a hazard of 0 positive.
+            return 0 - np.log(self.predict_survival_function(X, times, **options))
 
     def predict_proba(
         self,
@@ -342,7 +368,6 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         """
         save(self.fitted_model, path)
 
-    # -------------------------------------------------------------------------------- explanation
     def plot(
         self,
         person: Any,
@@ -380,38 +405,6 @@ class FittedPredictions(DisplayMixin, BaseEstimator):  # type: ignore[misc]
         return plot_stacked_incidence(
             curves[0], times, state_names=self.event_names_, time_label=time_label, ax=ax
         )
-
-    @property
-    def feature_importances_(self) -> FloatArray:
-        """Importance of each feature, without the time; sums to 1.
-
-        Of a `SurvivalBoost`, the share of the gain of all splits; of a `HazardBoost`, of the mean
-        absolute contributions (`shap_values`) for a sample of training people.
-        """
-        self._check_fitted()
-        gains = self._model.importances()
-        total = gains.sum()
-        shares: FloatArray = gains / total if total > 0 else np.full(len(gains), 1 / len(gains))
-        return shares
-
-    def shap_values(self, X: Any, time_horizon: float) -> FloatArray:
-        r"""SHAP values: contributions of the features to log-odds at a horizon.
-
-        They are computed by the engine's own TreeSHAP. Those of a `HazardBoost` explain the
-        log-odds of each cause in an interval against staying event-free, averaged over the
-        intervals up to the horizon, with the marginal share of the cause's events in each interval
-        as weights; contributions of the linear part, coefficient times standardised value, are
-        added.
-
-        Returns
-        -------
-        float64 array of shape (n_samples, n_margins, n_features + 2)
-            Contributions of the features, of the time and, last, the base value. They sum to the
-            margins: log-odds of each cause against being event-free (of a `SurvivalBoost` on
-            CatBoost with several causes: of each state, up to a constant).
-        """
-        features = self._checked(X)
-        return self._model.shap_values(features, _one_time(time_horizon, "time_horizon"))
 
     # ------------------------------------------------------------------------------------- export
     def to_onnx(self, path: Any, times: Any = None, *, categories: str = "codes") -> None:
@@ -499,6 +492,7 @@ def _known(conditional_after: Any, n_people: int) -> FloatArray | None:
 
 def path_of(X: Any, ids: Any, start: Any, stop: Any) -> tuple[Any, Path | None, Any]:
     """Features without the columns of a path, the path, and the index of the people."""
+    X = plain_table(X)
     names = {"id": ids, "start": start, "stop": stop}
     if all(name is None for name in names.values()):
         return X, None, _index(X)

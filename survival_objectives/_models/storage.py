@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from survival_objectives._engines.evaluator import Evaluator
-from survival_objectives._engines.protocol import engine
+from survival_objectives._engines.protocol import Evaluator, engine
 from survival_objectives._models.curves import KnotCurves, StepCurves
-from survival_objectives._models.fitted import FittedModel, ModelFrame, TrainingRecord
+from survival_objectives._models.fitted import FittedModel, TrainingRecord
+from survival_objectives._models.frame import ModelFrame
+from survival_objectives._models.recalibration import Recalibration
 from survival_objectives._people import Features
-from survival_objectives._people.time_axis import TimeAxis
+from survival_objectives._people.population import TimeAxis
 from survival_objectives._process.folders import plain_entries, read_folder, write_folder
 from survival_objectives._version import __version__
 from survival_objectives.marginal import StepFunction
@@ -73,6 +74,7 @@ def _frame_content(model: FittedModel) -> dict[str, Any]:
         "parameters": None if parameters is None else plain_entries(parameters),
         "event_ids": frame.event_ids.tolist(),
         "event_names": frame.event_names,
+        "outcome_columns": frame.outcome_columns,
         "n_events": None if record.n_events is None else record.n_events.tolist(),
         "names": schema.names,
         "n_features": schema.n_features,
@@ -89,11 +91,13 @@ def _frame_content(model: FittedModel) -> dict[str, Any]:
         "floor": record.floor,
         "censoring_curve": frame.censoring_curve.to_plain(),
         "n_floored": record.n_floored,
+        "recalibration": frame.recalibration and frame.recalibration.to_plain(),
     }
 
 
 def _frame(content: Mapping[str, Any]) -> ModelFrame:
     names, event_names = content["names"], content["event_names"]
+    found = content["recalibration"]
     return ModelFrame(
         engine=content["engine"],
         schema=Features(
@@ -111,6 +115,8 @@ def _frame(content: Mapping[str, Any]) -> ModelFrame:
         n_jobs=content["n_jobs"],
         parameters=content["parameters"],
         event_names=None if event_names is None else tuple(event_names),
+        outcome_columns=tuple(content["outcome_columns"]),
+        recalibration=found and Recalibration.from_plain(found),
     )
 
 

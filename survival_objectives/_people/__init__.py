@@ -4,10 +4,16 @@ All other code works on plain float32/float64/int32 arrays and may assume that t
 Errors name the offending value and the way out.
 """
 
-from survival_objectives._people.copies import copies, row_keys
-from survival_objectives._people.entry import (
+# First: it sets how OpenMP threads wait, before scikit-learn is imported.
+from survival_objectives._process import running as _running  # noqa: F401
+
+# isort: split
+from survival_objectives._people.columns import (
+    SeveralRows,
     is_entry_name,
+    is_id_name,
     late_entry_columns,
+    several_rows,
     warn_about_columns,
 )
 from survival_objectives._people.features import (
@@ -27,7 +33,6 @@ from survival_objectives._people.outcomes import (
     warn_about_labels,
     warn_about_outcomes,
 )
-from survival_objectives._people.repeats import SeveralRows, is_id_name, several_rows
 from survival_objectives._people.values import (
     check_choice,
     check_fraction,
@@ -36,7 +41,9 @@ from survival_objectives._people.values import (
     check_random_state,
     check_sample_weight,
     check_times,
+    copies,
     relative_weights,
+    row_keys,
     warn,
 )
 

@@ -36,9 +36,8 @@ from survival_objectives._people import (
 from survival_objectives._people.histories import check_constant, merged_rows
 from survival_objectives._people.labels import EventLabels, survival_outcomes
 from survival_objectives._people.outcomes import TAKES_ENTRY
-from survival_objectives._people.population import Reduction
-from survival_objectives._people.resolution import Resolution
-from survival_objectives._people.time_axis import TimeAxis, time_feature
+from survival_objectives._people.population import Reduction, TimeAxis, time_feature
+from survival_objectives._people.values import Resolution, plain_table
 
 Rows = slice | IntArray
 
@@ -212,6 +211,9 @@ class Cohort:
         given = GivenPeople(X, target.duration) if keep_given else None
         group = check_groups(groups, features.n_samples)
         cohort = cls(features, target, weight, given, group=group)
+        if target.person is not None:
+            for values, name in ((weight, "sample_weight"), (group, "groups")):
+                check_constant(values, target.person, name)
         if weight is not None and is_part:
             cohort = cohort.take(np.flatnonzero(weight))
             cohort = replace(cohort, target=checked(cohort.target))
@@ -283,8 +285,6 @@ class Cohort:
 
 def _merged(cohort: Cohort, person: IntArray) -> Cohort:
     """The same people with touching rows of equal features merged, sorted by person."""
-    for values, name in ((cohort.weight, "sample_weight"), (cohort.group, "groups")):
-        check_constant(values, pd.factorize(person)[0], name)
     target = cohort.target
     entry = np.zeros(cohort.n_samples) if target.entry is None else target.entry
     rounded = time_feature(entry), time_feature(target.duration)
@@ -340,6 +340,7 @@ def separated_outcomes(
     grouped : bool
         Whether rows that belong together are known.
     """
+    X, y = plain_table(X), plain_table(y, "y")
     roles = {name: column for name, column in columns.items() if column is not None}
     if y is not None:
         if roles:

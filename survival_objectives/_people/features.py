@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from survival_objectives._people.resolution import Resolution
-from survival_objectives._people.values import warn
+from survival_objectives._people.values import Resolution, plain_series, plain_table, warn
 
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
@@ -78,8 +77,8 @@ def check_features(
     Parameters
     ----------
     X : array or DataFrame of shape (n_samples, n_features)
-        Numbers, with NaN for missing; pandas or polars frames may have boolean and categorical
-        columns.
+        Numbers, with NaN for missing; frames (pandas, polars, pyarrow) may have boolean, text and
+        categorical columns.
     like : Features, optional
         Features of the training. If given, names and order must match, and each column is read as
         what it was in training, whatever its dtype: None, NaN and NA are missing, and a category
@@ -101,6 +100,7 @@ def check_features(
     if resolution is None:
         resolution = "check" if like is None else "ignore"
     counts = resolution != "ignore"
+    X = plain_table(X)
     is_frame = hasattr(X, "columns")
     numbers_of = _NumericColumns(
         {} if like is None else like.offsets,
@@ -266,7 +266,7 @@ def _from_frame(X: Any, like: Features | None, numbers_of: _NumericColumns) -> F
     values = np.empty((len(X), len(names)), np.float32)
     categories: dict[int, pd.Index] = {}
     for column, (key, name) in enumerate(zip(X.columns, names, strict=True)):
-        series = _to_pandas(X[key])
+        series = plain_series(X[key])
         if like is None:
             series = _text_as_category(series, name)
             levels = _checked_levels(series, name)
@@ -278,21 +278,6 @@ def _from_frame(X: Any, like: Features | None, numbers_of: _NumericColumns) -> F
         else:
             values[:, column], categories[column] = _category_codes(series, name, levels), levels
     return Features(values, names, categories, numbers_of.resolutions, numbers_of.offsets)
-
-
-def _to_pandas(series: Any) -> pd.Series[Any]:
-    if isinstance(series, pd.Series):
-        return series
-    # A polars column. Only categories go through Python objects, so that pyarrow stays optional.
-    if type(series.dtype).__name__ in {"Categorical", "Enum"} or "Categorical" in str(series.dtype):
-        values = series.to_list()
-        if type(series.dtype).__name__ == "Enum":
-            return pd.Series(pd.Categorical(values, categories=list(series.dtype.categories)))
-        return pd.Series(pd.Categorical(values))
-    array = series.to_numpy()
-    if array.dtype == object and str(series.dtype) == "Boolean":
-        array = array.astype(np.float64)  # True, False and None become 1, 0 and NaN.
-    return pd.Series(array)
 
 
 def _text_as_category(series: pd.Series[Any], name: str) -> pd.Series[Any]:
@@ -442,6 +427,7 @@ def _check_same_columns(names: tuple[str, ...] | None, n_features: int, like: Fe
 
 def take_rows(X: Any, rows: IntArray) -> Any:
     """The given rows of ``X``, in its own type: pandas, polars or array; a list as an array."""
+    X = plain_table(X)
     if isinstance(X, pd.DataFrame):
         return X.iloc[rows]
     return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]

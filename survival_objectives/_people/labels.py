@@ -15,6 +15,7 @@ import pandas as pd
 
 from survival_objectives._arrays import IntArray
 from survival_objectives._people import split_target
+from survival_objectives._people.values import plain_series, plain_table
 
 __all__ = [
     "CENSORED",
@@ -98,7 +99,7 @@ def survival_outcomes(
             msg = f"`{name}` and `{other}` are both {column!r}; name two different columns."
             raise ValueError(msg)
     pair = pd.DataFrame(
-        {name: _series(frame[column]) for name, column in roles.items()},
+        {name: plain_series(frame[column]) for name, column in roles.items()},
         index=frame.index if isinstance(frame, pd.DataFrame) else None,
     )
     coded, labels = named_outcomes(pair, censored=censored)
@@ -196,6 +197,7 @@ def named_outcomes(
     censored : str or sequence of str, optional
         As in `survival_outcomes`.
     """
+    y = plain_table(y, "y")
     known = getattr(y, "attrs", {}).get(_ATTRIBUTE)
     if y is None or known is not None:
         return y, known and EventLabels(known)
@@ -255,15 +257,9 @@ def _says_censored(label: str) -> bool:
     return label.strip().lower() in CENSORED
 
 
-def _series(column: Any) -> pd.Series[Any]:
-    if isinstance(column, pd.Series):
-        return column
-    return pd.Series(column.to_list() if hasattr(column, "to_list") else column)
-
-
 def _labels(event: Any) -> pd.Series[Any] | None:
     """Events as text, or None where they are numbers or booleans."""
-    series = _series(event) if hasattr(event, "__len__") else pd.Series([event])
+    series = plain_series(event) if hasattr(event, "__len__") else pd.Series([event])
     if isinstance(series.dtype, pd.CategoricalDtype):
         series = series.astype(series.cat.categories.dtype)
     if not (series.dtype == object or isinstance(series.dtype, pd.StringDtype)):

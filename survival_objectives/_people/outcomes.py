@@ -12,7 +12,7 @@ import pandas as pd
 
 from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives._people.histories import check_stretches
-from survival_objectives._people.values import as_float, refuse_rows, warn
+from survival_objectives._people.values import as_float, plain_table, refuse_rows, warn
 
 _EVENT_NAMES = ("event",)
 _DURATION_NAMES = ("duration", "time")
@@ -221,6 +221,7 @@ def split_target(y: Any) -> tuple[Any, Any, Any, Any]:
         _same_people(event, entry, "entry")
         _same_people(event, ids, "id")
         return *_same_people(event, duration), entry, ids
+    y = plain_table(y, "y")
     if hasattr(y, "columns"):
         if isinstance(y, pd.DataFrame) and y.columns.has_duplicates:
             duplicate = y.columns[y.columns.duplicated()][0]
@@ -449,3 +450,35 @@ def warn_about_labels(event_ids: IntArray, *, has_censored: bool) -> None:
             "order is (event, duration)."
         )
         warn(msg)
+
+
+__all__ = ["outcomes_frame"]
+
+
+def outcomes_frame(y: Any) -> pd.DataFrame:
+    """Outcomes as a DataFrame with the columns ``event``, ``duration`` and, if late, ``entry``.
+
+    scikit-learn's `cross_val_score`, `GridSearchCV` and similar functions select rows of ``y`` and
+    refuse a pair or a dict, whose length is 2, before any estimator sees it. A frame has one row
+    per person.
+
+    Parameters
+    ----------
+    y : DataFrame, dict, structured array, tuple or array
+        Outcomes in any form that this package accepts.
+
+    Returns
+    -------
+    DataFrame of n_samples rows
+
+    Examples
+    --------
+    >>> outcomes_frame(([1, 0, 2], [2.5, 3.0, 1.0])).shape
+    (3, 2)
+    """
+    target = check_survival_target(y, require_event=False, late_entry=True)
+    index = y.index if isinstance(y, pd.DataFrame) else None
+    columns = {"event": target.event_ids[target.event], "duration": target.duration}
+    if target.entry is not None:
+        columns["entry"] = target.entry
+    return pd.DataFrame(columns, index=index)

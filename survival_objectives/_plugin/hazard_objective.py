@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._engines.protocol import engine
@@ -23,10 +24,9 @@ from survival_objectives._hazards.mixture import (
     Member,
     Mixture,
 )
-from survival_objectives._hazards.model import HazardMixture
+from survival_objectives._hazards.model import HazardMixture, HazardPredictions
 from survival_objectives._hazards.people import InMemory
 from survival_objectives._hazards.plugin import MatrixRows, PluginHazards
-from survival_objectives._hazards.predictions import HazardPredictions
 from survival_objectives._hazards.training import (
     BEYOND_FOLLOW_UP,
     N_INTERVALS,
@@ -35,7 +35,7 @@ from survival_objectives._hazards.training import (
     people_on_axis,
 )
 from survival_objectives._models.fitted import TrainingRecord
-from survival_objectives._models.plan import planned_frame
+from survival_objectives._models.frame import planned_frame
 from survival_objectives._people import (
     Features,
     check_positive_int,
@@ -45,10 +45,11 @@ from survival_objectives._people import (
 )
 from survival_objectives._people.cohort import Cohort, MemoryBatches
 from survival_objectives._people.labels import named_outcomes, names_of
+from survival_objectives._people.outcomes import split_target
 from survival_objectives._people.population import LocalReduction
-from survival_objectives._plugin.buffers import DerivativeBuffers
 from survival_objectives._plugin.problem import PluginProblem
-from survival_objectives._process.threads import blas_threads
+from survival_objectives._plugin.slot import DerivativeBuffers
+from survival_objectives._process.running import blas_threads
 from survival_objectives.losses import pointwise_log_loss
 
 __all__ = ["HazardTrainingProblem"]
@@ -152,7 +153,7 @@ class HazardTrainingProblem(PluginProblem):
         cohort = Cohort.checked(X, y, sample_weight, groups=groups, late_entry=True)
         warn_about_outcomes(cohort.target)
         cohort = cohort.with_relative_weights(LocalReduction())
-        self._positions = _counted(sample_weight, cohort.n_samples)
+        self._positions = _counted(y, sample_weight)
         whole = cohort.outcomes.people
         population = LocalReduction().population(whole.target, whole.weight)
         batches = MemoryBatches([cohort])
@@ -231,7 +232,14 @@ class HazardTrainingProblem(PluginProblem):
 
     @property
     def person(self) -> IntArray:
-        return self._positions[self._data.chosen[self._data.training.person]]
+        person = self._data.people.person
+        unit = self._data.chosen if person is None else person
+        return self._positions[unit[self._data.training.person]]
+
+    @property
+    def _fold_unit(self) -> IntArray:
+        group = self._data.people.group
+        return self.person if group is None else group[self._data.training.person]
 
     @property
     def interval(self) -> npt.NDArray[np.int16]:
@@ -472,15 +480,12 @@ class HazardTrainingProblem(PluginProblem):
 
     def _n_people(self, rows: IntArray) -> float:
         """Total weight of the people of some training rows."""
-        people = self._data.people
-        person = np.unique(self._data.training.person[rows])
-        return float(len(person) if people.weight is None else people.weight[person].sum())
+        return self._data.people.total_weight(self._data.training.person[rows])
 
 
-def _counted(sample_weight: Any, n_counted: int) -> IntArray:
-    """Positions of the people with a positive weight."""
-    if sample_weight is None:
-        return np.arange(n_counted)
-    weight = check_sample_weight(sample_weight, len(sample_weight))
-    assert weight is not None
-    return np.flatnonzero(weight)
+def _counted(y: Any, sample_weight: Any) -> IntArray:
+    """Positions of the people with a positive weight, in order of their first rows."""
+    event, _, _, ids = split_target(y)
+    number = np.arange(len(event)) if ids is None else pd.factorize(np.asarray(ids))[0]
+    weight = check_sample_weight(sample_weight, len(number))
+    return np.unique(number if weight is None else number[weight > 0])

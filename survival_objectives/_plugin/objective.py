@@ -19,13 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._engines.evaluator import Evaluator
-from survival_objectives._engines.protocol import engine
-from survival_objectives._horizons.calibration import calibrated_curves
-from survival_objectives._horizons.model import HorizonModel
+from survival_objectives._engines.protocol import Evaluator, engine
+from survival_objectives._horizons.model import HorizonModel, calibrated_curves
 from survival_objectives._models.curves import StepCurves
-from survival_objectives._models.fitted import ModelFrame, TrainingRecord
-from survival_objectives._models.plan import planned_frame
+from survival_objectives._models.fitted import TrainingRecord
+from survival_objectives._models.frame import ModelFrame, planned_frame
 from survival_objectives._models.predictions import FittedPredictions
 from survival_objectives._people import (
     Features,
@@ -45,7 +43,6 @@ from survival_objectives._plugin.alternation import (
     RefreshSchedule,
     log_floor,
 )
-from survival_objectives._plugin.buffers import DerivativeBuffers
 from survival_objectives._plugin.parameters import PARAMETERS
 from survival_objectives._plugin.problem import PluginProblem
 from survival_objectives._plugin.problem_rows import (
@@ -54,7 +51,7 @@ from survival_objectives._plugin.problem_rows import (
     HorizonSettings,
     ProblemRows,
 )
-from survival_objectives._plugin.slot import WeightSlot
+from survival_objectives._plugin.slot import DerivativeBuffers, WeightSlot
 from survival_objectives._plugin.start import coarse_start, start_curve
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.losses import Target, gradient_hessian, log_loss

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -13,9 +14,9 @@ import numpy.typing as npt
 from sklearn.model_selection import GroupKFold
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
-from survival_objectives._engines.constraints import column_directions, column_groups
+from survival_objectives._engines.settings import column_directions, column_groups
 from survival_objectives._people import Features, check_positive_int
-from survival_objectives._plugin.buffers import DerivativeBuffers
+from survival_objectives._plugin.slot import DerivativeBuffers
 from survival_objectives.losses import Target, gradient_hessian
 
 __all__ = ["PluginProblem", "refuse_change", "sklearn_advice"]
@@ -59,19 +60,28 @@ class PluginProblem(ABC):
     @property
     @abstractmethod
     def person(self) -> IntArray:
-        """Person of each training row, by position in ``X``; rows of one are not independent."""
+        """Person of each training row, by position in ``X``; rows of one are not independent.
+
+        In a long table people are counted by their first rows.
+        """
+
+    @property
+    def _fold_unit(self) -> IntArray:
+        """What is on one side of every fold, for each training row."""
+        return self.person
 
     def folds(
         self, n_splits: int = 5, *, random_state: int | None = None
     ) -> list[tuple[IntArray, IntArray]]:
         """Training and test rows of a cross-validation over people, for the engine's ``cv``.
 
-        Rows of one person always stay on one side.
+        Rows of one person, and those of one of the ``groups``, always stay on one side.
         """
         splitter = GroupKFold(
             check_positive_int(n_splits, "n_splits"), shuffle=True, random_state=random_state
         )
-        return list(splitter.split(self.person, groups=self.person))
+        unit = self._fold_unit
+        return list(splitter.split(unit, groups=unit))
 
     # -------------------------------------------------------------------------------- constraints
     def constraints(self, *, monotone: Any = None, interaction: Any = None) -> dict[str, Any]:
@@ -137,9 +147,11 @@ class PluginProblem(ABC):
         n_margins : int
             Margins of the model.
         """
-        if n_margins != self.n_margins:
-            raise ValueError(self._wrong_margins(n_margins))
         name = None if columns is None else columns[-1]
+        # Models of estimators have no mark; all objectives have one.
+        marked = name is None or re.search("_[0-9a-f]{8}$", name)
+        if marked and n_margins != self.n_margins:
+            raise ValueError(self._wrong_margins(n_margins))
         if name is None or not name.endswith(f"_{self._fingerprint}"):
             msg = (
                 f"This model was not trained by this objective: its last column is {name!r}, but "

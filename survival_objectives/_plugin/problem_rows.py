@@ -30,7 +30,7 @@ from survival_objectives._horizons.schemes import (
     GivenScheme,
     WeightSettings,
 )
-from survival_objectives._horizons.weights import marginal_survival
+from survival_objectives._horizons.schemes.base import marginal_survival
 from survival_objectives._people import (
     SurvivalTarget,
     check_choice,
@@ -45,8 +45,13 @@ from survival_objectives._people import (
 )
 from survival_objectives._people.cohort import Cohort, GivenPeople, MemoryBatches
 from survival_objectives._people.labels import named_outcomes
-from survival_objectives._people.population import LocalReduction
-from survival_objectives._people.time_axis import TimeAxis, event_unit, rounded_up, time_feature
+from survival_objectives._people.population import (
+    LocalReduction,
+    TimeAxis,
+    event_unit,
+    rounded_up,
+    time_feature,
+)
 from survival_objectives._plugin.folds import FoldWeights
 from survival_objectives._plugin.slot import RowTargets
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring, censoring_log_odds
@@ -458,13 +463,17 @@ class ProblemRows:
         return {name: value for name, value in vars(self).items() if name != "folds"}
 
 
-def some_outcomes(target: SurvivalTarget, people: IntArray) -> SurvivalTarget:
+def some_outcomes(
+    target: SurvivalTarget, people: IntArray, *, late_entry: bool = False
+) -> SurvivalTarget:
     """Outcomes of some people, with only the causes that happened to them."""
-    return check_survival_target(target.take(people))
+    return check_survival_target(target.take(people), late_entry=late_entry)
 
 
-def counted_target(y: Any, sample_weight: Any = None) -> SurvivalTarget:
+def counted_target(y: Any, sample_weight: Any, *, late_entry: bool = False) -> SurvivalTarget:
     """Checked outcomes of the people whose weight is not 0, with only their causes."""
-    target = check_survival_target(named_outcomes(y)[0])
+    target = check_survival_target(named_outcomes(y)[0], late_entry=late_entry)
     weight = check_sample_weight(sample_weight, target.n_samples)
-    return target if weight is None else some_outcomes(target, np.flatnonzero(weight))
+    if weight is None:
+        return target
+    return some_outcomes(target, np.flatnonzero(weight), late_entry=late_entry)

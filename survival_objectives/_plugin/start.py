@@ -6,7 +6,7 @@ import numpy as np
 
 from survival_objectives._arrays import FloatArray
 from survival_objectives._people import SurvivalTarget
-from survival_objectives._people.time_axis import time_feature
+from survival_objectives._people.population import time_feature
 from survival_objectives._plugin.slot import RowTargets
 from survival_objectives.censoring import log_odds
 from survival_objectives.marginal import StepFunction

@@ -16,7 +16,7 @@ import pandas as pd
 
 from survival_objectives._arrays import FloatArray
 from survival_objectives._process.files import replacing
-from survival_objectives._process.threads import available_threads
+from survival_objectives._process.running import available_threads
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import CommandError, UsageError, listed, visible
 from survival_objectives.cli._fit import named_columns
@@ -30,7 +30,6 @@ from survival_objectives.cli._folder import (
 from survival_objectives.cli._outcomes import Events
 from survival_objectives.cli._outputs import check_format, write_table
 from survival_objectives.cli._people import (
-    log_odds_contributions,
     schema_features,
     schema_table,
     warn_of_late_times,
@@ -46,12 +45,9 @@ _BATCH = 50_000
 # ---------------------------------------------------------------------------------------- predict
 def run_predict(options: argparse.Namespace, console: Console) -> int:
     """Write the requested predictions for the people of a file, one row per person."""
-    wanted = (options.times, options.median, options.quantiles, options.bands, options.mean)
+    wanted = (options.times, options.median, options.quantiles, options.mean)
     if not any(wanted) and options.shap is None:
-        msg = (
-            "what should be predicted? Use --times, --median, --quantiles, --bands, --mean or "
-            "--shap"
-        )
+        msg = "what should be predicted? Use --times, --median, --quantiles, --mean or --shap"
         raise UsageError(msg)
     target = _output(options)
     model, schema = load_folder(options.model)
@@ -127,11 +123,7 @@ def _batch(
 def _quantiles(options: argparse.Namespace) -> dict[str, float]:
     """The requested quantiles of the time to the event, by column name."""
     found = {"median_time": 0.5} if options.median else {}
-    found |= {f"time_quantile_{share}": float(share) for share in options.quantiles}
-    for share in options.bands:
-        outside = (1 - float(share)) / 2
-        found |= {f"time_low_{share}": outside, f"time_high_{share}": 1 - outside}
-    return found
+    return found | {f"time_quantile_{share}": float(share) for share in options.quantiles}
 
 
 def _blank_times_never_reached(
@@ -153,7 +145,7 @@ def _contributions(
     model: HazardBoost, schema: Schema, X: pd.DataFrame, time: str
 ) -> dict[str, FloatArray]:
     """SHAP values of the log-odds of each cause against being event-free, by column."""
-    values = log_odds_contributions(model, X, float(time))
+    values = model.shap_values(X, float(time))
     causes = _cause_words(schema.events)
     names = [*(column.name for column in schema.columns), "time", "base"]
     return {
@@ -249,5 +241,5 @@ def _info(path: str, model: HazardBoost, schema: Schema | None) -> dict[str, Any
     content["follow_up"] = {
         name: value for name, value in asdict(schema.follow_up).items() if value is not None
     }
-    stored = ("versions", "people", "dropped", "tuned", "assessment")
+    stored = ("versions", "people", "dropped", "assessment")
     return content | {name: getattr(schema, name) for name in stored}

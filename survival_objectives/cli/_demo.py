@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from survival_objectives.estimators import HazardBoost
 
 _TITLE = "Demo: hospital stays with COVID-19"
 _DAYS = np.arange(1.0, 29.0)
-_DAYS_SHOWN = (7, 14, 28)
 
 
 def run_demo(options: argparse.Namespace, console: Console) -> int:
@@ -54,8 +52,6 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         console.result(f"  {(data.y['event'] == label).sum():>5}  {name}")
     console.result(f"\n{len(assessment.index)} people held out, days 1 to 28:\n")
     console.result(score_table(assessment, events))
-    console.result(f"\nPredictions of {engines[0]} for three held-out people:\n")
-    console.result(_three_people(assessment, data))
     if target is None:
         return 0
     from survival_objectives.report import write_report
@@ -75,22 +71,6 @@ def run_demo(options: argparse.Namespace, console: Console) -> int:
         )
     console.result(f"\nreport: {target}")
     return 0
-
-
-def _three_people(assessment: Any, data: Any) -> str:
-    """The people with the lowest, the middle and the highest risk of death by day 14."""
-    curves = assessment.curves[assessment.main]
-    ranked = np.argsort(curves[:, 1, np.searchsorted(_DAYS, 14)])
-    state_names = ("event-free", *data.event_names[1:])
-    lines = []
-    for person in ranked[[0, len(ranked) // 2, -1]]:
-        values = data.X.iloc[assessment.index[person]]
-        lines.append("  " + ", ".join(f"{name} {value:g}" for name, value in values.items()))
-        for day in _DAYS_SHOWN:
-            states = zip(state_names, curves[person, :, np.searchsorted(_DAYS, day)], strict=True)
-            shown = ", ".join(f"{name} {probability:.0%}" for name, probability in states)
-            lines.append(f"    by day {day:>2}: {shown}")
-    return "\n".join(lines)
 
 
 def _report_path(options: argparse.Namespace, console: Console) -> Path | None:

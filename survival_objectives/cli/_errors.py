@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
 
 # What moves the cursor, colours or reorders text on a terminal.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -21,40 +20,6 @@ class UsageError(CommandError):
     """Something is wrong with the command itself; exit code 2."""
 
     code = 2
-
-
-class Problems:
-    """Errors of several steps, collected and raised together.
-
-    >>> problems = Problems()
-    >>> with problems:
-    ...     raise CommandError("no column 'age'")
-    >>> with problems:
-    ...     raise CommandError("no column 'sex'")
-    >>> problems.raise_all()
-    Traceback (most recent call last):
-        ...
-    survival_objectives.cli._errors.CommandError: no column 'age'; also: no column 'sex'
-    """
-
-    def __init__(self) -> None:
-        self._found: list[str] = []
-
-    def __enter__(self) -> Problems:
-        return self
-
-    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> bool:
-        # Usage errors are raised immediately: later errors may be consequences of them.
-        if not isinstance(error, CommandError) or isinstance(error, UsageError):
-            return False
-        if str(error) not in self._found:
-            self._found.append(str(error))
-        return True
-
-    def raise_all(self) -> None:
-        """Raise the collected errors, if there are any."""
-        if self._found:
-            raise CommandError("; also: ".join(self._found))
 
 
 def visible(text: object) -> str:

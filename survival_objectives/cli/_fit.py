@@ -14,18 +14,18 @@ import pandas as pd
 
 from survival_objectives._arrays import IntArray
 from survival_objectives._process.files import replacing
+from survival_objectives._process.running import progress_to
 from survival_objectives.assessment import check_assessable
 from survival_objectives.assessment.leaks import leaks
 from survival_objectives.cli._columns import Column, Selection, features, understand_columns
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._engines import chosen_engine, missing_for_report, versions
-from survival_objectives.cli._errors import CommandError, Problems, counted
+from survival_objectives.cli._errors import CommandError, counted
 from survival_objectives.cli._folder import (
     REPORT,
     Schema,
     check_file,
     check_folder,
-    check_page,
     drafted,
 )
 from survival_objectives.cli._outcomes import (
@@ -43,12 +43,10 @@ from survival_objectives.cli._training import (
     assessment_title,
     in_words,
     planned,
-    trained,
-    untrained,
 )
+from survival_objectives.estimators import HazardBoost
 
 if TYPE_CHECKING:
-    from survival_objectives.estimators import HazardBoost
     from survival_objectives.report._write import Report
 
 
@@ -66,12 +64,18 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         found.append(repeated)
     for caution in found:
         console.warn(caution)
-    name, model = untrained(engine, options)
+    name = f"HazardBoost ({engine})"
+    model = HazardBoost(
+        engine, random_state=options.seed, n_jobs=options.threads, n_estimators=options.rounds
+    )
     console.progress(
         f"plan: train on {data.n_people} people, then assess ({in_words(plan, len(data.X))}); --cv "
         "and --test-size change it"
     )
-    fitted, tuned = trained(model, data.X, data.y, data.person, console)
+    label = "training on all people"
+    console.progress(label)
+    with console.bar(label) as bar, progress_to(lambda done, total, _: bar.at(done / total)):
+        model.fit(data.X, data.y, groups=data.person)
     try:
         assessment = assessed(model, name, data.X, data.y, data.person, plan, options, console)
     except KeyboardInterrupt as interrupt:
@@ -88,19 +92,18 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         missing=tuple(options.missing),
         versions=versions(engine),
         assessment={} if assessment is None else assessment_content(assessment, data.events, title),
-        tuned=tuned,
     )
     missing = _missing_part(assessment)
     if assessment is not None:
         console.result(f"\n{title}:\n")
         console.result(score_table(assessment, data.events))
         if assessment.landmark is None:
-            findings = _findings(fitted, data, assessment)
+            findings = _findings(model, data, assessment)
             _print_in_short(findings, console)
         elif report is not None:
             console.warn("no report is written where people came under observation late")
             report = None
-    with drafted(target, fitted, schema) as draft:
+    with drafted(target, model, schema) as draft:
         if report is not None:
             console.progress("writing the report")
             is_inside = report.resolve().parent == target.resolve()
@@ -196,38 +199,30 @@ def _understood(options: argparse.Namespace, console: Console) -> _Data:
     table = with_known_outcomes(table, follow_up.columns, options)
     for option in ("feature", "categorical", "numeric", "date", "drop"):
         setattr(options, option, named_columns(table, getattr(options, option), f"--{option}"))
-    problems = Problems()
-    with problems:
-        events = _events(table, options)
-        follow_up.outcomes(table, events)
-        decided = (options.feature, options.categorical, options.numeric, options.date)
-        known = {*follow_up.columns, *options.drop, *(name for names in decided for name in names)}
-        follow_up = ask_about_rows(table, follow_up, options, known, console)
-        y = follow_up.outcomes(table, events)
-    with problems:
-        selection = understand_columns(
-            table,
-            tuple(follow_up.columns),
-            categorical=options.categorical,
-            numeric=options.numeric,
-            dates=options.date,
-            drop=options.drop,
-            date_format=options.date_format,
-        )
-        X, _ = features(table, selection.used)
-    problems.raise_all()
-    person = person_of_rows(table, follow_up.id)
-    return _Data(table, events, selection, X, y, follow_up, person)
-
-
-def _events(table: Table, options: argparse.Namespace) -> Events:
-    return understand_events(
+    events = understand_events(
         table,
         options.event,
         censored=options.censored_label,
         nobody_censored=options.nobody_censored,
         names=options.event_names,
     )
+    follow_up.outcomes(table, events)
+    decided = (options.feature, options.categorical, options.numeric, options.date)
+    known = {*follow_up.columns, *options.drop, *(name for names in decided for name in names)}
+    follow_up = ask_about_rows(table, follow_up, options, known, console)
+    y = follow_up.outcomes(table, events)
+    selection = understand_columns(
+        table,
+        tuple(follow_up.columns),
+        categorical=options.categorical,
+        numeric=options.numeric,
+        dates=options.date,
+        drop=options.drop,
+        date_format=options.date_format,
+    )
+    X, _ = features(table, selection.used)
+    person = person_of_rows(table, follow_up.id)
+    return _Data(table, events, selection, X, y, follow_up, person)
 
 
 def _check_people(data: _Data, plan: dict[str, Any], options: argparse.Namespace) -> None:
@@ -237,14 +232,12 @@ def _check_people(data: _Data, plan: dict[str, Any], options: argparse.Namespace
         way_out = f"use --cv {n_people // 2}" if n_people >= 4 else "give more people"
         msg = f"{data.table.source} has {n_people} people, too few for {n_folds} folds; {way_out}"
         raise CommandError(msg)
-    fewest = 2 if options.tune is None else 4
     for code, name in list(data.events.names.items())[1:]:
         n_events = int((data.y["event"] == code).sum())
-        if n_events < fewest:
+        if n_events < 2:
             msg = (
-                f"only {n_events} had {name!r}, and {fewest} are needed to train on some and hold "
-                f"out others{' when tuning' * (fewest > 2)}; merge it with another cause, or count "
-                "it as censored with --censored-label"
+                f"only {n_events} had {name!r}, and 2 are needed to train on some and hold out "
+                "others; merge it with another cause, or count it as censored with --censored-label"
             )
             raise CommandError(msg)
     check_assessable(
@@ -315,9 +308,7 @@ def _report_path(options: argparse.Namespace, console: Console) -> Path | None:
         if lacking is not None:
             console.warn(f"no report is written: {lacking}")
             return None
-        report = Path(options.out) / REPORT
-        check_page(report, "--report")
-        return report
+        return Path(options.out) / REPORT
     if lacking is not None:
         msg = f"--report is {options.report!r}, but {lacking}"
         raise CommandError(msg)

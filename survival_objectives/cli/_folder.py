@@ -43,7 +43,6 @@ class Schema:
     missing: tuple[str, ...] = ()  # Cells that mean missing, besides the usual ones.
     versions: dict[str, str] = field(default_factory=dict)  # Packages used in training.
     assessment: dict[str, Any] = field(default_factory=dict)  # Summary of the held-out scores.
-    tuned: dict[str, Any] = field(default_factory=dict)  # Settings chosen by a search.
     files: tuple[str, ...] = ()  # Files written to the folder, which a later ``fit`` may replace.
 
     def to_json(self) -> str:
@@ -141,19 +140,13 @@ def check_file(
                 msg = f"{option} is {path!r}, which this command reads; choose another {option}"
                 raise CommandError(msg)
         _check_force(path, option, force=force)
-        if is_page:
-            check_page(target, option)
+        if is_page and not is_report(target):
+            msg = (
+                f"{str(target)!r} exists and is not a page of this program, so it is not replaced; "
+                f"choose another {option}"
+            )
+            raise CommandError(msg)
     return target
-
-
-def check_page(target: Path, option: str) -> None:
-    """Refuse to replace a file that this package did not write."""
-    if target.exists() and not is_report(target):
-        msg = (
-            f"{str(target)!r} exists and is not a page of this program, so it is not replaced; "
-            f"choose another {option}"
-        )
-        raise CommandError(msg)
 
 
 def check_folder(path: str, option: str, *, force: bool) -> Path:
@@ -166,10 +159,11 @@ def check_folder(path: str, option: str, *, force: bool) -> Path:
         msg = f"{path!r} already exists and is not a model folder; choose another {option}"
         raise CommandError(msg)
     _check_force(path, option, force=force)
-    if not _own_files(target):
+    foreign = sorted({file.name for file in target.iterdir()} - _own_files(target))
+    if foreign:
         msg = (
-            f"{path!r} was not written by this version of `fit`, so it may contain other files; "
-            f"choose another {option}, or remove it yourself"
+            f"{path!r} has {listed(foreign)}, which this version of `fit` did not write and would "
+            f"remove; move it away, or choose another {option}"
         )
         raise CommandError(msg)
     return target
@@ -208,13 +202,12 @@ def _own_files(folder: Path) -> set[str]:
 
 @contextmanager
 def drafted(target: Path, model: HazardBoost, schema: Schema) -> Iterator[Path]:
-    """A draft of a model folder to add files to, moved to ``target`` atomically at the end.
+    """A draft of a model folder to add files to, which takes the place of ``target`` at the end.
 
-    Files of ``target`` that an earlier ``fit`` wrote are replaced or removed; all others stay.
     After an interruption, ``target`` holds either its former contents or all new ones.
     """
-    parent = target.absolute().parent
-    with tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}-") as folder:
+    target = target.resolve()
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as folder:
         draft, old = Path(folder) / "model", Path(folder) / "old"
         model.save(draft)
         yield draft
@@ -222,35 +215,11 @@ def drafted(target: Path, model: HazardBoost, schema: Schema) -> Iterator[Path]:
         (draft / _SCHEMA).write_text(
             replace(schema, files=tuple(files)).to_json(), encoding="utf-8"
         )
-        if not target.exists():
+        if target.exists():
+            target.rename(old)
+        try:
             draft.rename(target)
-            return
-        own = [name for name in sorted(_own_files(target)) if (target / name).exists()]
-        foreign = [
-            name
-            for name in files
-            if name not in own and (target / name).exists() and not is_report(target / name)
-        ]
-        if foreign:
-            msg = (
-                f"{str(target)!r} has {listed(foreign)}, which `fit` did not write and would have "
-                "to replace; move it away, or choose another --out"
-            )
-            raise CommandError(msg)
-        old.mkdir()
-        moves = [(target / name, old / name) for name in own]
-        _move_all([*moves, *((draft / name, target / name) for name in files)])
-
-
-def _move_all(moves: Sequence[tuple[Path, Path]]) -> None:
-    """Rename files in this order; if one fails, undo the previous ones."""
-    done: list[tuple[Path, Path]] = []
-    try:
-        for source, destination in moves:
-            done.append((source, destination))
-            source.rename(destination)
-    except BaseException:
-        for source, destination in reversed(done):
-            if destination.exists() and not source.exists():
-                destination.rename(source)
-        raise
+        except BaseException:
+            if old.exists() and not target.exists():
+                old.rename(target)
+            raise

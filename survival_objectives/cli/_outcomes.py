@@ -110,7 +110,7 @@ def understand_events(
     return Events(codes, events)
 
 
-_COLUMNS = ("duration", "start_date", "end_date", "entry", "start", "stop", "event", "id")
+_ROLES = ("duration", "start_date", "end_date", "entry", "start", "stop", "event", "id")
 
 
 @dataclass(frozen=True)
@@ -168,16 +168,7 @@ class FollowUp:
     def columns(self) -> dict[str, str]:
         """The option of each column."""
         found: dict[str, str] = {}
-        for field in [
-            "duration",
-            "start_date",
-            "end_date",
-            "entry",
-            "start",
-            "stop",
-            "event",
-            "id",
-        ]:
+        for field in _ROLES:
             name, option = getattr(self, field), f"--{field.replace('_', '-')}"
             if name in found:
                 msg = f"{found[name]} and {option} are both {name!r}; name two different columns"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._arrays import IntArray
 from survival_objectives.cli._columns import features
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._errors import counted, listed
@@ -68,18 +68,3 @@ def warn_of_late_times(model: HazardBoost, times: list[str], console: Console) -
             f"training covers times up to {model.times_[-1]:g}; curves are flat after it, and so "
             f"at --times {','.join(late)}"
         )
-
-
-def log_odds_contributions(model: HazardBoost, X: pd.DataFrame, time: float) -> FloatArray:
-    """SHAP values of each cause's log-odds against being event-free at a time.
-
-    Returns
-    -------
-    float64 array of shape (n_samples, K, n_features + 2)
-        Last axis: the features, the time and the base value.
-    """
-    values = model.shap_values(X, time)
-    if values.shape[1] == len(model.event_ids_):
-        # One margin per state: log-odds against event-free are differences, and so are SHAP values.
-        return values[:, 1:] - values[:, :1]
-    return values

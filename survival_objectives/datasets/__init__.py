@@ -3,8 +3,6 @@
 from survival_objectives.datasets._bundled import load_covid_hospital
 from survival_objectives.datasets._dataset import Dataset
 from survival_objectives.datasets._deepsurv import load_gbsg, load_metabric, load_support
-from survival_objectives.datasets._kkbox import load_kkbox
-from survival_objectives.datasets._seer import load_seer
 from survival_objectives.datasets._synthetic import (
     SyntheticData,
     integrated_squared_error,
@@ -20,9 +18,7 @@ __all__ = [
     "integrated_squared_error",
     "load_covid_hospital",
     "load_gbsg",
-    "load_kkbox",
     "load_metabric",
-    "load_seer",
     "load_support",
     "make_competing_risks",
 ]

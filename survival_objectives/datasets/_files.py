@@ -59,18 +59,6 @@ def find_file(path: str | os.PathLike[str] | None, names: Sequence[str], instruc
     raise FileNotFoundError(msg)
 
 
-def find_folder(
-    path: str | os.PathLike[str] | None, required: Sequence[str], instructions: str
-) -> Path:
-    """Folder that holds all ``required`` files; see `find_file` for the arguments."""
-    folder = find_file(path, required[:1], instructions).parent
-    missing = [name for name in required if not (folder / name).is_file()]
-    if missing:
-        msg = f"{str(folder)!r} lacks {', '.join(missing)}. {instructions}"
-        raise FileNotFoundError(msg)
-    return folder
-
-
 def fetch(source: Download, folder: str | os.PathLike[str] | None = None) -> Path:
     """Path of the downloaded file, whose SHA-256 has been checked.
 

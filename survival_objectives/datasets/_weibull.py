@@ -190,11 +190,6 @@ class WeibullTruth:
         scores: FloatArray = (proba * (1 - proba)).mean(axis=0)
         return scores
 
-    def oracle_integrated_brier(self, X: Any, times: npt.ArrayLike) -> FloatArray:
-        """Mean over time of `oracle_brier`, of shape (K + 1,), by the trapezoidal rule."""
-        times = check_times(times)
-        return time_average(self.oracle_brier(X, times), times)
-
     def _values(self, X: Any) -> FloatArray:
         return check_features(X, like=self.schema).values.astype(np.float64)
 

@@ -11,7 +11,6 @@ For cause k and horizon z let r_i = F_k(z|x_i); for k = 0 any event counts and r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -131,7 +130,7 @@ def _pairs_at_risk(
 # ----------------------------------------------------------------------------------- concordance
 @dataclass(frozen=True)
 class Pairs:
-    """Weights of the pairs (27), summed over partners and, if asked for, over earlier people."""
+    """Weights of the pairs (27), summed over partners and over earlier people."""
 
     first: IntArray  # People with the event, the earlier ones of their pairs.
     duration: FloatArray
@@ -141,8 +140,8 @@ class Pairs:
     never: FloatArray
     # (2, n_samples): the same sums over the earlier people of all pairs in which a person is the
     # partner.
-    partner_later: FloatArray | None = None
-    partner_never: FloatArray | None = None
+    partner_later: FloatArray
+    partner_never: FloatArray
 
     def index_up_to(self, horizon: float) -> float:
         """Equation (26) over the events by ``horizon``."""
@@ -161,10 +160,8 @@ def comparable_pairs(
     horizon: float,
     uncensored: FloatArray,
     floor: float,
-    *,
-    partners: bool = False,
 ) -> Pairs:
-    """Pairs whose earlier person has the event by ``horizon``; with ``partners``, all their sums.
+    """Sums over the pairs whose earlier person has the event by ``horizon``.
 
     ``uncensored`` is G(t_i-|x_i) of every person, not below ``floor``.
     """
@@ -179,7 +176,6 @@ def comparable_pairs(
     inverse = np.divide(1.0, uncensored, out=np.zeros(len(rank)), where=uncensored > 0)
     own = (weight * inverse)[first]
 
-    partner_later: FloatArray | None = None
     if scored.X is None or isinstance(scored.censoring, KaplanMeierCensoring | None):
         # An event at t comes before a censoring at t: the odd keys are the censorings.
         # Among people at risk together, other causes end a time at risk as a censoring does.
@@ -193,13 +189,12 @@ def comparable_pairs(
                 entered, rank[late], weight[late], key[first], rank[first]
             )
         later *= inverse[first] * own
-        if partners:
-            earlier = (key[first], rank[first], own * inverse[first])
-            partner_later = weight * _sums_over_higher_risks(*earlier, key, rank)
-            if target.entry is not None:
-                partner_later[:, late] -= weight[late] * _sums_over_higher_risks(
-                    *earlier, entered, rank[late]
-                )
+        earlier = (key[first], rank[first], own * inverse[first])
+        partner_later = weight * _sums_over_higher_risks(*earlier, key, rank)
+        if target.entry is not None:
+            partner_later[:, late] -= weight[late] * _sums_over_higher_risks(
+                *earlier, entered, rank[late]
+            )
     else:
         later, partner_later = _later_one_by_one(scored, event, rank, first, own, floor)
     # A person with another cause before, or at the same time, never has this one. Minus time turns
@@ -213,12 +208,10 @@ def comparable_pairs(
         back[first],
         rank[first],
     )
-    partner_never: FloatArray | None = None
-    if partners:
-        partner_never = np.zeros((2, len(rank)))
-        partner_never[:, competing] = (weight * inverse)[competing] * _sums_over_higher_risks(
-            back[first], rank[first], own, back[competing] + 1, rank[competing]
-        )
+    partner_never = np.zeros((2, len(rank)))
+    partner_never[:, competing] = (weight * inverse)[competing] * _sums_over_higher_risks(
+        back[first], rank[first], own, back[competing] + 1, rank[competing]
+    )
     # From the first infinite weight on, the total is infinite.
     unknown = (uncensored <= 0) | (target.duration > scored.censoring_end)
     is_event = (event > 0) & ((event == code) | (target.duration <= horizon))
@@ -347,25 +340,7 @@ def dominance_sums(
         before = np.cumsum(np.where(is_one, 0.0, weights))
         at_start = np.concatenate([[0.0], before])[starts]
         collected[line[is_one]] += (before - np.repeat(at_start, sizes))[is_one]
-        line, ranks, weights = _split_groups(is_one, starts, sizes, line, ranks, weights)
+        # The zeros of each group move before its ones, both in their order.
+        order = np.argsort(ranks >> bit, kind="stable")
+        line, ranks, weights = line[order], ranks[order], weights[order]
     return collected[n_points:]
-
-
-def _split_groups(
-    is_one: BoolArray, starts: IntArray, sizes: IntArray, *arrays: npt.NDArray[Any]
-) -> list[npt.NDArray[Any]]:
-    """Arrays with the zeros of each group moved before its ones, both in their order."""
-    n_ones = np.cumsum(is_one)
-    ones_before_group = np.repeat(np.concatenate([[0], n_ones])[starts], sizes)
-    ones_in_group = np.repeat(np.add.reduceat(is_one, starts, dtype=np.int64), sizes)
-    place = np.arange(len(is_one))
-    ones_before = n_ones - is_one - ones_before_group
-    start = np.repeat(starts, sizes)
-    zeros_in_group = np.repeat(sizes, sizes) - ones_in_group
-    position = np.where(is_one, start + zeros_in_group + ones_before, place - ones_before)
-    moved = []
-    for array in arrays:
-        out = np.empty_like(array)
-        out[position] = array
-        moved.append(out)
-    return moved

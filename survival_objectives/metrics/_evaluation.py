@@ -57,7 +57,6 @@ from survival_objectives.metrics._tables import (
     score_rows,
     table_of,
 )
-from survival_objectives.metrics._time_errors import time_error
 from survival_objectives.metrics._workspace import NAN_BEYOND, Workspace
 
 
@@ -134,9 +133,7 @@ class Evaluation:
         landmark: float | None = None,
         min_censoring_survival: float = 0.0,
     ) -> None:
-        scored = check_scored(
-            y_train, y, curves, times, None, X, sample_weight, event_ids, late_entry=True
-        )
+        scored = check_scored(y_train, y, curves, times, X, sample_weight, event_ids)
         scored = replace(scored, group=check_groups(groups, scored.target.n_samples))
         if landmark is not None:
             scored = at_landmark(scored, landmark)
@@ -436,11 +433,6 @@ class Evaluation:
         values, known, reason = accuracy(self.workspace.scored, weights)
         warn_follow_up(self.times, known, reason, NAN_BEYOND)
         return values
-
-    def time_error(self, *, method: str = "margin") -> float:
-        """Mean absolute error of the predicted medians of the time to any event, (34) or (35)."""
-        self.workspace.refuse_entry("time_error")
-        return time_error(self.workspace.scored, method)
 
     # -------------------------------------------------------------------------------------- tables
     def table(self, cause: int | None = None) -> pd.DataFrame:

@@ -173,9 +173,7 @@ def concordance_influence(
     value = np.full(n_times, np.nan)
     people, mass = np.full(risk.shape, np.nan), np.full(risk.shape, np.nan)
     for column, horizon in enumerate(scored.times):
-        pairs = comparable_pairs(
-            scored, code, risk[:, column], horizon, uncensored, floor, partners=True
-        )
+        pairs = comparable_pairs(scored, code, risk[:, column], horizon, uncensored, floor)
         value[column] = pairs.index_up_to(float(horizon))
         if not np.isnan(value[column]):
             people[:, column], mass[:, column] = _pair_parts(pairs, value[column], n_samples)
@@ -205,8 +203,6 @@ def changing_concordance_influence(scored: ScoredPeople, code: int, risk: FloatA
 
 def _pair_parts(pairs: Pairs, index: float, n_samples: int) -> tuple[FloatArray, FloatArray]:
     """The parts (65), and the m_i of (66): all factors are read at exits."""
-    assert pairs.partner_later is not None
-    assert pairs.partner_never is not None
     total = (pairs.later + pairs.never)[1].sum()
 
     def excess(sums: FloatArray) -> FloatArray:

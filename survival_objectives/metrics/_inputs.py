@@ -23,7 +23,6 @@ import numpy as np
 from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives._people import (
     SurvivalTarget,
-    check_fraction,
     check_sample_weight,
     check_survival_target,
     check_times,
@@ -156,19 +155,15 @@ def check_scored(
     y_test: Any,
     incidence: Any,
     times: Any,
-    cause: int | None = None,
-    X: Any = None,
-    sample_weight: Any = None,
-    event_ids: Any = None,
-    *,
-    weighted: bool = True,
-    late_entry: bool = False,
+    X: Any,
+    sample_weight: Any,
+    event_ids: Any,
 ) -> ScoredPeople:
-    """Arguments that all metrics share, as `ScoredPeople`; errors name what does not fit."""
+    """Arguments of `Evaluation` as `ScoredPeople`; errors name what does not fit."""
     horizon = check_times(times)
     curves = check_incidence(incidence, len(horizon))
     n_causes = curves.shape[1] - 1 if curves.ndim == 3 else None
-    target = _check_outcomes(censoring, y_test, n_causes, cause, event_ids, late_entry=late_entry)
+    target = _check_outcomes(censoring, y_test, n_causes, event_ids)
     if target.n_samples != len(curves):
         msg = f"`incidence` has {len(curves)} rows for the {target.n_samples} people of `y_test`."
         raise ValueError(msg)
@@ -176,9 +171,9 @@ def check_scored(
     weight = np.ones(target.n_samples) if given_weight is None else given_weight
     model: CensoringModel | None = None
     sample = None
-    if weighted and isinstance(censoring, CensoringModel):
+    if isinstance(censoring, CensoringModel):
         model = censoring
-    elif weighted:
+    else:
         sample = _censoring_sample(target if censoring is None else censoring, target, weight)
         model = sample.curve()
     return ScoredPeople(
@@ -335,15 +330,9 @@ def check_incidence(incidence: Any, n_times: int) -> FloatArray:
 
 
 def _check_outcomes(
-    censoring: Any,
-    y_test: Any,
-    n_causes: int | None,
-    cause: int | None,
-    event_ids: Any,
-    *,
-    late_entry: bool,
+    censoring: Any, y_test: Any, n_causes: int | None, event_ids: Any
 ) -> SurvivalTarget:
-    checked = partial(check_survival_target, late_entry=late_entry, instead=WITH_ENTRY)
+    checked = partial(check_survival_target, late_entry=True, instead=WITH_ENTRY)
     if event_ids is not None:
         labels = np.asarray(event_ids, dtype=np.int64)
         if n_causes is not None and len(labels) != n_causes + 1:
@@ -355,11 +344,7 @@ def _check_outcomes(
     if censoring is not None and not isinstance(censoring, CensoringModel):
         trained = _trained(censoring)
         seen = np.union1d(seen, trained.event_ids)
-    if n_causes is None:
-        labels = seen
-        if cause is not None:
-            check_cause(cause, labels)
-    elif len(seen) == n_causes + 1:
+    if n_causes is None or len(seen) == n_causes + 1:
         labels = seen
     elif seen.max() <= n_causes:
         labels = np.arange(n_causes + 1)  # A rare cause may be absent from the test people.
@@ -386,19 +371,18 @@ class Weights:
         return np.where(self.known, scores, np.nan)
 
 
-def censoring_at_exit(scored: ScoredPeople, min_censoring_survival: float) -> FloatArray:
+def censoring_at_exit(scored: ScoredPeople, floor: float) -> FloatArray:
     """G(t_i-|x_i) of every person, not below the floor."""
-    floor = check_fraction(min_censoring_survival, "min_censoring_survival", one=False)
     return np.maximum(scored.uncensored(scored.target.duration, left=True), floor)
 
 
-def ipcw_weights(scored: ScoredPeople, min_censoring_survival: float) -> Weights:
+def ipcw_weights(scored: ScoredPeople, floor: float) -> Weights:
     """Weights of equation (20) at all times, and where follow-up ends."""
     target, times = scored.target, scored.times
-    at_exit = censoring_at_exit(scored, min_censoring_survival)
+    at_exit = censoring_at_exit(scored, floor)
     shape = (target.n_samples, len(times))
     at_horizon = scored.uncensored(np.broadcast_to(times, shape))
-    at_horizon = np.maximum(at_horizon, min_censoring_survival)
+    at_horizon = np.maximum(at_horizon, floor)
     stayed = target.duration[:, None] > times
     counts = stayed | (target.event > 0)[:, None]
     uncensored = np.where(stayed, at_horizon, at_exit[:, None])
@@ -435,20 +419,6 @@ def end_of_follow_up(target: SurvivalTarget, weight: FloatArray | None = None) -
     last = float(target.duration[counts].max())
     is_censored = counts & (target.event == 0) & (target.duration == last)
     return last if is_censored.any() else float("inf")
-
-
-def is_followed(
-    target: SurvivalTarget, times: FloatArray, weight: FloatArray | None = None
-) -> BoolArray:
-    """Whether marginal curves are known at ``times``: at the last censoring they still are."""
-    return np.asarray(times <= end_of_follow_up(target, weight))
-
-
-def warn_beyond_last(scored: ScoredPeople, known: BoolArray) -> None:
-    """Say which times are beyond the last person, and that a metric leaves them out."""
-    last = scored.target.duration[scored.sample_weight > 0].max()
-    reason = f"the last person under observation is censored at {last:g}. Ask for times up to it."
-    warn_follow_up(scored.times, known, reason, "They are left out.")
 
 
 def warn_follow_up(times: FloatArray, known: BoolArray, reason: str, consequence: str) -> None:

@@ -11,16 +11,13 @@ from survival_objectives.report._facts import (
     Column,
     MetricRow,
     Study,
-    Weighing,
 )
 from survival_objectives.report._format import count, percent
-from survival_objectives.report._interval import Interval, brier_difference
+from survival_objectives.report._interval import Interval, difference
 
 _FEW_EVENTS = 50
 _HEAVY_CENSORING = 0.8
 _FEW_AT_RISK = 20
-_MANY_FLOORED = 0.05
-_UNEVEN = 0.5
 _OFF = 0.05
 _OFF_RELATIVE = 0.25
 _SURE = 0.01
@@ -33,7 +30,6 @@ def cautions(
     study: Study,
     rows: Sequence[MetricRow],
     calibrations: Sequence[Sequence[Calibration]],
-    weights: Weighing,
     columns: Sequence[Column],
 ) -> list[str]:
     """Sentences, the most serious first; empty where nothing was found.
@@ -46,7 +42,6 @@ def cautions(
         *_calibration(study, calibrations),
         *_events(study),
         *_follow_up(study),
-        *_weights(study, weights),
         *_too_good(study, rows),
         *_columns(columns),
         *_unavailable(study),
@@ -74,9 +69,7 @@ def relative_differences(study: Study) -> dict[str, Interval]:
     assessment = study.assessment
     means = assessment.values("integrated_brier_score").mean(axis=1)
     return {
-        name: brier_difference(assessment, study.target, assessment.main, name).scaled(
-            1 / float(means[name])
-        )
+        name: difference(assessment, assessment.main, name).scaled(1 / float(means[name]))
         for name in assessment.models[1:]
         if means[name] > 0
     }
@@ -198,35 +191,6 @@ def _of_group(study: Study, code: int, groups: Calibration, position: int) -> st
         f"{percent(groups.predicted[position])} was predicted and {percent(observed)} observed "
         f"(95% limits {percent(low)} to {percent(high)})."
     )
-
-
-def _biased(study: Study) -> str:
-    if study.trains_without_weights:
-        return "scores at late times. The curves were trained without weights."
-    return 'the late part of the curves. `censoring="imputed"` or a lower `horizon_max` avoids it.'
-
-
-def _weights(study: Study, weights: Weighing) -> list[str]:
-    found = []
-    which = "weights of the scores" if study.trains_without_weights else "weights"
-    worst = int(weights.floored.argmax())
-    if weights.floored[worst] > _MANY_FLOORED:
-        found.append(
-            f"At {study.when(float(weights.times[worst]), 3)}, "
-            f"{percent(float(weights.floored[worst]))} of the {which} are at the limit set by "
-            f"`min_censoring_survival`, which biases {_biased(study)}"
-        )
-    ratio = weights.effective / np.maximum(weights.known, 1e-9)
-    uneven = np.flatnonzero(ratio < _UNEVEN)
-    if len(uneven):
-        first = int(uneven[0])
-        found.append(
-            f"From {study.when(float(weights.times[first]), 3)} on, {which} are so uneven that "
-            f"people with a known state count for less than half their number "
-            f"({count(float(weights.effective[first]) * study.target.n_samples)} of "
-            f"{count(float(weights.known[first]) * study.target.n_samples)})."
-        )
-    return found
 
 
 def _too_good(study: Study, rows: Sequence[MetricRow]) -> list[str]:

@@ -40,17 +40,10 @@ def importance(study: Study) -> Importance:
     """How far each feature moves the log-odds of each cause against event-free, by horizon."""
     rows = study.sample(_N_EXPLAINED)
     people = take_rows(study.X, rows)
-    n_causes, n_features = study.target.n_causes, study.features.n_features
-    values = np.empty((n_causes, n_features, len(study.horizons)))
-    middle = np.empty((n_causes, len(rows), n_features))
-    for position, horizon in enumerate(study.horizons):
-        shap = study.model.shap_values(people, float(horizon))[:, :, :n_features]
-        if shap.shape[1] > n_causes:
-            # One margin per state: log-odds against event-free are differences, as is their SHAP.
-            shap = shap[:, 1:] - shap[:, :1]
-        values[:, :, position] = np.abs(shap).mean(axis=0)
-        if horizon == study.middle:
-            middle = np.moveaxis(shap, 1, 0)
+    n_features = study.features.n_features
+    shap = study.model.shap_values(people, study.horizons)[:, :n_features]
+    values = np.abs(shap).mean(axis=0).transpose(2, 0, 1)
+    middle = shap[:, :, study.horizons == study.middle][:, :, 0].transpose(2, 0, 1)
     directions = [
         [
             _direction(study.features, rows, feature, effects[:, feature])

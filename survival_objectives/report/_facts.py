@@ -9,17 +9,14 @@ import numpy as np
 from scipy import stats
 
 from survival_objectives._arrays import FloatArray, IntArray
-from survival_objectives._people import Features, SurvivalTarget, take_rows
+from survival_objectives._people import Features, SurvivalTarget
 from survival_objectives.assessment import Assessment
-from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.estimators import HazardBoost, SurvivalBoost
 from survival_objectives.marginal import aalen_johansen, kaplan_meier_censoring
 from survival_objectives.metrics import Evaluation
 from survival_objectives.report._format import number
-from survival_objectives.report._interval import brier_difference, fold_difference
+from survival_objectives.report._interval import difference
 
-# Numbers of people used where all would take long and change no chart.
-_N_WEIGHED = 4000
 _Z95 = 1.959963984540054
 MARGINAL = ("Aalen-Johansen", "Kaplan-Meier")
 
@@ -53,11 +50,6 @@ class Study:
         if self.duration_name in self.time_unit:
             return self.time_unit  # Not both "day" and "days".
         return f"{self.duration_name} ({self.time_unit})"
-
-    @property
-    def trains_without_weights(self) -> bool:
-        """Whether no row of training was weighted for censoring."""
-        return self.method in ("imputed", "hazards", "completed")
 
     @property
     def method(self) -> str:
@@ -245,11 +237,7 @@ def _certainly_best(
     for other in known:
         if other == ahead:
             continue
-        if metric == "integrated_brier_score" and cause == 0:
-            gap = brier_difference(study.assessment, study.target, ahead, other)
-        else:
-            gap = fold_difference(study.assessment, metric, cause, ahead, other)
-        if not gap.is_clear(known[other]):
+        if not difference(study.assessment, ahead, other, metric, cause).is_clear(known[other]):
             return None
     return ahead
 
@@ -372,54 +360,3 @@ def mean_calibration(study: Study, code: int) -> list[tuple[float, float, float,
         predicted = float(curves[:, code, column].mean())
         rows.append((float(horizon), predicted, float(observed), float(_Z95 * error)))
     return rows
-
-
-# ---------------------------------------------------------------------------------------- weights
-@dataclass(frozen=True)
-class Weighing:
-    """How the inverse-probability weights of the model spread over people, by horizon.
-
-    ``known`` is the share of people whose state at the time is known, ``effective`` their
-    effective sample size as a share of all people.
-    """
-
-    times: FloatArray
-    known: FloatArray
-    effective: FloatArray
-    largest: FloatArray
-    floored: FloatArray
-    floor: float
-
-
-def weighing(study: Study, *, n_times: int = 24) -> Weighing:
-    """Weights (20) of the metrics with the model's own censoring probabilities and floor.
-
-    A model that was trained without weights has no such probabilities; those of Kaplan-Meier are
-    used instead, as in the scores.
-    """
-    rows = study.sample(_N_WEIGHED)
-    people, floor = take_rows(study.X, rows), study.model.fitted_model.record.floor
-    duration, event = study.target.duration[rows], study.target.event[rows]
-    times = np.unique(np.append(np.linspace(0, study.last, n_times + 1)[1:], study.horizons))
-    shape = (len(rows), len(times))
-    censoring = getattr(study.model, "censoring_", None)
-    if censoring is None:
-        censoring = KaplanMeierCensoring().fit(study.target)
-    at_time = censoring.survival(np.broadcast_to(times, shape), people)
-    at_exit = censoring.survival(duration, people, left=True)
-    stayed = duration[:, None] > times
-    counts = stayed | (event > 0)[:, None]
-    uncensored = np.where(stayed, at_time, at_exit[:, None])
-    weight = np.where(counts, 1 / np.maximum(uncensored, floor), 0.0)
-    total, squares = weight.sum(axis=0), (weight**2).sum(axis=0)
-    effective = np.divide(total**2, squares, out=np.zeros(len(times)), where=squares > 0)
-    n_known = counts.sum(axis=0)
-    floored = (counts & (uncensored < floor)).sum(axis=0)
-    return Weighing(
-        times=times,
-        known=n_known / len(rows),
-        effective=effective / len(rows),
-        largest=weight.max(axis=0),
-        floored=floored / np.maximum(n_known, 1),
-        floor=floor,
-    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Sequence
+from itertools import takewhile
 
 
 def count(value: float) -> str:
@@ -108,41 +108,20 @@ def distinct_names(names: Sequence[str], length: int) -> list[str]:
     >>> distinct_names(["pressure_at_rest_first_day", "pressure_at_rest_second_day"], 18)
     ['pressu…first_day', 'pressu…second_day']
     """
-    short = {name: shortened(name, length) for name in names}
-    # Names with the same beginning would differ in their last few letters only.
-    beginnings = {name: text.partition("…")[0] for name, text in short.items() if text != name}
-    short |= _separated(beginnings, length)
+    head = length // 3
+    short = {}
+    for name in names:
+        # Names with the same beginning would differ in their last few letters only.
+        alike = [other for other in names if len(other) > length and other[:head] == name[:head]]
+        if len(name) <= length or len({*alike}) < 2:
+            short[name] = shortened(name, length)
+            continue
+        same = takewhile(lambda letters: len({*letters}) == 1, zip(*alike, strict=False))
+        rest = name[len([*same]) :]
+        room = length - head - 1
+        cut = rest if len(rest) <= room else f"{rest[: room - 1]}…"
+        short[name] = f"{name[:head]}…{cut}"
     return [short[name] for name in names]
-
-
-def _separated(keys: dict[str, str], length: int) -> dict[str, str]:
-    """Abbreviations, which show where they differ, of those names that share a key."""
-    sharing = defaultdict(list)
-    for name, key in keys.items():
-        sharing[key].append(name)
-    found: dict[str, str] = {}
-    for group in sharing.values():
-        if len(group) > 1:
-            start = _first_difference(group)
-            apart = {name: _around(name, start, length) for name in group}
-            found |= apart | _separated(apart, length)
-    return found
-
-
-def _first_difference(names: Sequence[str]) -> int:
-    """Position of the first character that is not the same in all names."""
-    # A prefix of both the first and the last name in alphabetical order is a prefix of all.
-    first, last = min(names), max(names)
-    same = (a == b for a, b in zip(first, last, strict=False))
-    return next((place for place, is_same in enumerate(same) if not is_same), len(first))
-
-
-def _around(name: str, start: int, length: int) -> str:
-    """``name`` with its beginning and what follows ``start``; ellipses replace the rest."""
-    head = name[: min(start, length // 3)]
-    room = length - len(head) - 1
-    rest = name[start:]
-    return f"{head}…{rest if len(rest) <= room else rest[: room - 1] + '…'}"
 
 
 def limits_text(low: float, high: float) -> str:

@@ -19,12 +19,10 @@ from survival_objectives.report._facts import (
     Column,
     MetricRow,
     Study,
-    Weighing,
     calibration,
     calibration_horizons,
     columns,
     metric_rows,
-    weighing,
 )
 from survival_objectives.report._format import distinct_names
 from survival_objectives.report._interval import Interval
@@ -60,7 +58,6 @@ class Findings:
 
     rows: list[MetricRow]
     calibrations: list[list[Calibration]]
-    weights: Weighing
     columns: list[Column]
     importance: Importance
 
@@ -74,7 +71,6 @@ def find(study: Study) -> Findings:
             [calibration(study, code, horizon=horizon) for horizon in horizons]
             for code in range(1, len(study.states))
         ],
-        weights=weighing(study),
         columns=columns(study.features),
         importance=importance(study),
     )
@@ -88,7 +84,7 @@ def in_short_of(study: Study, found: Findings) -> InShort:
             _calibrated(study, found.calibrations),
             _rests_on(study, found.importance),
         ],
-        cautions(study, found.rows, found.calibrations, found.weights, found.columns),
+        cautions(study, found.rows, found.calibrations, found.columns),
     )
 
 

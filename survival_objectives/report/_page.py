@@ -42,7 +42,7 @@ def page(
     show_people: bool,
 ) -> dict[str, Any]:
     """All variables of the template."""
-    explained, weights = found.importance, found.weights
+    explained = found.importance
     return {
         "title": title,
         "description": description,
@@ -71,12 +71,6 @@ def page(
         "importance_horizons": [study.when(float(h)) for h in explained.horizons],
         "show_people": show_people,
         **_people(study, explained, show_people=show_people),
-        "weights": _weights(weights, study.axis),
-        "weight_rows": _weight_rows(study, weights),
-        "floored": _floored(study),
-        "method": study.method,
-        "without_weights": study.trains_without_weights,
-        "floor": number(weights.floor),
         "how": _how(study),
         "parameters": sorted((key, repr(value)) for key, value in study.model.get_params().items()),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -263,48 +257,6 @@ def _slider_times(study: Study) -> FloatArray:
 
 def _plain(time: float) -> str:
     return f"{time:.6g}"
-
-
-# ---------------------------------------------------------------------------------------- weights
-def _weights(weights: facts.Weighing, axis: str) -> Figure:
-    times = np.concatenate([[0.0], weights.times])
-    curves = [
-        Curve("state known", "c0", np.concatenate([[1.0], weights.known])),
-        Curve("effective", "main", np.concatenate([[1.0], weights.effective])),
-    ]
-    svg = curves_chart(
-        "Share of people whose state is known, and their effective share, over time",
-        times,
-        curves,
-        x_label=axis,
-        y_label="Share of all people",
-        shares=True,
-        y_max=1.0,
-    )
-    return Figure("Effective number of people", svg)
-
-
-def _weight_rows(study: Study, weights: facts.Weighing) -> list[tuple[str, ...]]:
-    columns = [int(np.searchsorted(weights.times, horizon)) for horizon in study.horizons]
-    columns = [*columns, len(weights.times) - 1]
-    return [
-        (
-            number(float(weights.times[column]), 3),
-            percent(float(weights.known[column])),
-            percent(float(weights.effective[column])),
-            number(round(float(weights.largest[column]), 2)),
-            percent(float(weights.floored[column])),
-        )
-        for column in dict.fromkeys(columns)
-    ]
-
-
-def _floored(study: Study) -> str:
-    n_floored = getattr(study.model, "n_floored_", None)
-    if n_floored is None or study.trains_without_weights:
-        return ""
-    n_rows = study.target.n_samples * study.model.n_horizons
-    return f"{count(n_floored)} of at most {count(n_rows)} rows"
 
 
 # -------------------------------------------------------------------------------- how it was made

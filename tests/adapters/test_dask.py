@@ -24,7 +24,7 @@ from seed_noise import largest_mean
 from sklearn.base import clone
 
 from survival_objectives import HazardBoost, SurvivalBoost, load
-from survival_objectives._horizons.state import LoopState
+from survival_objectives._horizons.settings import LoopState
 from survival_objectives._process.checkpoints import read_checkpoint
 from survival_objectives.adapters.dask import (
     WorkerLostError,

@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import HazardBoost, SurvivalBoost, load
 from survival_objectives._engines import protocol as registry
-from survival_objectives._engines.protocol import ENGINES, Adapter, TreeSettings
+from survival_objectives._engines.protocol import ENGINES, Adapter
+from survival_objectives._engines.settings import TreeSettings
 from survival_objectives._people import Features
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.losses import log_loss, probabilities

@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._engines.protocol import TreeSettings, engine
+from survival_objectives._engines.protocol import engine
+from survival_objectives._engines.settings import TreeSettings
 from survival_objectives._people import Features
 from survival_objectives.adapters.external_memory import fit_external
 from survival_objectives.datasets import make_competing_risks

@@ -138,7 +138,7 @@ def test_held_out_people_are_completed_by_the_same_model(engine, people, simulat
     rows = again._held_out_rows(held_out.X, held_out.y)
     assert_allclose(rows.weight.sum(), 4 * 150, rtol=1e-5)
     first = engine.first_rounds(stopped, 1)
-    margin = np.asarray(again._raw_margin(first, rows.matrix)).reshape(rows.start.shape)
+    margin = np.asarray(again._evaluator(first).sum_of_trees(rows.matrix)).reshape(rows.start.shape)
     losses = pointwise_log_loss(margin + rows.start, rows.target, rows.weight, reference=True)
     assert_allclose(scores[0], losses.sum() / rows.weight.sum(), rtol=1e-5)
 

@@ -87,7 +87,8 @@ def test_what_is_known_of_everyone_does_not_depend_on_the_batches(data):
         frame, expected = model.fitted_model.frame, local.fitted_model.frame
         assert frame.t_max == expected.t_max
         np.testing.assert_array_equal(frame.censoring_curve.values, expected.censoring_curve.values)
-        np.testing.assert_allclose(model.fitted_model.start, local.fitted_model.start, atol=0.1)
+        start, expected = model.fitted_model.start, local.fitted_model.start
+        np.testing.assert_allclose(start.initial, expected.initial, atol=0.1)
 
 
 def test_the_same_seed_gives_the_same_model_that_can_be_saved(data, folder, tmp_path):
@@ -233,7 +234,7 @@ def test_a_category_that_the_first_turn_lacks_has_its_own_bin(data):
     kind[[1, 700, 1500]] = 1
     X["kind"] = pd.Categorical.from_codes(kind, ["usual", "rare"])
     seen = []
-    binned = external_memory._Booster._binned
+    binned = external_memory._Trainer._binned
 
     def watched(self, rows):
         seen.append(max(np.nanmax(values[:, -2]) for values, _ in rows() if len(values)))
@@ -241,7 +242,7 @@ def test_a_category_that_the_first_turn_lacks_has_its_own_bin(data):
 
     batches = [(X.iloc[a : a + 200], data.y.iloc[a : a + 200]) for a in range(0, 2000, 200)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(external_memory._Booster, "_binned", watched)
+        patch.setattr(external_memory._Trainer, "_binned", watched)
         fit_external(boost(refresh_every=1), batches, people_per_turn=100)
     # The bins of both models come first; most turns have no one of the kind.
     assert seen[:2] == [1.0, 1.0]
@@ -539,7 +540,7 @@ def test_a_full_disk_is_an_error_before_anything_is_written(data, tmp_path, monk
 def test_no_more_is_written_than_was_asked_for(data, tmp_path, monkeypatch, max_bin, missing):
     asked, written = [], []
     check = external_memory._Disk._check
-    binned = external_memory._Booster._binned
+    binned = external_memory._Trainer._binned
 
     def watched(self, needed):
         asked.append(needed)
@@ -554,7 +555,7 @@ def test_no_more_is_written_than_was_asked_for(data, tmp_path, monkeypatch, max_
         return matrix
 
     monkeypatch.setattr(external_memory._Disk, "_check", watched)
-    monkeypatch.setattr(external_memory._Booster, "_binned", measured)
+    monkeypatch.setattr(external_memory._Trainer, "_binned", measured)
     X = data.X.mask(np.random.default_rng(0).random(data.X.shape) < 0.3) if missing else data.X
     batches = [(X.iloc[a : a + 500], data.y.iloc[a : a + 500]) for a in range(0, 2000, 500)]
     model = boost(n_estimators=3, engine_params={"max_bin": max_bin})

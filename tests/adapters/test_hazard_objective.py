@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import xgboost as xgb
 from catboost import cv as catboost_cv
+from engine_drivers import CatBoostEngine, LightGBMEngine, XGBoostEngine, simulate
 from numpy.testing import assert_allclose, assert_array_equal
 from xgboost import cv as xgboost_cv
 
@@ -16,7 +17,6 @@ from survival_objectives import load
 from survival_objectives.adapters import catboost as catboost_adapter
 from survival_objectives.adapters import lightgbm as lightgbm_adapter
 from survival_objectives.adapters import xgboost as xgboost_adapter
-from tests.adapters.conftest import CatBoostEngine, LightGBMEngine, XGBoostEngine, simulate
 
 TIMES = [0.3, 0.7, 1.5]
 
@@ -447,3 +447,85 @@ def test_weights_of_held_out_people_count_in_the_metric(engine, people, others):
     values = [engine.value(objective, model, one) for one in (repeated, weighted, plain)]
     assert_allclose(values[1], values[2], rtol=1e-6)
     assert_allclose(values[0], values[2], rtol=0.05)  # Rows of people are drawn.
+
+
+# ------------------------------------------------------------------------ how people are observed
+def observed(people, entry=None, cuts=None):
+    """People with late entry, or as a long table of two rows with equal features for each."""
+    event, duration = people.y
+    if cuts is None:
+        y = {"event": event, "duration": duration}
+        return people.X, y if entry is None else {**y, "entry": entry}
+    first = {"id": np.arange(len(event)), "start": 0 * cuts, "stop": cuts, "event": 0 * event}
+    last = {"id": np.arange(len(event)), "start": cuts, "stop": duration, "event": event}
+    order = np.random.default_rng(0).permutation(2 * len(event))
+    y = {name: np.concatenate([first[name], last[name]])[order] for name in first}
+    return np.concatenate([people.X, people.X])[order], y
+
+
+def test_entry_at_0_and_time_cut_into_rows_change_nothing(engine, people, others):
+    event, duration = people.y
+    forms = [observed(people), observed(people, entry=0 * duration)]
+    forms.append(observed(people, cuts=duration * 0.4))
+    held = [observed(others), observed(others, entry=0 * others.y[1])]
+    held.append(observed(others, cuts=others.y[1] * 0.7))
+    found = []
+    for (X, y), rest in zip(forms, held, strict=True):
+        objective = engine.problem(X, y, random_state=0)
+        options = engine.early_stopping(objective, objective.held_out(*rest), 5)
+        model = engine.train(objective, 8, min_weight=5, options=options)
+        loss = engine.value(objective, model, objective.held_out(*rest))
+        found.append((loss, objective.predict_cumulative_incidence(model, others.X, TIMES)))
+    assert found[1][0] == found[0][0]
+    assert_array_equal(found[1][1], found[0][1])
+    X, y = forms[2]  # It numbers people by their first rows.
+    _, first = np.unique(y["id"], return_index=True)
+    number = np.argsort(np.argsort(first))
+    order = np.argsort(number)
+    whole = engine.problem(people.X[order], (event[order], duration[order]), random_state=0)
+    same = engine.problem(X, y, random_state=0)
+    assert_array_equal(same.person, whole.person)
+    curves = [
+        one.predict_cumulative_incidence(engine.train(one, 8, min_weight=5), others.X, TIMES)
+        for one in (whole, same)
+    ]
+    assert_array_equal(*curves)
+
+
+def test_truncated_people_of_a_changing_table(engine):
+    """A hazard that halves when treatment begins, among people who enter late."""
+    rng = np.random.default_rng(0)
+    x, begin, entry = rng.normal(size=900), rng.exponential(size=900), rng.uniform(0, 1, 900)
+    need = rng.exponential(size=900)
+    time = np.where(need < begin, need, begin + 2 * (need - begin))
+    stop = np.minimum(time, entry + rng.uniform(0.5, 3, 900))
+    ids = np.repeat(np.arange(900), 2)
+    start = np.column_stack([entry, np.maximum(begin, entry)]).ravel()
+    end = np.column_stack([np.minimum(begin, stop), stop]).ravel()
+    event = np.column_stack([0 * x, time <= stop]).ravel()
+    event[::2] = np.where(begin >= stop, event[1::2], 0)
+    X = np.column_stack([np.repeat(x, 2), np.tile([0.0, 1.0], 900)])
+    y = {"id": ids, "start": start, "stop": end, "event": event.astype(int)}
+    is_row = (start < end) & np.repeat(time > entry, 2)
+    X, y = X[is_row], {name: values[is_row] for name, values in y.items()}
+    objective = engine.problem(X, y, random_state=0)
+    model = engine.train(objective, 15, min_weight=5)
+    curves = objective.predict_survival_function(model, np.array([[0.0, 0], [0, 1]]), [1.0, 2.0])
+    assert_allclose(curves, np.exp([[-1, -2], [-0.5, -1]]), atol=0.07)
+    # People are the units of folds, of weights and of the metric.
+    own = np.unique(y["id"], return_inverse=True)[1]
+    people = [np.unique(objective.person[rows]) for rows in objective.folds(3, random_state=0)[0]]
+    assert not np.intersect1d(*people).size
+    assert sum(map(len, people)) == own.max() + 1
+    weight = rng.integers(0, 3, own.max() + 1)[own]
+    weighted = engine.problem(X, y, sample_weight=weight, random_state=0)
+    assert_array_equal(np.unique(weighted.person), np.unique(pd.factorize(y["id"])[0][weight > 0]))
+    assert objective._held_out_rows(X, y, None).n_people == own.max() + 1
+    assert objective._n_people(np.arange(len(objective.target))) == own.max() + 1
+
+
+def test_groups_share_a_fold_of_the_engine(engine, people):
+    group = np.arange(300) % 40
+    objective = engine.problem(people.X, people.y, groups=group, random_state=0)
+    for kept, held in objective.folds(3, random_state=0):
+        assert not np.intersect1d(group[objective.person[kept]], group[objective.person[held]]).size

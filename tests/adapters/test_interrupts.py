@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from interrupts import ENGINES
 
-from survival_objectives._process.interrupts import (
+from survival_objectives._process.running import (
     deliver_interrupt,
     interrupts_held,
     interrupts_open,
 )
-from tests.interrupts import ENGINES
 
 
 @pytest.mark.parametrize("engine", ENGINES)

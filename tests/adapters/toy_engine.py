@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
-from survival_objectives._engines import evaluator
+from survival_objectives._engines import protocol
 from survival_objectives._engines.forest import Forest, Tree
 from survival_objectives._engines.protocol import BatchJoiner, Engine, packed_state, unpacked_state
 from survival_objectives._engines.settings import EngineSettings, Whole
@@ -20,7 +20,7 @@ SETTINGS = EngineSettings("toy", {"max_leaf_nodes": Whole(2, 1000)}, {"loss": "i
 _MISSING = np.float32(-1e30)
 
 
-class Evaluator(evaluator.Evaluator):
+class Evaluator(protocol.Evaluator):
     """Rounds of one regression tree per margin, as lists that JSON can hold."""
 
     @property

@@ -77,4 +77,4 @@ def test_people_without_an_outcome_are_left_out(run, people, tmp_path, monkeypat
     assert "gaps.csv: 237 people" in done.out
     assert "3 rows without an outcome left out" in done.out
     assert run("evaluate", "m", "gaps.csv").code == 1
-    assert "237 people" in run("evaluate", "m", "gaps.csv", "--skip-unknown").out
+    assert "people: 237" in run("evaluate", "m", "gaps.csv", "--skip-unknown").out

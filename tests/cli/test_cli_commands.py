@@ -112,15 +112,14 @@ def test_mistakes_in_the_outcome(run, workplace, options, code, fragment):
 
 # --------------------------------------------------------------------------------------- predict
 def test_predict_gives_times_and_contributions(run, workplace, X):
-    extras = ["--median", "--quantiles", "0.25", "--bands", "0.8", "--mean", "20", "--shap", "10"]
+    extras = ["--median", "--quantiles", "0.25,0.9", "--mean", "20", "--shap", "10"]
     assert run(*PREDICT, *extras, "--out", "extras.csv").code == 0
     found = pd.read_csv("extras.csv")
     model = load("model")
     for name, quantile in {
         "median_time": 0.5,
         "time_quantile_0.25": 0.25,
-        "time_low_0.8": 0.1,
-        "time_high_0.8": 0.9,
+        "time_quantile_0.9": 0.9,
     }.items():
         expected = model.predict_quantile(X, quantile)
         np.testing.assert_allclose(found[name].fillna(np.inf), expected, rtol=1e-6)

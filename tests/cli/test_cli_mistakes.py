@@ -46,7 +46,6 @@ def snapshot(folder):
             2,
             "--cv: not allowed with argument --test",
         ),
-        ([*FIT, "--tune", "1"], 2, "--tune is 1; use 2 or more"),
         ([*FIT, "--drop", "agee"], 1, "has no column 'agee' (--drop); did you mean 'age' or"),
         ([*FIT, "--drop", "time"], 2, "--drop names 'time', which is the duration or the event"),
         ([*FIT, "--numeric", "stage"], 1, "column 'stage' holds numbers, but not line 2 'I"),
@@ -250,13 +249,3 @@ def test_dropping_and_taking_columns_by_hand(run, workplace):
         "age": "--drop",
         "smoker": "--drop",
     }
-
-
-def test_mistakes_of_outcome_and_columns_are_said_at_once(run, workplace, people):
-    changed = edited(edited(people, 3, "time", "soon"), 5, "age", "old")
-    changed.to_csv("people.csv", index=False)
-    done = run(*FIT, "--no-report")
-    assert done.code == 1
-    for fragment in ("line 5 'soon'", "; also: people.csv: column 'age'", "line 7 'old'"):
-        assert fragment in done.err
-    assert done.err.count("\n") == 1

@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import json
+import pathlib
 import signal
 import subprocess
 import sys
@@ -11,12 +12,9 @@ import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
-from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 from survival_objectives import HazardBoost, SurvivalBoost, load, metrics
 from survival_objectives.cli import _fit
-from survival_objectives.cli._folder import _move_all
-from survival_objectives.cli._training import Search
 
 COLUMNS = ["age", "stage", "smoker", "lab value (mg/l)"]
 OUTCOME = ["--duration", "time", "--event", "status"]
@@ -185,53 +183,6 @@ def test_info_reads_a_model_saved_from_python(run, workplace, X, y):
     assert "has no schema.json: it was saved from Python" in refused.err
 
 
-# ----------------------------------------------------------------------------------------- tuning
-def test_tuning_compares_settings_on_the_same_folds_and_trains_the_best(X, y):
-    start = HazardBoost(n_estimators=5, random_state=0, n_jobs=1)
-    tuned = Search(start, 4, 3).fit(X, y)
-    assert tuned.found["n_settings"] == 4
-    folds = list(StratifiedKFold(3, shuffle=True, random_state=3).split(X, y["event"]))
-    own = cross_val_score(start, X, y, cv=folds)
-    assert tuned.found["brier_score_of_defaults"] == pytest.approx(-own.mean(), rel=1e-12)
-    best = HazardBoost(**start.get_params() | tuned.found["chosen"])
-    scores = cross_val_score(best, X, y, cv=folds)
-    assert -scores.mean() == pytest.approx(tuned.found["brier_score"], rel=1e-12)
-    np.testing.assert_array_equal(
-        tuned.predict_cumulative_incidence(X, [5.0]),
-        best.fit(X, y).predict_cumulative_incidence(X, [5.0]),
-    )
-    assert tuned.best_estimator_.n_estimators == 5
-
-
-@pytest.mark.parametrize("engine", ["lightgbm", "catboost"])
-def test_drawn_settings_are_those_of_the_engine_and_the_first_is_as_given(engine):
-    names = {"learning_rate", "max_depth", "max_features"}
-    names |= {"min_leaf_people", "min_split_gain"} if engine == "lightgbm" else set()
-    first, *drawn = Search(HazardBoost(engine), 5, 0).param_grid
-    assert first == {}
-    assert len(drawn) == 4
-    assert all(set(setting) == names for setting in drawn)
-
-
-def test_rows_of_one_person_share_a_fold_of_the_search(X, y):
-    person = np.arange(len(X)) // 2
-    tuned = Search(HazardBoost(n_estimators=2, n_jobs=1, random_state=0), 2, 0)
-    tuned.fit(X, y, groups=person)
-    for train, test in tuned.cv:
-        assert not set(person[train]) & set(person[test])
-
-
-def test_fit_tunes_and_says_what_it_chose(run, workplace, people):
-    done = run("fit", "people.csv", "--out", "tuned", *FIT, "--no-report", "--tune", "3")
-    assert done.code == 0
-    assert "chosen of 3 settings: " in done.out
-    assert "HazardBoost (xgboost, tuned)" in done.out
-    tuned = json.loads(run("info", "tuned", "--json").out)
-    settings = tuned["settings"]
-    assert {name: settings[name] for name in tuned["tuned"]["chosen"]} == tuned["tuned"]["chosen"]
-    assert settings["n_estimators"] == 3
-
-
 # ---------------------------------------------------------------------------- whole or not at all
 def test_report_is_written_inside_the_model_or_where_asked(run, workplace, people):
     assert run("fit", "people.csv", "--out", "new", *FIT).code == 0
@@ -254,43 +205,52 @@ def test_a_damaged_file_of_trees(run, workplace, X, y):
 
 
 def test_force_replaces_what_fit_wrote_and_nothing_else(run, workplace, people):
+    command = ["fit", "people.csv", "--out", "model", *FIT, "--force"]
     people.to_csv("model/data.csv", index=False)
-    (workplace / "model" / "notes").mkdir()
-    (workplace / "model" / "notes" / "plan.txt").write_text("keep")
-    command = ["fit", "model/data.csv", "--out", "model", *FIT, "--force"]
+    before = {path.name: path.read_bytes() for path in (workplace / "model").iterdir()}
+    refused = run(*command)
+    assert refused.code == 1
+    assert "'model' has 'data.csv', which this version of `fit` did not write" in refused.err
+    assert before == {path.name: path.read_bytes() for path in (workplace / "model").iterdir()}
+    (workplace / "model" / "data.csv").unlink()
     assert run(*command, "--engine", "lightgbm").code == 0
-    assert (workplace / "model" / "notes" / "plan.txt").read_text() == "keep"
-    pd.testing.assert_frame_equal(pd.read_csv("model/data.csv"), people)
-    written = set(json.loads((workplace / "model" / "schema.json").read_text())["files"])
-    assert {"schema.json", "model.json", "report.html"} <= written
-    assert set(names(workplace / "model")) == {*written, "data.csv", "notes"}
-    assert not list((workplace / "model").glob("*.ubj"))
+    written = json.loads((workplace / "model" / "schema.json").read_text())["files"]
+    assert {"schema.json", "model.json", "report.html"} <= set(written)
+    assert names(workplace / "model") == sorted(written)
     assert load("model").engine_ == "lightgbm"
     # The report of that call goes with the model it is about.
     assert run(*command, "--no-report").code == 0
     assert "report.html" not in names(workplace / "model")
-    (workplace / "model" / "report.html").write_text("<title>my own page</title>")
-    refused = run(*command)
-    assert refused.code == 1
-    assert "'model/report.html' exists and is not a page of this program" in refused.err
+
+
+def test_force_follows_a_link_to_the_folder(run, workplace):
+    (workplace / "link").symlink_to("model")
+    assert run("fit", "people.csv", "--out", "link", *FIT, "--force", "--no-report").code == 0
+    assert (workplace / "link").is_symlink()
+    assert "report.html" not in names(workplace / "model")
 
 
 def test_force_leaves_a_folder_alone_that_fit_did_not_write(run, workplace, X, y):
     SurvivalBoost(n_estimators=2).fit(X, y).save("python")
     refused = run("fit", "people.csv", "--out", "python", *FIT, "--force")
     assert refused.code == 1
-    assert "'python' was not written by this version of `fit`" in refused.err
+    assert "'model.json'" in refused.err
+    assert "which this version of `fit` did not write" in refused.err
 
 
-def test_an_interrupted_exchange_of_files_is_undone(tmp_path):
-    for name in ("a", "b", "c"):
-        (tmp_path / name).write_text(name)
-    moves = [(tmp_path / "a", tmp_path / "old"), (tmp_path / "b", tmp_path / "a")]
-    with pytest.raises(FileNotFoundError):
-        _move_all([*moves, (tmp_path / "absent", tmp_path / "d")])
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
-        name: name for name in ("a", "b", "c")
-    }
+def test_a_failed_exchange_of_folders_is_undone(run, workplace, monkeypatch):
+    before = {path.name: path.read_bytes() for path in (workplace / "model").iterdir()}
+    rename = pathlib.Path.rename
+
+    def fail(self, target):
+        if self.name == "model" and self.parent.name.startswith(".model-"):
+            raise OSError("no space left")
+        return rename(self, target)
+
+    monkeypatch.setattr(pathlib.Path, "rename", fail)
+    done = run("fit", "people.csv", "--out", "model", *FIT, "--force", "--no-report")
+    assert (done.code, "no space left" in done.err) == (1, True)
+    assert before == {path.name: path.read_bytes() for path in (workplace / "model").iterdir()}
 
 
 def test_predictions_are_real_excel_files(run, workplace, people):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import HazardBoost, load
-from survival_objectives._engines.constraints import column_directions, column_groups
+from survival_objectives._engines.settings import column_directions, column_groups
 from survival_objectives._people import check_features
 
 CASES = [(engine, 1) for engine in ENGINES] + [("xgboost", 2), ("lightgbm", 2)]

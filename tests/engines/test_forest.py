@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
-from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest, Tree
+from survival_objectives._engines.protocol import Evaluator
 from survival_objectives._people import Features
 from survival_objectives.datasets import make_competing_risks
 

@@ -15,13 +15,11 @@ import pytest
 from estimator_data import ENGINES, boost, simulated
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import load
+from survival_objectives import _training, load
 from survival_objectives._engines import protocol as registry
-from survival_objectives._engines import settings as engine_settings
-from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
+from survival_objectives._engines.protocol import Evaluator
 from survival_objectives._people import Features
-from survival_objectives._training import memory
 from survival_objectives.adapters._engine import column_names
 from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 
@@ -86,7 +84,7 @@ WRONG_TYPES = [
 def test_settings_that_do_not_agree_are_refused_before_training(
     engine, params, words, error, data, monkeypatch
 ):
-    monkeypatch.setattr(memory, "trained", lambda *_, **__: pytest.fail("Training began."))
+    monkeypatch.setattr(_training, "trained", lambda *_, **__: pytest.fail("Training began."))
     with pytest.raises(error, match=words):
         boost(engine, engine_params=params).fit(data.X, data.y)
 
@@ -111,7 +109,7 @@ def test_a_gpu_that_is_not_there_is_an_error(device, data, monkeypatch):
 
 
 def test_devices_are_counted():
-    assert engine_settings.n_cuda_devices() >= 0
+    assert xgboost_engine.n_cuda_devices() >= 0
 
 
 @pytest.mark.parametrize(
@@ -164,7 +162,7 @@ ABSURD = [
 
 @pytest.mark.parametrize("parameters", ABSURD, ids=str)
 def test_absurd_values_are_refused_before_training(engine, parameters, data, monkeypatch):
-    monkeypatch.setattr(memory, "trained", lambda *_, **__: pytest.fail("Training began."))
+    monkeypatch.setattr(_training, "trained", lambda *_, **__: pytest.fail("Training began."))
     ((name, _),) = parameters.items()
     with pytest.raises(ValueError, match=f"`{name}` must be "):
         boost(engine).set_params(**parameters).fit(data.X, data.y)

@@ -17,7 +17,7 @@ from estimator_data import ENGINES, boost, mixed_columns, simulated
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import load
-from survival_objectives._engines.constraints import INTERACTION, MONOTONE
+from survival_objectives._engines.settings import INTERACTION, MONOTONE
 from survival_objectives._models import fitted as fitted_models
 from survival_objectives._people import check_features
 from survival_objectives.adapters import catboost as catboost_adapter

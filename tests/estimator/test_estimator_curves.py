@@ -22,7 +22,7 @@ from survival_objectives._engines.forest import (
 from survival_objectives._horizons import model as fitted_models
 from survival_objectives._horizons.loop import BoostingLoop
 from survival_objectives._people import check_features
-from survival_objectives._people.time_axis import time_unit
+from survival_objectives._people.population import time_unit
 from survival_objectives.losses import probabilities
 
 # What each engine is asked to grow, besides its defaults.

@@ -19,7 +19,7 @@ from survival_objectives._horizons import training as stacked
 from survival_objectives._horizons.loop import BoostingLoop
 from survival_objectives._horizons.model import HorizonModel
 from survival_objectives._models import fitted
-from survival_objectives._models.plan import coarse_censoring_curve
+from survival_objectives._models.frame import coarse_censoring_curve
 from survival_objectives._people import check_survival_target
 from survival_objectives.metrics import concordance_index
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import load
-from survival_objectives._models.rounding import check_same_time_unit, rounded_horizon, two_digits
+from survival_objectives._models.frame import check_same_time_unit, rounded_horizon, two_digits
 from survival_objectives._people import check_survival_target
 from survival_objectives._people.population import Population, grid_population
 

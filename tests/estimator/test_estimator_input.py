@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 from estimator_data import boost, simulated
 
-from survival_objectives import HazardBoost
+from survival_objectives import HazardBoost, _training
 from survival_objectives import estimators as estimator
-from survival_objectives._training import memory
 
 REFUSED = [
     ({"engine": "lightgdm"}, ValueError, "`engine` is 'lightgdm'; choose from 'xgboost'"),
@@ -54,7 +53,7 @@ def no_training(monkeypatch):
     def train(*arguments, **options):
         pytest.fail("Training began.")
 
-    monkeypatch.setattr(memory, "trained", train)
+    monkeypatch.setattr(_training, "trained", train)
 
 
 @pytest.mark.parametrize(("parameters", "error", "words"), REFUSED)
@@ -154,7 +153,8 @@ def test_bad_data_is_refused_before_training(case, data):
             ValueError,
             "`conditional_after`",
         ),
-        (lambda m, X: m.shap_values(X, [1.0, 2.0]), ValueError, "must be one number"),
+        (lambda m, X: m.shap_values(X, []), ValueError, "`times` is empty"),
+        (lambda m, X: m.partial_dependence(X, "x9"), ValueError, "choose from 'x0', 'x1'"),
         (lambda m, X: m.predict(X[["x0"]]), ValueError, "lacks the columns"),
         (lambda m, X: m.predict(X.assign(x0="a")), ValueError, "'x0' was a number in training"),
         (lambda m, X: m.score(X, (np.full(300, 7), np.ones(300))), ValueError, "label 7"),

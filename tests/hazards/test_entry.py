@@ -16,10 +16,10 @@ from survival_objectives._hazards.formulas import (
     person_likelihood,
     risk_rows,
 )
-from survival_objectives._models.knots import exposures, marginal_hazard
+from survival_objectives._models.frame import exposures, marginal_hazard
 from survival_objectives._people import SurvivalTarget
 from survival_objectives._people.cohort import Cohort
-from survival_objectives._people.time_axis import TimeAxis
+from survival_objectives._people.population import TimeAxis
 
 FloatArray = npt.NDArray[np.float64]
 KNOTS = np.array([0.0, 1.0, 2.0, 4.0])

@@ -104,7 +104,7 @@ def test_a_purely_linear_mixture_gives_coefficient_times_value(model):
     hazards = replace(with_linear, trees=None)
     alone = Mixture({LINEAR: Member(1.0, hazards)}, fitted.mixture.design)
     linear = replace(fitted, mixture=alone)
-    found = linear.shap_values(features(model, X), 1.0)
+    found = linear.shap_values(features(model, X), np.array([1.0]))[..., 0]
     design = alone.design
     z = design.matrix(features(model, X).values)
     for feature in range(X.shape[1]):

@@ -280,3 +280,17 @@ def test_disk_takes_one_row_per_person_from_time_0(table: pd.DataFrame) -> None:
     for y in (outcomes(table), late):
         with pytest.raises(ValueError, match="train in memory"):
             external.fit_external(HazardBoost(), [(table[FEATURES], y)])
+
+
+def test_columns_that_held_outcomes_are_ignored_in_predictions(tmp_path):
+    table = treatment(0, 150)
+    names = {"id": "id", "start": "start", "stop": "stop"}
+    model = boost(n_estimators=5).fit(table, **names, event="event")
+    model.save(tmp_path / "model")
+    for one in (model, HazardBoost.load(tmp_path / "model")):
+        along = one.predict_survival_function(table, TIMES, **names)
+        without = table.drop(columns="event")
+        assert_array_equal(along, one.predict_survival_function(without, TIMES, **names))
+        assert_array_equal(one.predict(table), one.predict(table[FEATURES]))
+        with pytest.raises(ValueError, match="unknown columns"):
+            one.predict(table.assign(other=1.0))

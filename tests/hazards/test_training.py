@@ -14,11 +14,10 @@ import numpy.typing as npt
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives._engines.evaluator import Evaluator
-from survival_objectives._engines.protocol import BatchJoiner, TreeSettings, engine
+from survival_objectives._engines.protocol import BatchJoiner, Evaluator, engine
+from survival_objectives._engines.settings import TreeSettings
 from survival_objectives._hazards import people as hazard_people
 from survival_objectives._hazards import problem as hazard_problem
-from survival_objectives._hazards.ensemble import HazardTraining
 from survival_objectives._hazards.formulas import (
     PersonLikelihood,
     interval_start,
@@ -28,6 +27,7 @@ from survival_objectives._hazards.formulas import (
     time_corrections,
 )
 from survival_objectives._hazards.linear import LinearDesign, ridge_hazards
+from survival_objectives._hazards.members import HazardTraining
 from survival_objectives._hazards.mixture import LINEAR, ON_LINEAR, TREES, Mixture
 from survival_objectives._hazards.people import (
     HazardPeople,
@@ -36,8 +36,7 @@ from survival_objectives._hazards.people import (
     drawn_by_outcome,
     stratified_folds,
 )
-from survival_objectives._hazards.settings import HazardSettings
-from survival_objectives._hazards.state import HazardState
+from survival_objectives._hazards.settings import HazardSettings, HazardState
 from survival_objectives._people import Features, check_features
 from survival_objectives._people.population import Population
 from survival_objectives.adapters._engine import models_gradient_hessian

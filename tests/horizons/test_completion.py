@@ -19,7 +19,7 @@ from survival_objectives._horizons.completion import (
     lost_states,
 )
 from survival_objectives._people import check_survival_target
-from survival_objectives._people.time_axis import TimeAxis, event_unit
+from survival_objectives._people.population import TimeAxis, event_unit
 from survival_objectives.losses import pointwise_log_loss
 from survival_objectives.stacking import TimeStacker, all_rows, lost_rows
 

@@ -11,7 +11,7 @@ from strategies import survival_targets
 from survival_objectives._horizons import doubly_robust
 from survival_objectives._horizons.doubly_robust import DoublyRobustTargets, person_nodes
 from survival_objectives._people import check_survival_target
-from survival_objectives._people.time_axis import TimeAxis, event_unit
+from survival_objectives._people.population import TimeAxis, event_unit
 from survival_objectives.stacking import TimeStacker, all_rows
 
 CONTINUOUS = TimeAxis(0.0)

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives._horizons.plan import RandomStreams
-from survival_objectives._models.plan import coarse_censoring_curve, planned_frame
+from survival_objectives._horizons.training import RandomStreams
+from survival_objectives._models.frame import coarse_censoring_curve, planned_frame
 from survival_objectives._people import SurvivalTarget, check_features
 from survival_objectives._people.population import Population
 from survival_objectives.marginal import kaplan_meier_censoring

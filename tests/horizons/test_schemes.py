@@ -21,10 +21,9 @@ from survival_objectives._horizons.schemes import (
     KaplanMeierScheme,
     WeightSettings,
 )
-from survival_objectives._horizons.weights import survival_before_events
+from survival_objectives._horizons.schemes.base import survival_before_events
 from survival_objectives._people.cohort import Cohort, MemoryBatches, batch_slices
-from survival_objectives._people.population import LocalReduction
-from survival_objectives._people.time_axis import TimeAxis
+from survival_objectives._people.population import LocalReduction, TimeAxis
 from survival_objectives.censoring import KaplanMeierCensoring, censoring_log_odds
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import aalen_johansen

@@ -21,8 +21,7 @@ from survival_objectives._horizons.schemes import (
     WeightSettings,
 )
 from survival_objectives._people.cohort import Cohort, MemoryBatches
-from survival_objectives._people.population import LocalReduction
-from survival_objectives._people.time_axis import TimeAxis, event_unit
+from survival_objectives._people.population import LocalReduction, TimeAxis, event_unit
 from survival_objectives._plugin.alternation import Alternation, CensoringTrainer, RefreshSchedule
 from survival_objectives._plugin.problem_rows import (
     CensoringSettings,

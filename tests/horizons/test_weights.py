@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from test_schemes import people
 
-from survival_objectives._horizons.weights import (
+from survival_objectives._horizons.schemes.base import (
     given_survival,
     marginal_survival,
     survival_before_events,
 )
-from survival_objectives._people.time_axis import TimeAxis
+from survival_objectives._people.population import TimeAxis
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.stacking import TimeStacker, event_rows
 

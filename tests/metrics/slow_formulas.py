@@ -215,7 +215,7 @@ def pseudo_observation(y, i, k, z):
 
 
 def expected_time(y_train, c):
-    """e_i and S(t_i) of (35), by a fine midpoint sum over the steps and the linear tail."""
+    """e_i and S(t_i) of MAE margin, by a fine midpoint sum over the steps and the linear tail."""
     survival = kaplan_meier(y_train)
     last = max(y_train[1])
     end = last / (1 - survival(last))

@@ -9,10 +9,10 @@ import pytest
 
 from survival_objectives import HazardBoost
 from survival_objectives._hazards import training as hazards
-from survival_objectives._hazards.checks import check_hazard_paths
 from survival_objectives._hazards.mixture import HazardTrees
-from survival_objectives._models.checks import warn_about_model
+from survival_objectives._hazards.training import check_hazard_paths
 from survival_objectives._models.fitted import TrainingRecord
+from survival_objectives._training import warn_about_model
 from survival_objectives.datasets import make_competing_risks
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives._models.curves import MARGINAL_SHARE, KnotCurves
-from survival_objectives._models.knots import exposures, marginal_hazard, time_knots
+from survival_objectives._models.frame import exposures, marginal_hazard, time_knots
 from survival_objectives._people import check_survival_target
-from survival_objectives._people.time_axis import TimeAxis, event_unit, rounded_down, rounded_up
+from survival_objectives._people.population import TimeAxis, event_unit, rounded_down, rounded_up
 from survival_objectives.marginal import aalen_johansen
 
 

@@ -59,7 +59,7 @@ def test_conditional_curves_are_quotients(model, data):
     people = check_features(data.X, like=model.schema)
     times = np.array([0.2, 0.5, 1.0, 2.0])
     plain, at = model.incidence(people, times), model.incidence(people, np.array([0.5]))
-    given = model.conditional_incidence(people, times, 0.5)
+    given = model.conditional_incidence(people, times, np.full(len(data.X), 0.5))
     assert_allclose(given[:, 0, 2:], plain[:, 0, 2:] / at[:, 0], atol=1e-12)
     assert_array_equal(given[:, 0, :2], 1.0)
     assert_allclose(given.sum(axis=1), 1.0)
@@ -74,7 +74,9 @@ def test_predictions_of_the_estimator_are_the_models(estimator, model, data):
     assert_array_equal(
         estimator.predict_quantile(data.X, [0.2, 0.4]), model.quantiles(people, [0.2, 0.4])
     )
-    assert_array_equal(estimator.shap_values(data.X, 1.0), model.shap_values(people, 1.0))
+    shap = model.shap_values(people, times)
+    assert_array_equal(estimator.shap_values(data.X, times), shap.transpose(0, 2, 3, 1))
+    assert_array_equal(estimator.shap_values(data.X, 0.3), shap[..., 0])
 
 
 def test_parts_cover_everyone_once(model):
@@ -91,7 +93,8 @@ def test_pickles_and_threads_do_not_change_predictions(model, data):
         evaluator.n_jobs = 2
     assert_array_equal(moved.incidence(people, model.frame.times), expected)
     again = pickle.loads(pickle.dumps(moved))
-    assert {evaluator.n_jobs for evaluator in again.evaluators().values()} == {2}
+    # Hazards without trees worth their weight have no evaluator.
+    assert all(evaluator.n_jobs == 2 for evaluator in again.evaluators().values())
     assert_array_equal(again.incidence(people, model.frame.times), expected)
 
 

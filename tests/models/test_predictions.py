@@ -25,10 +25,11 @@ def test_setting_the_fitted_model_sets_all_fitted_attributes(data):
 
 
 def test_attributes_of_an_earlier_model_do_not_stay(data):
-    model = HazardBoost(n_estimators=5, random_state=0, n_jobs=1).fit(data.X, data.y)
-    assert hasattr(model, "member_weights_")
-    model.fitted_model = boost("xgboost", n_estimators=5).fit(data.X, data.y).fitted_model
-    assert not hasattr(model, "member_weights_")
+    model = boost("xgboost", n_estimators=5).fit(data.X, data.y)
+    assert hasattr(model, "feature_names_in_")
+    unnamed = boost("xgboost", n_estimators=5).fit(data.X.to_numpy(), data.y)
+    model.fitted_model = unnamed.fitted_model
+    assert not hasattr(model, "feature_names_in_")
 
 
 def test_score_of_all_people_is_that_until_their_longest_duration(data):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from survival_objectives._models.rounding import check_same_time_unit, rounded_horizon, two_digits
+from survival_objectives._models.frame import check_same_time_unit, rounded_horizon, two_digits
 from survival_objectives._people import SurvivalTarget
 from survival_objectives._people.population import Population
 

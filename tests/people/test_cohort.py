@@ -17,8 +17,7 @@ from survival_objectives._people.cohort import (
     separated_outcomes,
     split_cohort,
 )
-from survival_objectives._people.population import LocalReduction
-from survival_objectives._people.time_axis import TimeAxis
+from survival_objectives._people.population import LocalReduction, TimeAxis
 
 X = pd.DataFrame({"age": [50.0, 60.0, 70.0, 80.0], "sex": pd.Categorical(list("fmfm"))})
 EVENT, DURATION = np.array([0, 3, 1, 1]), np.array([0.1, 2.0, 3.0, 4.0])

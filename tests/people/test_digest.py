@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from survival_objectives._people.cohort import Cohort
-from survival_objectives._people.digest import cohort_digest
+from survival_objectives._people.disk import cohort_digest
 
 N = 60
 

@@ -12,12 +12,12 @@ from survival_objectives._people import SurvivalTarget
 from survival_objectives._people.population import (
     LocalReduction,
     Population,
+    TimeAxis,
     grid_population,
     merged_times,
     outcome_counts,
     population_of_counts,
 )
-from survival_objectives._people.time_axis import TimeAxis
 from survival_objectives.marginal import kaplan_meier_censoring
 
 

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 from sksurv.util import Surv
 
-from survival_objectives import HazardBoost
+from survival_objectives import SurvivalBoost
 from survival_objectives._people import (
     SurvivalTarget,
     check_choice,
@@ -29,8 +29,8 @@ from survival_objectives._people import (
     check_times,
     take_rows,
 )
-from survival_objectives._people.frames import outcomes_frame
 from survival_objectives._people.labels import named_outcomes
+from survival_objectives._people.outcomes import outcomes_frame
 from survival_objectives.adapters.xgboost import IPCWObjective
 
 EVENT = [0, 1, 2, 1]
@@ -760,6 +760,6 @@ def test_text_events_keep_their_entries():
 
 def test_horizons_refuse_late_entry_with_the_names_of_what_takes_it():
     y = WITH_ENTRY["pandas"]
-    for refusing in (HazardBoost().fit, IPCWObjective):
+    for refusing in (SurvivalBoost().fit, IPCWObjective):
         with pytest.raises(ValueError, match="Use HazardBoost or HazardObjective"):
             refusing(np.arange(4.0)[:, None], y)

@@ -14,11 +14,11 @@ from scipy.special import expit, logit
 from simulation import KnownCensoring, simulate
 from strategies import survival_targets
 
-from survival_objectives._engines.evaluator import Evaluator
 from survival_objectives._engines.forest import Forest
+from survival_objectives._engines.protocol import Evaluator
 from survival_objectives._horizons import model as horizon_model
 from survival_objectives._people import check_survival_target
-from survival_objectives._people.time_axis import TimeAxis, event_unit
+from survival_objectives._people.population import TimeAxis, event_unit
 from survival_objectives._plugin.alternation import CensoringTrainer, RefreshSchedule
 from survival_objectives._plugin.objective import TrainingProblem
 from survival_objectives._plugin.slot import RowTargets

@@ -20,7 +20,7 @@ from survival_objectives._people import (
     relative_weights,
     warn_about_outcomes,
 )
-from survival_objectives._people.resolution import ENOUGH, Resolution
+from survival_objectives._people.values import ENOUGH, Resolution
 
 
 # -------------------------------------------------------------------------------------- weights

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from survival_objectives._hazards.state import HazardState
-from survival_objectives._horizons.state import LoopState
+from survival_objectives._hazards.settings import HazardState
+from survival_objectives._horizons.settings import LoopState
 from survival_objectives._models.fitted import RoundRecord
 from survival_objectives._process.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
 
@@ -21,8 +21,8 @@ HAZARDS = (
         "trees",
         rounds=(0, 10, 20),
         log_likelihood=(-4.0, -3.0, -2.5),
-        trees=(b"x", b"y"),
-        refit=b"z",
+        trees=b"x",
+        best=b"y",
     )
 )
 
@@ -118,7 +118,5 @@ def test_steps_of_a_state_never_decrease():
             rounds = tuple(range(0, 10 * n_evaluations, 10))
             state = state.updated(kind, rounds=rounds)
             steps.append(state.n_steps)
-        state = state.updated(kind, refit=b"trees")
-        steps.append(state.n_steps)
-    assert steps == list(range(1, 9))
+    assert steps == list(range(1, 7))
     assert state.n_rounds == 40

@@ -9,20 +9,21 @@ import joblib
 import numpy as np
 import pytest
 
-from survival_objectives import HazardBoost, _threads
+from survival_objectives import HazardBoost
+from survival_objectives._process import running
 from survival_objectives.datasets import make_competing_risks
 
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch):
-    for name in (*_threads._LIMITS, *_threads._WAITING, "LOKY_MAX_CPU_COUNT"):
+    for name in (*running._LIMITS, *running._WAITING, "LOKY_MAX_CPU_COUNT"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def many_cores(monkeypatch):
     monkeypatch.setattr(joblib, "cpu_count", lambda: 32)
-    monkeypatch.setattr(_threads, "_IS_PASSIVE", True)
+    monkeypatch.setattr(running, "_IS_PASSIVE", True)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def many_cores(monkeypatch):
     [(0, 5, 1), (10**4, 10, 1), (10**5, 10, 7), (10**8, 10, 32)],
 )
 def test_threads_follow_the_size_of_the_work(many_cores, n_rows, n_columns, expected):
-    assert _threads.default_threads(n_rows, n_columns) == expected
+    assert running.default_threads(n_rows, n_columns) == expected
 
 
 @pytest.mark.parametrize(
@@ -47,14 +48,14 @@ def test_threads_follow_the_size_of_the_work(many_cores, n_rows, n_columns, expe
 )
 def test_limits_of_the_environment(many_cores, monkeypatch, name, value, expected):
     monkeypatch.setenv(name, value)
-    assert _threads.available_threads() == expected
+    assert running.available_threads() == expected
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
 def test_affinity_limits_threads():
     program = (
         "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]);"
-        "from survival_objectives._process.threads import default_threads;"
+        "from survival_objectives._process.running import default_threads;"
         "print(default_threads(10**8, 9))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -62,16 +63,16 @@ def test_affinity_limits_threads():
 
 
 def test_waiting_is_passive_in_the_context_only():
-    with _threads.passive_wait():
+    with running.passive_wait():
         assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
     assert "OMP_WAIT_POLICY" not in os.environ
 
 
-@pytest.mark.parametrize("name", _threads._WAITING)
+@pytest.mark.parametrize("name", running._WAITING)
 def test_the_environment_of_the_user_stays(monkeypatch, name):
     monkeypatch.setenv(name, "7")
     before = dict(os.environ)
-    with _threads.passive_wait():
+    with running.passive_wait():
         assert dict(os.environ) == before
     assert dict(os.environ) == before
 
@@ -92,8 +93,8 @@ def spin_counts(program, **environment):
 
 
 FIT = """
-import survival_objectives.adapters.{engine}._booster
-from survival_objectives._process.threads import default_threads
+import survival_objectives.adapters.{engine}._engine
+from survival_objectives._process.running import default_threads
 print(default_threads(2**19, 1))
 """
 
@@ -102,6 +103,40 @@ print(default_threads(2**19, 1))
 def test_engines_are_loaded_with_a_passive_wait(engine):
     counts, _ = spin_counts(FIT.format(engine=engine))
     assert counts == {"0"}
+
+
+EACH_FIRST = """
+import os, sys
+import pandas, scipy.stats  # Not scikit-learn: what follows is quick, and starts from here.
+for name in sys.argv[1:]:
+    if os.fork() == 0:
+        __import__("survival_objectives." + name)
+        from survival_objectives._process.running import _IS_PASSIVE
+        if not _IS_PASSIVE:
+            print(name, flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_whatever_is_imported_first_makes_threads_wait_passively():
+    """Otherwise scikit-learn would be imported before it is told how, and small fits be slow."""
+    names = "assessment baselines cli._fit estimators metrics mlflow report uncertainty"
+    program = [sys.executable, "-c", EACH_FIRST, *names.split()]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(program, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_help_and_import_load_no_tables_and_no_learning():
+    """The command answers at once; public names come on first use."""
+    program = (
+        "import sys, survival_objectives, survival_objectives.cli._main as main;"
+        "main._parser(); print({'numpy', 'pandas', 'sklearn'} & {*sys.modules});"
+        "from survival_objectives import HazardBoost; print(HazardBoost.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["set()", "HazardBoost"]
 
 
 def test_a_wait_of_the_user_stays():

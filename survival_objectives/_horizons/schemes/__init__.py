@@ -23,7 +23,6 @@ regularisation, and rows count 1.
 
 from __future__ import annotations
 
-from survival_objectives._horizons.schemes.alternating import AlternatingScheme
 from survival_objectives._horizons.schemes.base import (
     CensoringBooster,
     CensoringScheme,
@@ -32,10 +31,13 @@ from survival_objectives._horizons.schemes.base import (
     TargetsAndWeights,
     WeightSettings,
 )
-from survival_objectives._horizons.schemes.completed import CompletedScheme
+from survival_objectives._horizons.schemes.completed import CompletedScheme, ImputedScheme
 from survival_objectives._horizons.schemes.doubly_robust import DoublyRobustScheme
-from survival_objectives._horizons.schemes.imputed import ImputedScheme
-from survival_objectives._horizons.schemes.weighted import GivenScheme, KaplanMeierScheme
+from survival_objectives._horizons.schemes.weighted import (
+    AlternatingScheme,
+    GivenScheme,
+    KaplanMeierScheme,
+)
 
 __all__ = [
     "AlternatingScheme",

@@ -1,4 +1,7 @@
-"""Distributions of a completion model as targets of the rows of censored people."""
+"""Targets of the rows of censored people: distributions of a completion model, or states.
+
+`ImputedScheme` draws the states, later from the event model itself.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._horizons.completion import Incidence, completed_targets, lost_states
-from survival_objectives._horizons.rows import joined
+from survival_objectives._horizons.rows import BatchReader, joined
 from survival_objectives._horizons.schemes.base import (
     CensoringScheme,
     Chunk,
@@ -14,8 +17,15 @@ from survival_objectives._horizons.schemes.base import (
     WeightSettings,
 )
 from survival_objectives._people.cohort import Outcomes
+from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
-from survival_objectives.stacking import TimeStacker, all_rows
+from survival_objectives.stacking import (
+    TimeStacker,
+    all_rows,
+    conditional_incidence,
+    drawn_states,
+    lost_rows,
+)
 
 
 class AllRowsScheme(CensoringScheme):
@@ -77,3 +87,60 @@ class CompletedScheme(AllRowsScheme):
                 self._known[number] = completed_targets(rows.target, rows.events, *states)
             weights.append(self.row_weight(rows))
         return self._known[number], joined(weights, np.float32)
+
+
+class ImputedScheme(AllRowsScheme):
+    """States that are drawn for the rows of censored people, equation (15).
+
+    Draws are new for every chunk.
+
+    Parameters
+    ----------
+    settings : WeightSettings
+    marginal : StepFunction
+        Aalen-Johansen curves of the population, (n_steps, K + 1).
+    n_marginal_rounds : int
+        Rounds during which states are drawn from these curves, and afterwards from the model.
+    seed : int
+        Of the draws.
+    """
+
+    uses_probes = True
+
+    def __init__(
+        self, settings: WeightSettings, marginal: StepFunction, n_marginal_rounds: int, seed: int
+    ) -> None:
+        super().__init__(settings, marginal)
+        self._seed = seed
+        # Marginal draws teach that features have no effect, which later rounds must correct.
+        self.n_warm_up_rounds = n_marginal_rounds
+
+    def targets_and_weights(self, chunk: Chunk) -> TargetsAndWeights:
+        """States, some of them drawn, and weights without a censoring adjustment."""
+        events = chunk.events
+        by_model = events.n_rounds >= self.n_warm_up_rounds
+        if by_model:
+            margin, probes = BatchReader(events.at_horizons()), BatchReader(events.at_probes())
+            self.refreshed_rounds.append(events.n_rounds)
+        # Seeded by chunk, so that a resumed training repeats the draws of an uninterrupted one.
+        generator = np.random.default_rng([self._seed, chunk.number])
+        targets, weights = [], []
+        for rows in chunk.rows():
+            lost = lost_rows(rows.target, rows.events)
+            person = rows.events.person[lost]
+            if by_model:
+                asked = self.event_probes(rows)
+                at_horizon = margin.next(rows.events.n_rows)[lost]
+                at_exit = asked.last(probes.next(asked.n_probes), person)
+                states = (
+                    probabilities(at_horizon, reference=events.reference),
+                    probabilities(at_exit, reference=events.reference),
+                )
+            else:
+                exit_time = rows.target.duration[person]
+                states = self._marginal(rows.events.horizon[lost]), self._marginal(exit_time)
+            target = rows.events.target.copy()
+            target[lost] = drawn_states(conditional_incidence(*states), generator)
+            targets.append(target)
+            weights.append(self.row_weight(rows))
+        return joined(targets, np.int8), joined(weights, np.float32)

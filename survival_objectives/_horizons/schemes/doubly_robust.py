@@ -15,7 +15,6 @@ from survival_objectives._horizons.doubly_robust import (
     person_nodes,
 )
 from survival_objectives._horizons.rows import BatchReader, BatchRows, Probes, joined
-from survival_objectives._horizons.schemes.alternating import AlternatingScheme
 from survival_objectives._horizons.schemes.base import (
     CensoringBooster,
     Chunk,
@@ -23,6 +22,7 @@ from survival_objectives._horizons.schemes.base import (
     TargetsAndWeights,
     WeightSettings,
 )
+from survival_objectives._horizons.schemes.weighted import AlternatingScheme
 from survival_objectives._people import SurvivalTarget
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction

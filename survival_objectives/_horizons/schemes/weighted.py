@@ -1,25 +1,41 @@
-"""Weights 1/G of the people whose state is known, from a model of censoring that does not change.
+"""Weights 1/G of the people whose state is known.
 
-`KaplanMeierScheme` has the marginal curve, `GivenScheme` a model of the user's own.
+`KaplanMeierScheme` has the marginal curve, `GivenScheme` a model of the user's own, and
+`AlternatingScheme` a boosted model of censoring that trains in turn with the event model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
+from scipy.special import expit
 
-from survival_objectives._arrays import FloatArray
-from survival_objectives._horizons.rows import BatchRows, joined
+from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._horizons.rows import (
+    BatchReader,
+    BatchRows,
+    Draw,
+    Probes,
+    StackedPeople,
+    joined,
+)
 from survival_objectives._horizons.schemes.base import (
+    CensoringBooster,
     CensoringScheme,
     Chunk,
+    EventMargins,
     TargetsAndWeights,
     WeightSettings,
+    given_survival,
+    marginal_survival,
+    survival_before_events,
 )
-from survival_objectives._horizons.weights import given_survival, marginal_survival
 from survival_objectives._people.cohort import Cohort, GivenPeople, Outcomes
 from survival_objectives.censoring import CensoringModel
+from survival_objectives.losses import probabilities
+from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import TimeStacker, TrainingRows, event_rows
 
 #: G at the horizons of rows with t > z, and just before the events of the others.
@@ -98,3 +114,123 @@ class GivenScheme(KaplanMeierScheme):
     def _given_survival(self, given: GivenPeople | None, rows: TrainingRows) -> Survival:
         assert given is not None
         return given_survival(self._model, given, rows, self._settings.axis)
+
+
+class AlternatingScheme(KaplanMeierScheme):
+    """Weights from a boosted model of censoring, which the event model weights in return.
+
+    Before each chunk but the first, the event model's survival makes the weights (11) of the
+    censoring model, which is boosted for as many rounds on the same draw and then makes the weights
+    (10) of the event model.
+
+    Parameters
+    ----------
+    settings : WeightSettings
+    booster : CensoringBooster, optional
+        The model of censoring. Without one, weights stay those of Kaplan-Meier.
+    start : StepFunction
+        Its marginal log-odds by time, from which it starts (9).
+
+    Attributes
+    ----------
+    inverse : array of shape (n_rows,)
+        1/G of the event rows of the last chunk, times the weights of their people.
+    n_floored_censoring : int
+        Rows of the censoring model whose weight the floor limited in its last chunk.
+    """
+
+    uses_probes = True
+
+    def __init__(
+        self, settings: WeightSettings, booster: CensoringBooster | None, start: StepFunction
+    ) -> None:
+        super().__init__(settings)
+        self._booster, self._start = booster, start
+        self._keys: dict[int, int] = {}
+        self._probes = -1
+        self.inverse = np.empty(0)
+        self.n_floored_censoring = 0
+
+    def censoring_probes(self, rows: BatchRows) -> Probes:
+        """Where the censoring model is evaluated besides at its rows: just before events."""
+        target = rows.target
+        people = rows.events.leaver
+        if not self._settings.one_draw:
+            people = np.flatnonzero(target.event > 0)
+        return Probes.at_exits(people, target.duration[people], self._settings.axis, left=True)
+
+    def add_draw(self, people: StackedPeople, draw: Draw) -> None:
+        """Register the rows of the censoring model."""
+        if self._booster is not None:
+            rows = partial(people.censoring_matrices, draw.number, self._start_margin)
+            self._keys[draw.number] = self._booster.add_batches(rows)
+
+    def add_probes(self, people: StackedPeople, draw: Draw) -> None:
+        """Register `censoring_probes`."""
+        if self._booster is not None:
+            rows = partial(
+                people.probe_matrices, draw.number, self.censoring_probes, self._start_margin
+            )
+            self._probes = self._booster.add_batches(rows)
+
+    def _start_margin(self, feature: Float32Array) -> FloatArray:
+        return self._start(feature)[:, None]
+
+    def targets_and_weights(self, chunk: Chunk) -> TargetsAndWeights:
+        """Observed states, and weights (10) after a chunk of rounds of the censoring model."""
+        if self._can_advance(chunk):
+            self._advance(chunk, chunk.n_rounds, chunk.events)
+        target, self.inverse = super().targets_and_weights(chunk)
+        return target, self.inverse
+
+    def _can_advance(self, chunk: Chunk) -> bool:
+        """Whether there are censored rows to train the censoring model on."""
+        # If no one is censored before these horizons, the censoring model has nothing to learn.
+        has_rows = chunk.events.n_rounds > 0 and chunk.draw.has_censored
+        return self._booster is not None and has_rows
+
+    def _advance(self, chunk: Chunk, n_rounds: int, events: EventMargins) -> None:
+        """Train the censoring model under weights (11) by the event model."""
+        assert self._booster is not None
+        margin, probes = BatchReader(events.at_horizons()), BatchReader(events.at_probes())
+        targets, weights, n_floored = [], [], 0
+        for rows in chunk.rows():
+            stayed = margin.next(rows.events.n_rows)[rows.events.stayed]
+            asked = self.event_probes(rows)
+            at_exit = asked.last(probes.next(asked.n_probes), rows.censorings.leaver)
+            own, n_own = rows.censorings.weights(
+                probabilities(stayed, reference=events.reference)[:, 0],
+                probabilities(at_exit, reference=events.reference)[:, 0],
+                floor=self._settings.event_floor,
+                sample_weight=rows.weight,
+            )
+            targets.append(rows.censorings.target)
+            weights.append(own / self._settings.weight_divisor)
+            n_floored += n_own
+        self._booster.boost(
+            self._keys[chunk.draw.number],
+            joined(targets, np.int8),
+            joined(weights, np.float32),
+            n_rounds,
+        )
+        self.refreshed_rounds.append(events.n_rounds)
+        self.n_floored_censoring = n_floored
+
+    def _survival(self, chunk: Chunk) -> Iterator[tuple[BatchRows, Survival]]:
+        if self._booster is None or self._booster.n_rounds == 0:
+            yield from super()._survival(chunk)
+            return
+        for rows, at_horizon, asked, before in self._uncensored(chunk, self._booster):
+            yield rows, (at_horizon, asked.last(before, rows.events.leaver))
+
+    def _uncensored(
+        self, chunk: Chunk, booster: CensoringBooster
+    ) -> Iterator[tuple[BatchRows, FloatArray, Probes, FloatArray]]:
+        """Batches with G at the horizons of rows that stayed, and just before the probes."""
+        margin = BatchReader(booster.margin(self._keys[chunk.draw.number]))
+        probes = BatchReader(booster.margin(self._probes))
+        for rows in chunk.rows():
+            asked = self.censoring_probes(rows)
+            stayed = margin.next(rows.censorings.n_rows)[rows.censorings.stayed, 0]
+            before = survival_before_events(probes.next(asked.n_probes)[:, 0], asked.times)
+            yield rows, expit(-stayed), asked, before

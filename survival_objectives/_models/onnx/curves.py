@@ -16,8 +16,9 @@ from survival_objectives._engines.forest import Forest
 from survival_objectives._models.curves import KnotCurves
 from survival_objectives._models.fitted import FittedModel
 from survival_objectives._models.onnx.graph import Graph, forest_margins
+from survival_objectives._models.recalibration import LEAST
 from survival_objectives._people import Features
-from survival_objectives._people.time_axis import ANSWER_SHARE, UNIT_ROUNDING
+from survival_objectives._people.population import ANSWER_SHARE, UNIT_ROUNDING
 from survival_objectives._version import __version__
 
 _DOC = (
@@ -58,13 +59,13 @@ class CurveGraph:
 
     def model(self) -> Any:
         """The ModelProto."""
-        graph, source = self.ops, self._source
+        graph = self.ops
         features = self._text_features() if self._as_text else self._coded_features()
         if self._grid is None:
             times = graph.input("times", np.float64, ["n_times"])
         else:
             times = graph.constant(self._grid)
-        curves = source.onnx_curves(self, features, times)
+        curves = self._recalibrated(features, times)
         n_times = "n_times" if self._grid is None else len(self._grid)
         return graph.model(
             curves,
@@ -139,6 +140,46 @@ class CurveGraph:
             parts.append(graph.cast(code, np.float64))
         joined = graph.op("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
         return graph.take(joined, np.argsort(numbers + categorical), 1)
+
+    # ------------------------------------------------------------------------------ recalibration
+    def _recalibrated(self, features: str, times: str) -> str:
+        """Curves of the model, recalibrated on other people; see `Recalibration.curves`."""
+        ops, source, found = self.ops, self._source, self._source.frame.recalibration
+        if found is None:
+            return source.onnx_curves(self, features, times)
+        knots, n_causes = np.array(found.knots), self.n_causes
+        last, end = len(knots) - 1, np.iinfo(np.int64).max
+        one, tiny = ops.constant(1.0), ops.constant(LEAST)
+        ends = ops.constant(knots[1:] * (source.frame.axis.unit or 1.0))
+        curves = source.onnx_curves(self, features, ops.op("Concat", ends, times, axis=0))
+        causes = ops.part(curves, 1, 1, n_causes + 1)
+        old, at = ops.after_zero(ops.part(causes, 2, 0, last)), ops.part(causes, 2, last, end)
+        earlier = ops.part(old, 2, 0, last)
+        before = ops.op("Max", ops.op("Sub", one, ops.sum(earlier, 1)), tiny)
+        hazard = ops.op("Div", ops.op("Sub", ops.part(old, 2, 1, last + 1), earlier), before)
+        stay = ops.op("Max", ops.op("Sub", one, ops.sum(hazard, 1)), tiny)
+        margin = ops.op("Log", ops.op("Max", ops.op("Div", hazard, stay), tiny))
+        constant, slope = found.affine
+        margin = ops.op("Mul", margin, ops.constant(slope[None]))
+        odds = ops.op("Exp", ops.op("Add", margin, ops.constant(constant[None])))
+        total = ops.op("Add", one, ops.sum(odds, 1))
+        log_before = ops.op("Neg", ops.running_sum(ops.op("Log", total), 2, exclusive=True))
+        risen = ops.op("Mul", ops.op("Div", odds, total), ops.op("Exp", log_before))
+        new = ops.after_zero(ops.running_sum(risen, 2))
+        first, size = ops.constant(1, np.int64), ops.constant(last, np.int64)
+        right = ops.op("Clip", self._n_passed(knots, self._numbers(times), "Less"), first, size)
+        left = ops.op("Sub", right, first)
+        low, rise = self._low_and_rise(old, left, right)
+        rises = ops.op("Greater", rise, ops.constant(0.0))
+        share = ops.op("Div", ops.op("Sub", at, low), ops.op("Where", rises, rise, one))
+        share = ops.op("Where", rises, ops.op("Clip", share, ops.constant(0.0), one), tiny)
+        low, rise = self._low_and_rise(new, left, right)
+        return self.with_event_free(ops.op("Add", low, ops.op("Mul", share, rise)), times)
+
+    def _low_and_rise(self, at_knots: str, left: str, right: str) -> tuple[str, str]:
+        """Values at the knots before times, and the rise up to the knots after them."""
+        low, high = (self.ops.take(at_knots, place, 2) for place in (left, right))
+        return low, self.ops.op("Sub", high, low)
 
     # ------------------------------------------------------------------------------ trees, time
     def forest_margins(self, forest: Forest, features: str) -> str:

@@ -41,6 +41,8 @@ validation <- function(n, n_causes, seed, time) {
   smooth <- predict(loess(pseudo ~ risk, degree = 1, span = 0.33,
                           control = loess.control(surface = "direct")), risk)
   gap <- abs(smooth - risk)
+  tied <- round(risk, 2)
+  neighbours <- meanNeighbors(tied, pseudo, bandwidth = 0.05)
   cloglog <- log(-log(1 - risk))
   people <- data.frame(pseudo, cloglog, id = seq_along(risk))
   fit <- function(formula) geese(formula, data = people, id = id, scale.fix = TRUE,
@@ -56,6 +58,7 @@ validation <- function(n, n_causes, seed, time) {
        n_causes = n_causes, observed = observed$pstate[2], observed_error = observed$std.err[2],
        brier = score$Brier$score$Brier[2], ipa = score$Brier$score$IPA[2],
        auc = score$AUC$score$AUC, pseudo = pseudo, smooth = smooth,
+       neighbours = neighbours$averageY[match(tied, neighbours$uniqueX)],
        summaries = list(ici = mean(gap), e50 = unname(quantile(gap, 0.5)),
                         e90 = unname(quantile(gap, 0.9)), emax = max(gap),
                         root_squared_bias = sqrt(mean(gap^2))),

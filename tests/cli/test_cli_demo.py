@@ -12,14 +12,13 @@ def _somewhere_else(tmp_path, monkeypatch):
 
 
 def test_demo_compares_every_engine_with_the_marginal_curve(capsys, tmp_path):
-    assert main(["demo", "--rounds", "50"]) == 0
+    assert main(["demo", "--rounds", "15"]) == 0
     printed = capsys.readouterr().out
     header, line = re.findall(r"^ +better.*|^Brier score  .*", printed, re.MULTILINE)
     names = re.findall(r"HazardBoost \(\w+\)|Aalen-Johansen|Cox", header)
     scores = dict(zip(names, map(float, re.findall(r"0\.\d+", line)), strict=True))
     for name in ("lightgbm", "xgboost", "catboost"):
         assert scores[f"HazardBoost ({name})"] < 0.9 * scores["Aalen-Johansen"]
-    assert printed.count("by day 28: event-free") == 3
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "COVID-19" in page
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

@@ -1,15 +1,33 @@
-"""Knots of time, and the observed events and people at risk between them."""
+"""What is decided about a model from the outcomes, before it is trained: its frame and its knots.
+
+Times that a model keeps are rounded, so that they reveal no single person's time.
+"""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from survival_objectives._arrays import FloatArray
-from survival_objectives._people import SurvivalTarget
-from survival_objectives._people.time_axis import TimeAxis, rounded_down, rounded_up
+from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._people import Features, SurvivalTarget
+from survival_objectives._people.labels import EVENT_FREE
+from survival_objectives._people.population import (
+    MAX_TIMES,
+    Population,
+    TimeAxis,
+    event_unit,
+    rounded_down,
+    rounded_up,
+)
+from survival_objectives.censoring import KaplanMeierCensoring
+from survival_objectives.marginal import StepFunction
+from survival_objectives.stacking import check_causes_seen
+
+if TYPE_CHECKING:
+    from survival_objectives._models.recalibration import Recalibration
 
 # Pseudo-counts of events, and of people at risk, in intervals without events.
 _FEW_EVENTS, _FEW_PEOPLE = 0.1, 10.0
@@ -19,6 +37,75 @@ _LONGEST_INTERVAL = 1 / 16
 _GAP = 1 / 2
 # A time shared by this many events, and by half of the share of an interval, is a mass of events.
 _FEWEST_IN_MASS = 5
+
+
+_N_TIMES = 101
+
+
+@dataclass(frozen=True)
+class ModelFrame:
+    """Columns, labels, time axis and parameters, which are known before training.
+
+    Attributes
+    ----------
+    engine : str
+        Name of the engine.
+    schema : Features
+        Columns, without people.
+    event_ids : int64 array of shape (K + 1,)
+        Labels of the states; 0 is event-free.
+    axis : TimeAxis
+    t_max : float
+        End of the curves.
+    last_time : float
+        End of the default grid of prediction times.
+    median_duration : float or None
+        Rounded to two digits; None in a model that was saved without it.
+    censoring_curve : StepFunction
+        Kaplan-Meier curve of censoring on a coarse grid.
+    n_jobs : int, or None
+        Threads of predictions; None to choose by the size of the data.
+    event_names : tuple of str, or None
+        Names of the states, if training had names.
+    parameters : dict, or None
+        What was passed to the constructor of the estimator, for its copy after loading; None in a
+        model that an engine's own training call made. Models never read it.
+    outcome_columns : tuple of str
+        Columns of the training frame that held outcomes; predictions ignore them.
+    recalibration : Recalibration, or None
+        What `survival_objectives.recalibrate` found on other people.
+    """
+
+    engine: str
+    schema: Features
+    event_ids: IntArray
+    axis: TimeAxis
+    t_max: float
+    last_time: float
+    median_duration: float | None
+    censoring_curve: StepFunction
+    n_jobs: int | None = None
+    event_names: tuple[str, ...] | None = None
+    parameters: dict[str, Any] | None = None
+    outcome_columns: tuple[str, ...] = ()
+    recalibration: Recalibration | None = None
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Names of the states: those of training, else "event-free", "cause 1" etc."""
+        if self.event_names is not None:
+            return self.event_names
+        return (EVENT_FREE, *(f"cause {label}" for label in self.event_ids[1:]))
+
+    @property
+    def n_causes(self) -> int:
+        """Number of causes, K."""
+        return len(self.event_ids) - 1
+
+    @property
+    def times(self) -> FloatArray:
+        """An even grid of times: quantiles of the durations would reveal outcomes of people."""
+        return np.linspace(0, self.last_time, _N_TIMES)
 
 
 @dataclass(frozen=True)
@@ -247,3 +334,144 @@ def marginal_hazard(
         cell, weights=weights[counted], minlength=target.n_causes * n_intervals
     ).reshape(target.n_causes, n_intervals)
     return MarginalHazard(events.astype(np.float64), at_risk)
+
+
+#: Quantile of the durations at which the default prediction times end.
+BULK_QUANTILE = 0.99
+
+# Steps of the marginal censoring curve that is stored with the model, which must not reveal when
+# single people were censored: evenly spaced, and geometric for times concentrated near 0.
+_EVEN_STEPS, _DOUBLING_STEPS = 64, 96
+
+
+def planned_frame(
+    population: Population,
+    engine: str,
+    schema: Features,
+    *,
+    horizon_max: float | None,
+    n_jobs: int | None,
+    previous: ModelFrame | None = None,
+    beyond: float = 0.0,
+) -> ModelFrame:
+    """The frame of a model before it is trained.
+
+    Times are rounded so that they do not reveal the outcome of a single person.
+
+    Parameters
+    ----------
+    population : Population
+        Outcomes of all people, in the user's time.
+    engine : str
+    schema : Features
+        Columns, without people.
+    horizon_max, n_jobs
+        As in `survival_objectives.HazardBoost`.
+    previous : ModelFrame, optional
+        Frame of the model that a warm start continues, which is kept.
+    beyond : float, default=0.0
+        Share of the follow-up by which curves extend beyond it, unless follow-up ends at the same
+        time for many people.
+    """
+    if previous is not None:
+        check_same_time_unit(population, previous.median_duration)
+        return replace(previous, n_jobs=n_jobs)
+    t_max = _latest_horizon(population.target, horizon_max)
+    if horizon_max is None:
+        t_max = rounded_horizon(t_max, population, beyond=beyond)
+    # Very few people are followed for longer than this.
+    last = float(rounded_up(population.quantile(BULK_QUANTILE)))
+    is_given = horizon_max is not None or last == 0
+    return ModelFrame(
+        engine=engine,
+        schema=schema,
+        event_ids=population.target.event_ids,
+        axis=TimeAxis(event_unit(population.target, population.count)),
+        t_max=t_max,
+        last_time=t_max if is_given else min(last, t_max),
+        median_duration=two_digits(population.quantile(0.5)),
+        censoring_curve=coarse_censoring_curve(population.target, population.weight, t_max),
+        n_jobs=n_jobs,
+    )
+
+
+def _latest_horizon(target: SurvivalTarget, horizon_max: float | None) -> float:
+    if horizon_max is not None:
+        check_causes_seen(target, float(horizon_max))
+        return float(horizon_max)
+    t_max = float(target.duration.max())
+    if t_max == 0:
+        msg = "All durations are 0, so there is no horizon to predict at."
+        raise ValueError(msg)
+    return t_max
+
+
+def coarse_censoring_curve(
+    target: SurvivalTarget, sample_weight: FloatArray | None, t_max: float
+) -> StepFunction:
+    """Kaplan-Meier of censoring on a fixed time grid, which reveals no individual time."""
+    curve = KaplanMeierCensoring().fit(target, sample_weight=sample_weight).curve_
+    even = np.linspace(0, t_max, _EVEN_STEPS + 1)
+    times = np.union1d(even, np.geomspace(t_max * 2.0**-14, t_max, _DOUBLING_STEPS))
+    return StepFunction(times, curve(times), np.array(1.0))
+
+
+# A time shared by this many people identifies none of them.
+_SHARED_BY = 5
+# Weeks and months, the closest pair of common units, differ by 4.3.
+_UNIT_FACTOR = 4.0
+
+
+def two_digits(time: float) -> float:
+    """The time rounded to two significant digits.
+
+    >>> two_digits(1234.5), two_digits(0.0129), two_digits(0.0)
+    (1200.0, 0.013, 0.0)
+    """
+    return float(f"{time:.1e}")
+
+
+def rounded_horizon(t_max: float, population: Population, *, beyond: float = 0.0) -> float:
+    """A latest horizon at or after ``t_max`` that is not the exact time of a single person.
+
+    A time shared by five or more people is kept, such as the end of a study. Other times are
+    increased by the share ``beyond`` and rounded up to two significant digits or, if ``beyond`` is
+    0 and that would be after the end of follow-up, to three.
+    """
+    duration, count = population.target.duration, population.count
+    n_sharing = duration == t_max if count is None else count[duration == t_max]
+    n_needed = float(_SHARED_BY)
+    n_times = len(np.unique(duration))
+    if n_times > MAX_TIMES // 2:
+        # Times counted on a grid are shared by more people than the true times.
+        n_needed = max(n_needed, 4 * population.n_samples / n_times)
+    if n_sharing.sum() >= n_needed:
+        return t_max
+    rounded = _rounded_up((1 + beyond) * t_max, 2)
+    return rounded if beyond or rounded <= duration.max() else _rounded_up(t_max, 3)
+
+
+def _rounded_up(time: float, n_digits: int) -> float:
+    mantissa, exponent = f"{time:.17e}".split("e")
+    scale = 10 ** (n_digits - 1)
+    # Through a decimal string, so that the result is the float closest to the decimal number.
+    return float(f"{int(np.ceil(float(mantissa) * scale - 1e-9))}e{int(exponent) - n_digits + 1}")
+
+
+def check_same_time_unit(population: Population, median: float | None) -> None:
+    """Refuse to continue a model on durations that seem to be in another time unit.
+
+    ``median`` is the median duration of the first training, to two digits. A median more than 4
+    times as long, or less than a quarter, is refused: that is less than the ratio of months to
+    weeks, and more than the variation between samples of similar people.
+    """
+    new = population.quantile(0.5)
+    if not median or not new or 1 / _UNIT_FACTOR <= new / median <= _UNIT_FACTOR:
+        return
+    factor = max(new / median, median / new)
+    msg = (
+        f"The median duration is {new:.3g}, but was about {median:g} in the first training of the "
+        f"model to continue, {factor:.3g} times {'less' if new > median else 'more'}, as if time "
+        "were in another unit. Use the same unit, or set `warm_start=False`."
+    )
+    raise ValueError(msg)

@@ -1,1 +1,0 @@
-"""The one way into a training: parameters, their limits, and the choice of the method."""
