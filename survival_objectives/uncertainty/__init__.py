@@ -5,6 +5,10 @@ not the model is right. `dependent_censoring` says what answers become if hazard
 are censored. Bands of a person's curve are predictions with ``confidence``.
 """
 
+# First: it sets how OpenMP threads wait, before scikit-learn is imported.
+from survival_objectives._process import running as _running  # noqa: F401
+
+# isort: split
 from survival_objectives._horizons.completion import SurvivalCompletion
 from survival_objectives.uncertainty._conformal import ConformalSurvival, conformalize
 from survival_objectives.uncertainty._dependent import (
