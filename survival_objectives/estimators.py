@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from survival_objectives._engines.protocol import ENGINES, Engine
+from survival_objectives._engines.protocol import Engine
 from survival_objectives._hazards.model import HazardMixture, HazardPredictions
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._horizons.completion import CompletionModel
@@ -25,7 +25,7 @@ from survival_objectives._training import Request, Settings, fit_in_memory
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.stacking import HorizonSampler
 
-__all__ = ["ENGINES", "HazardBoost", "SurvivalBoost", "load"]
+__all__ = ["HazardBoost", "SurvivalBoost", "load"]
 
 
 class _Boost(CallbackSupportMixin, FittedPredictions):  # type: ignore[misc]
@@ -164,7 +164,7 @@ class HazardBoost(_Boost, HazardPredictions):
     Predicts for every person, at any time t, the probability of being event-free at t and the
     cumulative incidence of each of K competing causes by t, from right-censored outcomes. Follow-up
     is divided into about 31 intervals, and the model is a mixture of three discrete-time hazard
-    models: a ridge regression of the log hazards, boosted trees, and boosted trees that start from
+    models: a regression of the log hazards, boosted trees, and boosted trees that start from
     the regression. The mixture weights, and the number of boosting rounds, maximise the likelihood
     of held-out people. A censored person is in the risk set until censoring, so no censoring
     weights are needed. Trees are grown by XGBoost, LightGBM or CatBoost.

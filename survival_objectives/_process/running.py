@@ -32,7 +32,6 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
-import joblib
 from threadpoolctl import threadpool_limits
 
 # A thread adds about one cell of the binned matrix to a histogram per nanosecond. This many keep it
@@ -50,7 +49,7 @@ _WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY")
 
 def available_threads() -> int:
     """Number of cores this process may use, by affinity, container, scheduler and environment."""
-    limits = [int(joblib.cpu_count())]
+    limits = [int(importlib.import_module("joblib").cpu_count())]
     for name in _LIMITS:
         # OMP_NUM_THREADS may list numbers for nested levels.
         first = os.environ.get(name, "").partition(",")[0].strip()
