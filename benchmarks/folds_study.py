@@ -82,6 +82,51 @@ def _interaction(generator: np.random.Generator) -> Family:
     return 1, lambda X: _once(np.exp(1.3 * np.sign(X[:, one] * X[:, other]))[:, None] * _GRID)
 
 
+def _mix(generator: np.random.Generator) -> Family:
+    risk = _risk(generator)
+
+    def on_grid(X: FloatArray) -> FloatArray:
+        share = 1 / (1 + np.exp(-1.5 * risk(X)))[:, None]
+        any_cause = -np.expm1(-1.4 * _GRID)
+        return np.stack([share * any_cause, (1 - share) * any_cause], axis=1)
+
+    return 2, on_grid
+
+
+def _frailty(generator: np.random.Generator) -> Family:
+    risk = _risk(generator)
+
+    def on_grid(X: FloatArray) -> FloatArray:
+        return (1 - 1 / (1 + 2 * np.exp(risk(X))[:, None] * _GRID**1.3))[:, None]
+
+    return 1, on_grid
+
+
+def _bathtub(generator: np.random.Generator) -> Family:
+    early, late = _risk(generator), _risk(generator)
+
+    def on_grid(X: FloatArray) -> FloatArray:
+        first = np.exp(early(X) - 1)[:, None] * np.sqrt(_GRID)
+        return _once(first + 1.5 * np.exp(np.abs(late(X)))[:, None] * _GRID**5)
+
+    return 1, on_grid
+
+
+def _weak(generator: np.random.Generator) -> Family:
+    risk = _risk(generator)
+    return 1, lambda X: _once(np.exp(0.2 * risk(X))[:, None] * _GRID)
+
+
+def _dense(generator: np.random.Generator) -> Family:
+    slopes = generator.normal(size=200)
+
+    def on_grid(X: FloatArray) -> FloatArray:
+        n_columns = X.shape[1]
+        return _once(1.4 * np.exp(X @ slopes[:n_columns] / np.sqrt(n_columns))[:, None] * _GRID)
+
+    return 1, on_grid
+
+
 def _nothing(_: np.random.Generator) -> Family:
     return 1, lambda X: _once(np.broadcast_to(1.2 * _GRID, (len(X), len(_GRID))))
 
@@ -92,6 +137,11 @@ HARD = {
     "deterministic": _deterministic,
     "interaction": _interaction,
     "nothing": _nothing,
+    "mix": _mix,
+    "frailty": _frailty,
+    "bathtub": _bathtub,
+    "weak": _weak,
+    "dense": _dense,
 }
 #: Name -> family, people, share censored, whether by features, number of features.
 CASES: dict[str, tuple[str, int, float, bool, int]] = {
@@ -109,7 +159,18 @@ CASES: dict[str, tuple[str, int, float, bool, int]] = {
     "late effect": ("late effect", 3000, 0.45, False, 8),
     "deterministic": ("deterministic", 2000, 0.35, False, 8),
     "interaction": ("interaction", 2000, 0.40, True, 8),
+    "interaction, few": ("interaction", 600, 0.50, True, 8),
     "nothing": ("nothing", 1000, 0.40, True, 8),
+    "nothing, 40 columns": ("nothing", 500, 0.40, True, 40),
+    "weak": ("weak", 1000, 0.40, True, 8),
+    "mix": ("mix", 2500, 0.45, True, 8),
+    "frailty": ("frailty", 2500, 0.44, True, 8),
+    "bathtub": ("bathtub", 2500, 0.39, True, 8),
+    "six causes, few": ("six causes", 800, 0.45, True, 8),
+    "rare, 90 % censored": ("hazards, 3 causes", 3000, 0.90, True, 8),
+    "81 columns, 117 people": ("hazards, linear", 117, 0.40, False, 81),
+    "dense, 81 columns, 117 people": ("dense", 117, 0.40, False, 81),
+    "dense, 120 columns": ("dense", 400, 0.40, False, 120),
 }
 
 

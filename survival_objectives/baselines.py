@@ -5,6 +5,10 @@ Both are scikit-learn estimators with the predict methods of `HazardBoost`.
 
 from __future__ import annotations
 
+# First: it sets how OpenMP threads wait, before scikit-learn is imported.
+from survival_objectives._process import running as _running  # noqa: F401
+
+# isort: split
 import warnings
 from abc import ABC, abstractmethod
 from typing import Any, Self

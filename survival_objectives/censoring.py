@@ -33,7 +33,7 @@ from survival_objectives._people import (
 from survival_objectives._people.population import TimeAxis, time_feature
 from survival_objectives.marginal import StepFunction, kaplan_meier_censoring
 
-__all__ = ["BoostedCensoring", "CensoringModel", "KaplanMeierCensoring", "MarginModel"]
+__all__ = ["BoostedCensoring", "CensoringModel", "KaplanMeierCensoring"]
 
 _CONTINUOUS = TimeAxis(0.0)
 

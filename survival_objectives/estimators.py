@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from survival_objectives._engines.protocol import ENGINES, Engine
+from survival_objectives._engines.protocol import Engine
 from survival_objectives._hazards.model import HazardMixture, HazardPredictions
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._horizons.completion import CompletionModel
@@ -16,14 +16,20 @@ from survival_objectives._horizons.settings import HorizonSettings
 from survival_objectives._models import storage
 from survival_objectives._models.predictions import FittedPredictions
 from survival_objectives._people.cohort import separated_outcomes
+from survival_objectives._process.running import (
+    CallbackSupportMixin,
+    progress_to,
+    sklearn_tasks,
+    with_callbacks,
+)
 from survival_objectives._training import Request, Settings, fit_in_memory
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.stacking import HorizonSampler
 
-__all__ = ["ENGINES", "HazardBoost", "SurvivalBoost", "load"]
+__all__ = ["HazardBoost", "SurvivalBoost", "load"]
 
 
-class _Boost(FittedPredictions):
+class _Boost(CallbackSupportMixin, FittedPredictions):  # type: ignore[misc]
     """What both estimators share: training from memory, saving and loading."""
 
     @classmethod
@@ -31,6 +37,7 @@ class _Boost(FittedPredictions):
     def _settings(cls, parameters: Mapping[str, Any], used: Engine) -> Settings:
         """Settings from the constructor's parameters, or an error that names the way out."""
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
         self,
         X: Any,
@@ -39,6 +46,9 @@ class _Boost(FittedPredictions):
         *,
         groups: Any = None,
         eval_set: Any = None,
+        eval_X: Any = None,
+        eval_y: Any = None,
+        callbacks: Sequence[Callable[[int, int, float], object]] = (),
         duration: Any = None,
         event: Any = None,
         censored: Any = None,
@@ -71,6 +81,13 @@ class _Boost(FittedPredictions):
             `HazardBoost` they determine rounds and mixture weights, in place of folds; in a
             `SurvivalBoost` they decide when to stop early or, without ``early_stopping_rounds``,
             their loss is only recorded in ``history_``.
+        eval_X, eval_y : optional
+            The two of ``eval_set``, for a pipeline with ``transform_input=["eval_X"]``.
+        callbacks : sequence of callables, optional
+            Called as ``callback(n_done, n_rounds, loss)`` whenever some more of the planned rounds
+            are done, with the latest loss (held-out, where people are held out). An exception ends
+            the training, such as optuna's ``TrialPruned``. Those of scikit-learn 1.9 or newer are
+            set by ``set_callbacks``.
         duration, event : column names, optional
             Instead of ``y``: the columns of the frame ``X`` that hold the outcomes. All other
             columns are features.
@@ -93,17 +110,23 @@ class _Boost(FittedPredictions):
             "stop": stop,
         }
         X, y = separated_outcomes(X, y, columns, censored, grouped=groups is not None)
-        model = fit_in_memory(
-            self.training_request(),
-            X,
-            y,
-            sample_weight,
-            groups=groups,
-            eval_set=eval_set,
-            censored=censored,
-        )
-        named = tuple(str(column) for column in columns.values() if column is not None)
-        self.fitted_model = model.with_frame(outcome_columns=named)
+        if eval_X is not None or eval_y is not None:
+            if eval_set is not None:
+                msg = "Pass held-out people as `eval_set`, or as `eval_X` and `eval_y`, not both."
+                raise ValueError(msg)
+            eval_set = (eval_X, eval_y)
+        with sklearn_tasks(self, X, y) as tasks, progress_to(*callbacks, *tasks):
+            model = fit_in_memory(
+                self.training_request(),
+                X,
+                y,
+                sample_weight,
+                groups=groups,
+                eval_set=eval_set,
+                censored=censored,
+            )
+            named = tuple(str(column) for column in columns.values() if column is not None)
+            self.fitted_model = model.with_frame(outcome_columns=named)
         return self
 
     def training_request(self) -> Request:
@@ -142,7 +165,7 @@ class HazardBoost(_Boost, HazardPredictions):
     Predicts for every person, at any time t, the probability of being event-free at t and the
     cumulative incidence of each of K competing causes by t, from right-censored outcomes. Follow-up
     is divided into about 31 intervals, and the model is a mixture of three discrete-time hazard
-    models: a ridge regression of the log hazards, boosted trees, and boosted trees that start from
+    models: a regression of the log hazards, boosted trees, and boosted trees that start from
     the regression. The mixture weights, and the number of boosting rounds, maximise the likelihood
     of held-out people. A censored person is in the risk set until censoring, so no censoring
     weights are needed. Trees are grown by XGBoost, LightGBM or CatBoost.

@@ -38,7 +38,6 @@ from survival_objectives._people import SurvivalTarget
 __all__ = [
     "StepFunction",
     "aalen_johansen",
-    "incidence_influence",
     "kaplan_meier",
     "kaplan_meier_censoring",
 ]

@@ -32,7 +32,6 @@ Time is float32 here as it is in the engines: durations and horizons are rounded
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -52,20 +51,7 @@ from survival_objectives._people import (
 from survival_objectives._people.population import TimeAxis, time_feature
 from survival_objectives.marginal import StepFunction
 
-__all__ = [
-    "HorizonSampler",
-    "Stack",
-    "TimeStacker",
-    "TrainingRows",
-    "all_rows",
-    "censoring_rows",
-    "conditional_incidence",
-    "drawn_states",
-    "event_rows",
-    "exit_feature",
-    "latest_weighted_horizon",
-    "lost_rows",
-]
+__all__ = ["HorizonSampler", "Stack", "TimeStacker"]
 
 HorizonSampler = Callable[[np.random.Generator, int, int, SurvivalTarget], npt.ArrayLike]
 SAMPLERS = ("uniform", "stratified", "events", "mixture")
@@ -77,24 +63,6 @@ _BULK_SHARE = 0.98
 
 # Rows of the stacked matrix that are copied at a time.
 _BLOCK = 4096
-
-_FORMER_NAMES = {
-    "Role": "TrainingRows",
-    "event_role": "event_rows",
-    "censoring_role": "censoring_rows",
-    "complete_role": "all_rows",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """The object with a former name, with a FutureWarning."""
-    if name not in _FORMER_NAMES:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    new = _FORMER_NAMES[name]
-    msg = f"`{__name__}.{name}` is now `{new}`; the former name will be removed in 0.3."
-    warnings.warn(msg, FutureWarning, stacklevel=2)
-    return globals()[new]
 
 
 @dataclass(frozen=True)

@@ -178,13 +178,6 @@ def extensions(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_reference_finds_every_public_name() -> None:
     pytest.importorskip("sphinx")
     listed = importlib.import_module("reference").public_names()
-    assert listed["survival_objectives"] == [
-        "HazardBoost",
-        "SurvivalBoost",
-        "__version__",
-        "load",
-        "outcomes_frame",
-    ]
     for module, path in sources():
         is_private = any(part.startswith("_") for part in module.split(".") if part != "__init__")
         name = module.removesuffix(".__init__")

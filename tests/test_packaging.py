@@ -87,7 +87,7 @@ def test_contracts_bind_every_module():
     modules = {path.stem for path in package.glob("*.py")} - {"__init__", "_arrays", "_version"}
     packages = {path.parent.name for path in package.glob("*/__init__.py")} - {"adapters"}
     adapters = {f"adapters.{path.parent.name}" for path in ROOT.glob("adapters/*/__init__.py")}
-    listed = [name for layer in layers["layers"] for name in layer.split(" | ")]
+    listed = [name for layer in layers["layers"] for name in re.split(" [|:] ", layer)]
     assert sorted(listed) == sorted(modules | packages | adapters)
     assert len(layers["layers"]) <= 16
     assert "ignore_imports" not in layers

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import plots
 from survival_objectives._models.fitted import RoundRecord
-from survival_objectives.plots._plots import _style
+from survival_objectives.plots._plots import line_style
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -43,6 +43,10 @@ CALLS = {
     ),
     "brier": lambda ax=None: plots.plot_brier({"model": CIF[1]}, TIMES, ax=ax),
     "accuracy": lambda ax=None: plots.plot_accuracy({"model": CIF[0]}, TIMES, ax=ax),
+    "bands": lambda ax=None: plots.plot_bands({"low": (CIF[1], CIF[2], CIF[1])}, TIMES, ax=ax),
+    "sensitivity": lambda ax=None: plots.plot_sensitivity(
+        [0.5, 1, 2], {"one person": [0.1, 0.2, 0.3]}, threshold=0.25, ax=ax
+    ),
     "calibration": lambda ax=None: plots.plot_calibration({"model": (CIF[1], CIF[2])}, ax=ax),
     "weights": lambda ax=None: plots.plot_weights([0, 1, 1.5, 4, 4], ax=ax),
     "history": lambda ax=None: plots.plot_history({"training": [3, 2, 1]}, ax=ax),
@@ -126,7 +130,7 @@ def test_colours_differ_for_every_vision(vision):
 
 
 def test_many_lines_all_look_different():
-    styles = [tuple(_style(position).values()) for position in range(20)]
+    styles = [tuple(line_style(position).values()) for position in range(20)]
     assert len(set(styles)) == 20
 
 
@@ -177,6 +181,25 @@ def test_scores_over_time_are_the_data(plot):
     assert lines["mine"].get_linestyle() == "-"
     assert lines["marginal"].get_color() not in plots.PALETTE
     assert lines["marginal"].get_linestyle() != "-"
+
+
+def test_bands_are_filled_between_their_limits():
+    ax = plots.plot_bands({"a": (CIF[1], CIF[1] / 2, CIF[1] * 1.5), "b": (CIF[2],) * 3}, TIMES)
+    assert legend_texts(ax) == ["a", "b"]
+    (corners,) = (path.vertices for path in ax.collections[0].get_paths())
+    assert_array_equal([corners[:, 1].min(), corners[:, 1].max()], [0, 0.75])
+    assert_array_equal(lines_by_label(ax)["b"].get_ydata(), CIF[2])
+
+
+def test_sensitivity_marks_no_dependence_and_where_the_answer_tips():
+    ax = plots.plot_sensitivity(
+        [0.5, 1, 2], {"one": [0.1, 0.2, 0.3]}, threshold=0.25, tipping_factor=1.5
+    )
+    assert legend_texts(ax) == ["one", "threshold, 0.25", "tips at 1.5"]
+    assert_array_equal(lines_by_label(ax)["tips at 1.5"].get_xdata(), [1.5, 1.5])
+    assert_array_equal(ax.get_xticks(), [0.5, 1, 2])
+    never = plots.plot_sensitivity([0.5, 1, 2], {"one": [0.1, 0.2, 0.3]}, tipping_factor=np.nan)
+    assert legend_texts(never) == ["one"]
 
 
 def test_calibration_is_sorted_and_has_a_diagonal():

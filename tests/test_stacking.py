@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest
 from strategies import survival_targets
 
-from survival_objectives import stacking
 from survival_objectives._people import check_features, check_survival_target
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import (
@@ -437,18 +436,3 @@ def test_bad_options_are_refused(options, error, words):
 def test_durations_that_are_all_zero_are_refused():
     with pytest.raises(ValueError, match="All durations are 0"):
         TimeStacker().draw(check_survival_target(([0, 1], [0.0, 0.0])))
-
-
-@pytest.mark.parametrize(
-    ("former", "name"),
-    [
-        ("Role", "TrainingRows"),
-        ("event_role", "event_rows"),
-        ("censoring_role", "censoring_rows"),
-        ("complete_role", "all_rows"),
-    ],
-)
-def test_former_names_warn(former, name):
-    with pytest.warns(FutureWarning, match=f"{former}` is now `{name}`"):
-        assert getattr(stacking, former) is getattr(stacking, name)
-    assert not hasattr(stacking, "no_such_name")

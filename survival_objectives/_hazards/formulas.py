@@ -60,9 +60,9 @@ in proportion to the people they expect to enter. Its maximum is found by
 
 divided by their sum.
 
-The number of boosting rounds maximises the likelihood of the same people, so that boosted models
-look better than they are. They have to pay for their weight: with c_j = 1 for models with trees and
-0 for others, the subset A of the models with the largest
+The number of boosting rounds and the penalty of linear hazards maximise the likelihood of the same
+people, so that these models look better than they are. They have to pay for their weight: with
+c_j = 1 for them and 0 for marginal hazards, the subset A of the models with the largest
 
     sum_i w_i log(sum_{j in A} pi_j l_ij) - sum_{j in A} c_j                                   (82)
 

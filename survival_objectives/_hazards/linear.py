@@ -1,12 +1,14 @@
-r"""Linear hazards: standardised columns and a ridge regression of the log hazards.
+r"""Linear hazards: standardised columns and a penalised regression of the log hazards.
 
 The design has a column z per numeric feature, per frequent level of a category and per feature with
 missing values. The hazard of cause k in interval m is exp(a_km + z'b_k). Its penalised Poisson
 log-likelihood over the rows of the risk sets, with weights w and targets y,
 
-    l_k = sum_rows w ([y = k] (a_km + z'b_k) - exp(a_km + z'b_k)) - lambda / 2 |b_k|^2,        (77)
+    l_k = sum_rows w ([y = k] (a_km + z'b_k) - exp(a_km + z'b_k))
+          - lambda / 2 |b_k|^2 - 3 gamma sum_j log(1 + |b_kj| D_k^(1/2) / 3),                  (77)
 
-is maximised over the levels a_km in closed form, with D_km the weight of the events,
+is maximised over the levels a_km in closed form, with D_km the weight of the events and D_k their
+sum,
 
     a_km = log(D_km / sum_{rows in m} w exp(z'b_k)),                                           (78)
 
@@ -14,6 +16,15 @@ so that Newton's method runs over the coefficients alone. With mu = w exp(a + z'
 
     gradient = sum_rows (w [y = k] - mu) z - lambda b,
     -Hessian = sum_rows mu z z' - sum_m (sum_{rows in m} mu z)(...)' / D_km + lambda I.        (79)
+
+The slope of the sparse penalty is gamma D_k^(1/2) at 0, where that of a column that knows nothing
+is about D_k^(1/2), and falls where coefficients are many standard errors. In each step lambda has
+this slope over |b_kj| added to it. Several penalties, and no columns at all, are averaged by their
+log-likelihoods of held-out people, summed over folds, with the shares
+
+    pi_p = exp(l_p) / sum_q exp(l_q),                                                          (98)
+
+where shares below 0.05 are left out.
 """
 
 from __future__ import annotations
@@ -31,7 +42,13 @@ from survival_objectives._people.population import Reduction
 from survival_objectives._process.running import deliver_interrupt
 from survival_objectives.losses import pointwise_log_loss
 
-__all__ = ["LINEAR_PEOPLE", "LinearDesign", "chosen_ridge", "ridge_hazards"]
+__all__ = [
+    "LINEAR_PEOPLE",
+    "LinearDesign",
+    "averaged_hazards",
+    "cross_fitted_linear",
+    "ridge_hazards",
+]
 
 
 #: Column kinds besides the levels 0, 1, ... of a category.
@@ -41,12 +58,18 @@ NUMBER, MISSING = -1, -2
 LINEAR_PEOPLE = 100_000
 #: Standardised values are clipped here: outliers would dominate the coefficients.
 FARTHEST = 4.0
-_PENALTIES = (1000.0, 100.0, 10.0, 1.0)
+# lambda and gamma of the penalties.
+_PENALTIES = ((1e3, 0.0), (1e2, 0.0), (1e1, 0.0), (1.0, 0.0), (1.0, 4.0), (1.0, 2.0), (1.0, 1.0))
+_LEAST_SHARE = 0.05
 # Maximum number of columns per category: its most frequent levels.
 _MOST_LEVELS = 32
 # Maximum number of columns with coefficients: those with the largest gradients at zero.
 _MOST_COLUMNS = 200
-_NEWTON_STEPS = 6
+_NEWTON_STEPS, _SPARSE_STEPS = 6, 15
+# Coefficients below this are as good as 0 for sparse penalties, which are solved less exactly.
+_SMALLEST_COEFFICIENT = 0.01
+# Standard errors of a coefficient beyond which the sparse penalty shrinks it less: the 3 of (77).
+_CLEAR = 3.0
 _LARGEST_STEP = 2.0
 _SMALLEST_STEP = 1e-4
 _LARGEST_PREDICTOR = 8.0
@@ -168,6 +191,7 @@ def ridge_hazards(
     start: FloatArray | None = None,
     reduction: Reduction = LOCAL,
     directions: IntArray | None = None,
+    sparse: float = 0.0,
 ) -> FloatArray:
     """Coefficients b that maximise (77), of shape (K, n_columns).
 
@@ -186,6 +210,8 @@ def ridge_hazards(
     directions : array of shape (n_columns,), optional
         +1 or -1 for columns whose coefficients must not have the other sign: they are then left
         out.
+    sparse : float
+        gamma.
     """
     n_columns = design.shape[1]
     found = np.zeros((n_causes, n_columns)) if start is None else start.copy()
@@ -193,11 +219,31 @@ def ridge_hazards(
     for cause in range(n_causes):
         if n_columns and events[cause].any():
             fit = _CauseFit(design, rows, cause + 1, events[cause], reduction)
-            found[cause] = fit.maximised(found[cause], penalty, directions)
+            found[cause] = fit.maximised(found[cause], (penalty, sparse), directions)
     return found
 
 
-def chosen_ridge(
+def averaged_hazards(
+    design: FloatArray,
+    rows: RiskRows,
+    n_causes: int,
+    n_intervals: int,
+    shares: FloatArray,
+    start: FloatArray,
+    reduction: Reduction = LOCAL,
+    directions: IntArray | None = None,
+) -> FloatArray:
+    """Coefficients averaged over the penalties, as `ridge_hazards`; shares are those of (98)."""
+    found = np.zeros_like(start)
+    for share, (penalty, sparse) in zip(shares[1:], _PENALTIES, strict=True):
+        if share:
+            found += share * ridge_hazards(
+                design, rows, n_causes, n_intervals, penalty, start, reduction, directions, sparse
+            )
+    return found
+
+
+def cross_fitted_linear(
     design: FloatArray,
     kept: Sequence[RiskRows],
     held: Sequence[RiskRows],
@@ -205,8 +251,10 @@ def chosen_ridge(
     n_intervals: int,
     reduction: Reduction = LOCAL,
     directions: IntArray | None = None,
-) -> tuple[list[FloatArray], float]:
-    """Coefficients without each fold, and the penalty with the best held-out likelihood.
+) -> tuple[list[FloatArray], FloatArray]:
+    """Coefficients without each fold, averaged over penalties, and the shares (98).
+
+    The first share is that of no columns at all.
 
     Parameters
     ----------
@@ -216,24 +264,29 @@ def chosen_ridge(
         Training rows and held-out rows of each fold.
     """
     path: list[list[FloatArray]] = []
-    log_likelihood = np.zeros(len(_PENALTIES))
+    log_likelihood = np.zeros(1 + len(_PENALTIES))
     shape = n_causes, n_intervals
     for kept_rows, held_rows in zip(kept, held, strict=True):
-        found: list[FloatArray] = []
-        for number, penalty in enumerate(_PENALTIES):
-            start = found[-1] if found else None
+        found = [np.zeros((n_causes, design.shape[1]))]
+        for penalty, sparse in _PENALTIES:
             found.append(
-                ridge_hazards(design, kept_rows, *shape, penalty, start, reduction, directions)
+                ridge_hazards(
+                    design, kept_rows, *shape, penalty, found[-1], reduction, directions, sparse
+                )
             )
-            offset = found[-1] @ design.T
+        for number, coefficients in enumerate(found):
+            offset = coefficients @ design.T
             level = interval_start(kept_rows, *shape, offset, reduction)
             margin = row_margins(level, offset, held_rows)
             log_likelihood[number] -= pointwise_log_loss(
                 margin.T, held_rows.target, held_rows.weight, reference=True
             ).sum()
         path.append(found)
-    best = int(reduction.sum(log_likelihood).argmax())
-    return [found[best] for found in path], _PENALTIES[best]
+    log_likelihood = reduction.sum(log_likelihood)
+    shares = np.exp(log_likelihood - log_likelihood.max())
+    shares[shares < _LEAST_SHARE * shares.sum()] = 0.0
+    shares /= shares.sum()
+    return [np.tensordot(shares, found, 1) for found in path], shares
 
 
 class _CauseFit:
@@ -262,9 +315,9 @@ class _CauseFit:
         self._columns, self._design = self._columns[columns], self._design[:, columns]
 
     def maximised(
-        self, start: FloatArray, penalty: float, directions: IntArray | None = None
+        self, start: FloatArray, penalty: tuple[float, float], directions: IntArray | None = None
     ) -> FloatArray:
-        """Coefficients of all columns."""
+        """Coefficients of all columns; the penalty is lambda and gamma."""
         coefficients = self._newton(start[self._columns], penalty)
         while directions is not None:
             kept = np.flatnonzero(directions[self._columns] * coefficients >= 0)
@@ -277,11 +330,12 @@ class _CauseFit:
         all_coefficients[self._columns] = coefficients
         return all_coefficients
 
-    def _newton(self, coefficients: FloatArray, penalty: float) -> FloatArray:
+    def _newton(self, coefficients: FloatArray, penalty: tuple[float, float]) -> FloatArray:
         if not len(coefficients):
             return coefficients
-        ridge = (penalty + 1e-6) * np.eye(len(coefficients))
-        for _ in range(_NEWTON_STEPS):
+        (ridge, sparse), noise = penalty, 1 / np.sqrt(self._events.sum())
+        smallest = _SMALLEST_COEFFICIENT if sparse else _SMALLEST_STEP
+        for _ in range(_SPARSE_STEPS if sparse else _NEWTON_STEPS):
             deliver_interrupt()
             # All rows of a person share z, so sums run over people, ten times fewer than rows.
             per_person, table = self._expected(coefficients)
@@ -290,12 +344,14 @@ class _CauseFit:
                 table @ self._design,
                 self._design.T @ (self._design * per_person[:, None]),
             )
-            gradient = self._score_of_events - expected - penalty * coefficients
+            size = np.maximum(np.abs(coefficients), smallest)
+            shrinkage = ridge + sparse / (size * (noise + size / _CLEAR))
+            gradient = self._score_of_events - expected - shrinkage * coefficients
             hessian -= (by_interval / np.maximum(self._events, 1e-9)[:, None]).T @ by_interval
-            step = np.linalg.solve(hessian + ridge, gradient)
+            step = np.linalg.solve(hessian + np.diag(shrinkage + 1e-6), gradient)
             step *= min(1.0, _LARGEST_STEP / max(np.abs(step).max(), _SMALLEST_STEP))
             coefficients = coefficients + step
-            if np.abs(step).max() < _SMALLEST_STEP:
+            if np.abs(step).max() < smallest:
                 break
         return coefficients
 

@@ -351,7 +351,8 @@ class HazardTraining:
         likelihoods = PersonLikelihood(
             np.array([candidate.likelihood() for candidate in candidates])
         )
-        cost = np.array([float(candidate.n_rounds > 0) for candidate in candidates])
+        # Trees without any round are the marginal hazards.
+        cost = np.array([float(one.n_rounds > 0 or one.kind == LINEAR) for one in candidates])
         weights = selected_weights(likelihoods, cost, problem.judge_weight, problem.reduction)
         weights = np.where(weights < _LEAST_WEIGHT, 0.0, weights)
         weights /= weights.sum()

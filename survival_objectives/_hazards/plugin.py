@@ -18,8 +18,8 @@ from survival_objectives._hazards.formulas import (
 from survival_objectives._hazards.linear import (
     LINEAR_PEOPLE,
     LinearDesign,
-    chosen_ridge,
-    ridge_hazards,
+    averaged_hazards,
+    cross_fitted_linear,
 )
 from survival_objectives._hazards.mixture import HazardModel, HazardTrees, stacked_rows
 from survival_objectives._hazards.people import (
@@ -68,7 +68,7 @@ class MatrixRows:
 
 @dataclass(frozen=True)
 class HazardStart:
-    """Margins before any tree: marginal hazards, and ridge hazards of the features.
+    """Margins before any tree: marginal hazards, and linear hazards of the features.
 
     Attributes
     ----------
@@ -248,9 +248,11 @@ def _fitted_start(
             chosen = np.sort(generator.choice(chosen, LINEAR_PEOPLE, replace=False))
         own, own_rows = people.take(chosen), rows.of_people(chosen, people.n_samples)
         matrix = design.matrix(own.features(np.arange(len(chosen))).values)
-        folds, penalty = chosen_ridge(matrix, *_penalty_parts(own, own_rows, generator), *shape)
+        folds, shares = cross_fitted_linear(
+            matrix, *_penalty_parts(own, own_rows, generator), *shape
+        )
         first = np.mean(folds, axis=0)
-        coefficients = ridge_hazards(matrix, own_rows, *shape, penalty, first)
+        coefficients = averaged_hazards(matrix, own_rows, *shape, shares, first)
         everyone = people.features(np.arange(people.n_samples)).values
         offset = coefficients @ design.matrix(everyone).T
     level = interval_start(rows, *shape, offset, pseudo_events=people.pseudo_events)

@@ -23,8 +23,8 @@ from survival_objectives._hazards.formulas import RiskRows, interval_start, row_
 from survival_objectives._hazards.linear import (
     LINEAR_PEOPLE,
     LinearDesign,
-    chosen_ridge,
-    ridge_hazards,
+    averaged_hazards,
+    cross_fitted_linear,
 )
 from survival_objectives._hazards.mixture import TREES, against_event_free, stacked_rows
 from survival_objectives._hazards.people import (
@@ -289,7 +289,7 @@ class HazardProblem:
         directions = self.settings.directions
         signs = None if directions is None else self.columns.directions(directions)
         first = range(self.n_folds)
-        found, penalty = chosen_ridge(
+        found, shares = cross_fitted_linear(
             design,
             [part(model, is_held=False) for model in first],
             [part(model, is_held=True) for model in first],
@@ -301,7 +301,7 @@ class HazardProblem:
         for model in range(self.n_folds, self.n_models):
             kept = part(model, is_held=False)
             found.append(
-                ridge_hazards(design, kept, *self._shape, penalty, start, reduction, signs)
+                averaged_hazards(design, kept, *self._shape, shares, start, reduction, signs)
             )
         self.set_coefficients(found)
         return True

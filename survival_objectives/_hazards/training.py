@@ -42,7 +42,7 @@ from survival_objectives._people import (
 from survival_objectives._people.cohort import Batches, Cohort, MemoryBatches, Outcomes
 from survival_objectives._people.population import LocalReduction, Population
 from survival_objectives._process.checkpoints import Checkpoints
-from survival_objectives._process.running import Progress, blas_threads, progress_hook
+from survival_objectives._process.running import Progress, blas_threads, progress_to
 
 #: Share of the follow-up by which the hazards of the last interval are extended: other people may
 #: be followed, and have events, a little later than the training data.
@@ -107,7 +107,7 @@ def fit_hazards(
     )
     # Two kinds of trees are boosted, each until the held-out likelihood stops rising.
     n_rounds = (1 + settings.linear) * (settings.n_rounds or 0)
-    with Progress(n_rounds, "held-out loss") as progress:
+    with Progress(n_rounds, "held-out loss", shown=settings.verbose) as progress:
         training = HazardTraining(
             people_on_axis(frame, batches, batches.outcomes(), curves.knots),
             settings,
@@ -121,7 +121,7 @@ def fit_hazards(
             state=checkpoints.state,
             on_checkpoint=_checkpoint_writer(checkpoints),
             checkpoint_every=checkpoints.every or 1,
-            progress=progress.advance if settings.verbose else progress_hook(n_rounds),
+            progress=progress.hook,
         )
         mixture = training.mixture()
     kind, _ = mixture.heaviest_trees() or (None, None)
@@ -159,7 +159,7 @@ def default_hazards(
     settings = HazardSettings.of({**DEFAULTS, "engine": used.name}, used)
     people = Cohort.checked(X, y, sample_weight).with_relative_weights(LocalReduction())
     outcomes = people.outcomes.people
-    with blas_threads(None):
+    with blas_threads(None), progress_to(others=False):
         model = fit_hazards(
             settings,
             Run(used, generator),
@@ -220,7 +220,7 @@ def _check_folds(population: Population, n_folds: int) -> None:
         msg = (
             f"No cause occurs in more than {most} people (n_samples = {population.n_samples}), "
             f"too few for `n_folds={n_folds}`: each fold needs one. Give more people, or lower "
-            '`n_folds` (2 at least), or use `censoring="boosted"`, which has no folds.'
+            "`n_folds` (2 at least), or use `SurvivalBoost`, which has no folds."
         )
         raise ValueError(msg)
 

@@ -52,7 +52,7 @@ from survival_objectives._models.frame import (
 )
 from survival_objectives._people.cohort import Batches, Cohort
 from survival_objectives._people.population import Population, Reduction, rounded_up
-from survival_objectives._process.running import Progress, progress_hook
+from survival_objectives._process.running import Progress
 from survival_objectives.censoring import (
     KaplanMeierCensoring,
     censoring_log_odds,
@@ -148,8 +148,9 @@ class _Training:
         if held_out is not None:
             held_rows = self._held_out_rows(held_out.aligned(axis), prepared, scheme, stream)
         n_rounds = loop.settings.n_rounds
-        with Progress(n_rounds, "loss" if held_rows is None else "held-out loss") as progress:
-            loop.on_chunk = progress.advance if self.settings.verbose else progress_hook(n_rounds)
+        loss_name = "loss" if held_rows is None else "held-out loss"
+        with Progress(n_rounds, loss_name, shown=self.settings.verbose) as progress:
+            loop.on_chunk = progress.hook
             loop.run(held_rows)
         return self._result(loop, batches, prepared)
 

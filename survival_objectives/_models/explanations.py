@@ -58,7 +58,8 @@ class Explanations:
             Contributions of the features, of the time and, last, the base value. Of several
             horizons, (n_samples, n_features + 2, n_times, K), in one pass over the trees.
         """
-        values = self._model.shap_values(self._checked(X), check_times(time_horizon))
+        features = self._checked(X)
+        values = self._model.shap_values(features, check_times(time_horizon))
         return values[..., 0] if np.ndim(time_horizon) == 0 else values.transpose(0, 2, 3, 1)
 
     def importance(self, X: Any, times: Any = None) -> pd.DataFrame:

@@ -99,6 +99,16 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
 
     # ------------------------------------------------------------------------------------- states
     @property
+    def classes_(self) -> Any:
+        """None: tools for classifiers would replace durations by codes before training."""
+        msg = (
+            f"{type(self).__name__} is no classifier and has no `classes_`. For "
+            "`cross_val_predict(method='predict_proba')`, which replaces durations by codes, use "
+            "`cross_val_predict(model.at_horizon(horizon, cause), X, y)`."
+        )
+        raise AttributeError(msg)
+
+    @property
     def event_names_(self) -> tuple[str, ...]:
         """Names of the states, "event-free" first: labels of text events, else "cause 1" etc."""
         return self._model.frame.state_names

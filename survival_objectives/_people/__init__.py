@@ -4,6 +4,10 @@ All other code works on plain float32/float64/int32 arrays and may assume that t
 Errors name the offending value and the way out.
 """
 
+# First: it sets how OpenMP threads wait, before scikit-learn is imported.
+from survival_objectives._process import running as _running  # noqa: F401
+
+# isort: split
 from survival_objectives._people.columns import (
     SeveralRows,
     is_entry_name,

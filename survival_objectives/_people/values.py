@@ -34,13 +34,14 @@ import pandas as pd
 
 from survival_objectives._arrays import BoolArray, Float32Array, FloatArray, IntArray
 
-_PACKAGE = __name__.partition(".")[0]
+# scikit-learn's callbacks run `fit` within a function of their own.
+_INSIDE = (__name__.partition(".")[0], "sklearn.callback.")
 
 
 def warn(message: str) -> None:
     """Warn, at the line outside of this package from which it was called."""
     frame, level = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, UserWarning, stacklevel=level + 1)
 

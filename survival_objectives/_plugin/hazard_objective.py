@@ -64,7 +64,7 @@ _PARAMETERS = """Parameters
     n_intervals : int, optional
         Time intervals with about equally many events; hazards are constant in them. Default: 31.
     linear : bool, default=True
-        Whether boosting starts from ridge hazards of the features, or with False from the marginal
+        Whether boosting starts from linear hazards of the features, or with False from the marginal
         hazards.
     rows_per_person : int, "all" or None
         Maximum number of rows per person, besides that of the last interval. Default: 8 up to

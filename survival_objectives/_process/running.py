@@ -14,8 +14,8 @@ printed and lost, and the engine continues without its result: XGBoost then repo
 own, or crashes. So a training holds interrupts back, and delivers them at moments between calls of
 the engine.
 
-**Progress.** Trainings call `Progress`, `progress_hook` or `report_progress`; the command line
-listens with `progress_to`. Without a listener, reports are ignored.
+**Progress.** Trainings advance a `Progress`; callers listen with `progress_to`, as `fit` does for
+its callbacks and the command line for its bars.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
-import joblib
 from threadpoolctl import threadpool_limits
 
 # A thread adds about one cell of the binned matrix to a histogram per nanosecond. This many keep it
@@ -50,7 +49,7 @@ _WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY")
 
 def available_threads() -> int:
     """Number of cores this process may use, by affinity, container, scheduler and environment."""
-    limits = [int(joblib.cpu_count())]
+    limits = [int(importlib.import_module("joblib").cpu_count())]
     for name in _LIMITS:
         # OMP_NUM_THREADS may list numbers for nested levels.
         first = os.environ.get(name, "").partition(",")[0].strip()
@@ -189,73 +188,99 @@ def interrupts_held() -> Iterator[None]:
         _INTERRUPTS.deliver()
 
 
-Listener = Callable[[float], None]
+#: Called with the number of rounds done, the planned number, and the latest loss.
+Listener = Callable[[int, int, float], object]
 
-_listener: ContextVar[Listener | None] = ContextVar("progress_listener", default=None)
+_listeners: ContextVar[tuple[Listener, ...]] = ContextVar("progress_listeners", default=())
+# Tasks that callbacks of scikit-learn see in a training.
+_N_TASKS = 20
 
 
 @contextmanager
-def progress_to(listener: Listener) -> Iterator[None]:
-    """Context in which ``listener`` is called with the share of a training that is done.
+def progress_to(*listeners: Listener, others: bool = True) -> Iterator[None]:
+    """Context in which these listeners, besides the others, are called as trainings advance.
 
-    >>> with progress_to(print):
-    ...     report_progress(1, 4)
-    0.25
-    >>> report_progress(2, 4)
+    >>> with progress_to(print), Progress(4, "loss", shown=False) as progress:
+    ...     progress.advance(1, 0.5)
+    1 4 0.5
     """
-    token = _listener.set(listener)
+    token = _listeners.set((*_listeners.get(), *listeners) if others else listeners)
     try:
         yield
     finally:
-        _listener.reset(token)
-
-
-def report_progress(done: float, total: float) -> None:
-    """Report to the listener, if there is one, that ``done`` of ``total`` is done."""
-    listener = _listener.get()
-    if listener is not None and total > 0:
-        listener(min(done / total, 1.0))
-
-
-def progress_hook(total: int) -> Callable[[int, float], None] | None:
-    """A callback for the steps of a training, or None without a listener.
-
-    Its arguments are the number of steps since the last call, out of ``total``, and the loss.
-    """
-    if _listener.get() is None:
-        return None
-    done = 0
-
-    def advance(n_steps: int, _loss: float) -> None:
-        nonlocal done
-        done += n_steps
-        report_progress(done, total)
-
-    return advance
+        _listeners.reset(token)
 
 
 class Progress:
-    """Rounds, loss and remaining time on one line of standard error, once it advances."""
+    """Rounds and loss for listeners and, if ``shown``, on one line of standard error."""
 
-    def __init__(self, n_rounds: int, loss_name: str) -> None:
+    def __init__(self, n_rounds: int, loss_name: str, *, shown: bool) -> None:
         self._n_rounds = n_rounds
         self._loss_name = loss_name
+        self._shown = shown
+        self._listeners = _listeners.get()
 
     def __enter__(self) -> Progress:
         self._begin = time.monotonic()
         self._done = 0
         return self
 
+    @property
+    def hook(self) -> Callable[[int, float], None] | None:
+        """`advance`, or None if it has no effect, so that losses need not be computed."""
+        return self.advance if self._shown or self._listeners else None
+
     def advance(self, n_rounds: int, loss: float) -> None:
-        """Show that ``n_rounds`` more rounds are done."""
+        """Tell that ``n_rounds`` more rounds are done."""
         self._done += n_rounds
-        elapsed = time.monotonic() - self._begin
-        left = elapsed / self._done * (self._n_rounds - self._done)
-        rounds = f"{self._done:>5}/{self._n_rounds} rounds"
-        line = f"{rounds}  {self._loss_name} {loss:.4f}  {elapsed:.0f} s, {left:.0f} s left"
-        sys.stderr.write(f"\r{line:<78}")
-        sys.stderr.flush()
+        for listener in self._listeners:
+            listener(self._done, self._n_rounds, loss)
+        if self._shown:
+            elapsed = time.monotonic() - self._begin
+            left = elapsed / self._done * (self._n_rounds - self._done)
+            rounds = f"{self._done:>5}/{self._n_rounds} rounds"
+            line = f"{rounds}  {self._loss_name} {loss:.4f}  {elapsed:.0f} s, {left:.0f} s left"
+            sys.stderr.write(f"\r{line:<78}")
+            sys.stderr.flush()
 
     def __exit__(self, *exception: object) -> None:
-        if self._done:
+        if self._done and self._shown:
             sys.stderr.write("\n")
+
+
+try:
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
+    from sklearn.callback import with_callbacks as with_callbacks
+except ImportError:  # scikit-learn before 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing: this version of scikit-learn has no callbacks."""
+
+    def with_callbacks(method: Any) -> Any:
+        """The method itself."""
+        return method
+
+
+@contextmanager
+def sklearn_tasks(estimator: Any, X: Any, y: Any) -> Iterator[tuple[Listener, ...]]:
+    """Listeners that pass a training on to the callbacks of ``estimator.set_callbacks``.
+
+    Every twentieth of the rounds is a task; the whole training has the fitted estimator at its end.
+    """
+    if not hasattr(estimator, "_init_callback_context"):
+        yield ()
+        return
+    whole = estimator._init_callback_context(max_subtasks=_N_TASKS)  # noqa: SLF001
+    whole.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
+    n_told = 0
+
+    def tell(done: int, total: int, _: float) -> None:
+        nonlocal n_told
+        while n_told < min(done * _N_TASKS // total, _N_TASKS):
+            task = whole.subcontext(task_name="rounds")
+            task.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
+            task.call_on_fit_task_end(estimator=estimator, X=X, y=y)
+            n_told += 1
+
+    yield (tell,) if hasattr(estimator, "_skl_callbacks") else ()
+    whole.call_on_fit_task_end(estimator=estimator, X=X, y=y, reconstruction_attributes=dict)

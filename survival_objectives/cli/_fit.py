@@ -74,7 +74,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
     )
     label = "training on all people"
     console.progress(label)
-    with console.bar(label) as bar, progress_to(bar.at):
+    with console.bar(label) as bar, progress_to(lambda done, total, _: bar.at(done / total)):
         model.fit(data.X, data.y, groups=data.person)
     try:
         assessment = assessed(model, name, data.X, data.y, data.person, plan, options, console)

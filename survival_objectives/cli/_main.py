@@ -9,12 +9,12 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, NoReturn
 
 from survival_objectives._version import __version__
-from survival_objectives.cli._apply import run_info, run_predict
 from survival_objectives.cli._arguments import (
     event_names,
     horizons,
@@ -26,13 +26,7 @@ from survival_objectives.cli._arguments import (
     whole_number,
 )
 from survival_objectives.cli._console import PROGRAM, Console
-from survival_objectives.cli._demo import run_demo
 from survival_objectives.cli._errors import CommandError, UsageError
-from survival_objectives.cli._evaluate import run_compare, run_evaluate
-from survival_objectives.cli._explain import run_explain
-from survival_objectives.cli._fit import run_fit
-from survival_objectives.cli._serve import run_serve
-from survival_objectives.estimators import ENGINES
 
 _EXIT_CODES = """\
 exit codes:
@@ -60,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console.quiet = options.quiet
     try:
         with _terminated_like_interrupted(), _warnings_on(console):
-            code: int = options.run(options, console)
+            module = import_module(f"survival_objectives.cli.{_COMMANDS[options.command][0]}")
+            code: int = getattr(module, f"run_{options.command}")(options, console)
             sys.stdout.flush()
             return code
     except KeyboardInterrupt:
@@ -120,36 +115,36 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message if is_ours else f"{message} (see: {self.prog} --help)")
 
 
-# By command: what it runs, what it does, and an example.
-_COMMANDS: dict[str, tuple[Callable[..., int], str, str]] = {
-    "demo": (run_demo, "train the installed engines on bundled data and compare them", "demo"),
+# By command: the module of its function, imported when it is run, what it does, and an example.
+_COMMANDS: dict[str, tuple[str, str, str]] = {
+    "demo": ("_demo", "train the installed engines on bundled data and compare them", "demo"),
     "fit": (
-        run_fit,
+        "_fit",
         "train on a CSV, Excel or Parquet file, assess, and save the model",
         "fit people.csv --duration time --event status --out model",
     ),
     "predict": (
-        run_predict,
+        "_apply",
         "predict the people of a file with a saved model",
         "predict model new.csv --times 365,730 --id patient --out risks.csv",
     ),
     "evaluate": (
-        run_evaluate,
+        "_evaluate",
         "score a saved model on people with known outcomes, with their censoring weights",
         "evaluate model new.csv --times 365:1825:365",
     ),
     "compare": (
-        run_compare,
+        "_evaluate",
         "score two saved models on the same people",
         "compare model other new.csv",
     ),
     "explain": (
-        run_explain,
+        "_explain",
         "write a page about one person of a file",
         "explain model new.csv --row 3 --out person.html",
     ),
-    "info": (run_info, "show what a saved model holds", "info model --json"),
-    "serve": (run_serve, "answer requests with a saved model (JSON)", "serve model --port 8000"),
+    "info": ("_apply", "show what a saved model holds", "info model --json"),
+    "serve": ("_serve", "answer requests with a saved model (JSON)", "serve model --port 8000"),
 }
 _COLUMN: dict[str, Any] = {"metavar": "COLUMN"}
 _SEVERAL: dict[str, Any] = {"action": "append", "default": []}
@@ -171,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     group = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands: dict[str, argparse.ArgumentParser] = {}
-    for name, (run, summary, example) in _COMMANDS.items():
+    for name, (_, summary, example) in _COMMANDS.items():
         commands[name] = group.add_parser(
             name,
             help=summary,
@@ -180,7 +175,6 @@ def _parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        commands[name].set_defaults(run=run)
         add = commands[name].add_argument
         add("--quiet", **_FLAG, help="show no progress")
         add("--debug", **_FLAG, help="show where an error comes from")
@@ -229,7 +223,7 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     add("--stop", **_COLUMN, help="... and until then, in place of --duration")
     add("--time-unit", metavar="UNIT", help="of the duration; days, weeks, ... between dates")
     add("--out", required=True, metavar="FOLDER", help="where to save the model")
-    add("--engine", help=f"{', '.join(ENGINES)} (default: the first that is installed)")
+    add("--engine", help="xgboost, lightgbm or catboost (default: the first that is installed)")
     exclusive = fit.add_mutually_exclusive_group().add_argument
     label = "value of the event column that means censored; may be repeated"
     exclusive("--censored-label", **_SEVERAL, metavar="LABEL", help=label)

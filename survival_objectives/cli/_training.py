@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 
 from survival_objectives._arrays import IntArray
-from survival_objectives._process.running import progress_to
+from survival_objectives._process.running import Listener, progress_to
 from survival_objectives.cli._console import Bar, Console
 
 _FOLDS = 5
@@ -36,12 +35,13 @@ def planned(options: argparse.Namespace, n_rows: int, n_columns: int) -> dict[st
     return {"test_size": share, "max_train": _MOST_TRAINED if is_limited else None}
 
 
-def _counted(bar: Bar) -> Callable[[float], None]:
-    """A listener to several trainings, each of which reports its share from 0 to 1."""
+def _counted(bar: Bar) -> Listener:
+    """A listener to several trainings, each of which starts anew."""
     done, last = 0, 0.0
 
-    def show(share: float) -> None:
+    def show(n_rounds: int, total: int, _: float) -> None:
         nonlocal done, last
+        share = n_rounds / total
         done, last = done + (share < last), share
         bar.at(done + share)
 

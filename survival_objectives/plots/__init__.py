@@ -12,17 +12,20 @@ from survival_objectives.plots._plots import (
     plot_stacked_incidence,
     plot_weights,
 )
+from survival_objectives.plots._uncertainty import plot_bands, plot_sensitivity
 
 __all__ = [
     "PALETTE",
     "GroupIncidence",
     "group_incidence",
     "plot_accuracy",
+    "plot_bands",
     "plot_brier",
     "plot_calibration",
     "plot_group_incidence",
     "plot_history",
     "plot_importance",
+    "plot_sensitivity",
     "plot_stacked_incidence",
     "plot_weights",
 ]

@@ -70,19 +70,19 @@ def plot_stacked_incidence(
     if state_names is None:
         state_names = ["event-free", *(f"cause {cause}" for cause in range(1, n_causes + 1))]
     check_names(state_names, len(curves), "state_names")
-    ax = _axes(ax)
+    ax = drawing_axes(ax)
     ax.stackplot(
         times,
         *curves[1:],
         curves[0],
         labels=[*state_names[1:], state_names[0]],
-        colors=[*(_style(cause)["color"] for cause in range(n_causes)), _LIGHT_GREY],
+        colors=[*(line_style(cause)["color"] for cause in range(n_causes)), _LIGHT_GREY],
         edgecolor="white",
         linewidth=0.8,
     )
     ax.set_xlim(times[0], times[-1])
     ax.set_ylim(0, 1)
-    _label(ax, time_label, "Probability")
+    label_axes(ax, time_label, "Probability")
     # Outside, as the areas fill the Axes; reversed, so that it reads like the stack.
     handles, labels = ax.get_legend_handles_labels()
     ax.legend(
@@ -121,9 +121,9 @@ def plot_group_incidence(
     observed = as_curves(observed, times, "observed")
     check_names(group_names, len(predicted), "group_names")
     check_names(group_names, len(observed), "group_names")
-    ax = _axes(ax)
+    ax = drawing_axes(ax)
     for group, name in enumerate(group_names):
-        color = _style(group)["color"]
+        color = line_style(group)["color"]
         ax.plot(times, predicted[group], color=color, label=name)
         ax.plot(
             times,
@@ -138,7 +138,7 @@ def plot_group_incidence(
     ax.plot([], [], color=_GREY, linestyle=(0, (4, 2)), linewidth=1.2, label="Aalen-Johansen")
     ax.set_xlim(times[0], times[-1])
     ax.set_ylim(bottom=0)
-    _label(ax, time_label, value_label)
+    label_axes(ax, time_label, value_label)
     ax.legend(frameon=False)
     return ax
 
@@ -169,7 +169,7 @@ def plot_brier(
     """
     ax = _plot_over_time(scores, times, baselines, ax)
     ax.set_ylim(bottom=0)
-    _label(ax, time_label, value_label)
+    label_axes(ax, time_label, value_label)
     return ax
 
 
@@ -193,7 +193,7 @@ def plot_accuracy(
     """
     ax = _plot_over_time(accuracy, times, baselines, ax)
     ax.set_ylim(top=min(ax.get_ylim()[1], 1.0))
-    _label(ax, time_label, value_label)
+    label_axes(ax, time_label, value_label)
     return ax
 
 
@@ -219,12 +219,12 @@ def plot_calibration(
     """
     pairs = {name: as_pair(pair, name) for name, pair in curves.items()}
     limits = {name: as_pair(pair, name) for name, pair in (intervals or {}).items()}
-    ax = _axes(ax)
+    ax = drawing_axes(ax)
     largest = 0.0
     for position, (name, (predicted, observed)) in enumerate(pairs.items()):
         order = np.argsort(predicted)
         predicted, observed = predicted[order], observed[order]
-        style = _style(position)
+        style = line_style(position)
         ax.plot(predicted, observed, marker="o", markersize=4.5, label=name, **style)
         largest = max(largest, float(predicted.max()), float(np.nanmax(observed)))
         if name in limits:
@@ -238,7 +238,7 @@ def plot_calibration(
     ax.set_ylim(0, end)
     ax.set_aspect("equal")
     at = "" if horizon is None else f" by {horizon:g}"
-    _label(ax, f"Predicted probability{at}", f"Observed probability{at}")
+    label_axes(ax, f"Predicted probability{at}", f"Observed probability{at}")
     ax.legend(loc="upper left", frameon=False)
     return ax
 
@@ -270,7 +270,7 @@ def plot_weights(
         msg = f"All {len(values)} values of `weight` are 0: there is nothing to draw."
         raise ValueError(msg)
     ceiling = None if floor is None else 1 / check_fraction(floor, "floor", zero=False)
-    ax = _axes(ax)
+    ax = drawing_axes(ax)
     highest = max(drawn.max(), 1.05 * drawn.min(), ceiling or 0.0)
     bins = np.geomspace(drawn.min(), highest * (1 + 1e-9), n_bins + 1)
     ax.hist(drawn, bins=list(bins), color=PALETTE[0], edgecolor="white", linewidth=0.4)
@@ -290,7 +290,7 @@ def plot_weights(
     ax.plot([], [], " ", label=f"{len(drawn):,} rows count like {effective:,.0f} equal ones")
     if zeros:
         ax.plot([], [], " ", label=f"{zeros:,} rows of weight 0 not drawn")
-    _label(ax, "Weight", "Rows")
+    label_axes(ax, "Weight", "Rows")
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), frameon=False)
     return ax
 
@@ -320,9 +320,9 @@ def plot_history(
         Where to draw.
     """
     lines = {name: _rounds_and_losses(name, values) for name, values in history.items()}
-    ax = _axes(ax)
+    ax = drawing_axes(ax)
     for position, (name, (rounds, losses)) in enumerate(lines.items()):
-        ax.plot(rounds, losses, label=name, **_style(position))
+        ax.plot(rounds, losses, label=name, **line_style(position))
     marks = np.atleast_1d(np.asarray([] if refreshes is None else refreshes))
     if len(marks):
         # Ticks on the lower edge: lines across would hide the curves when refreshes are frequent.
@@ -339,7 +339,7 @@ def plot_history(
         ax.axvline(
             best_round, color=_GREY, linestyle=":", label=f"best round, {best_round}", zorder=0
         )
-    _label(ax, "Boosting round", value_label)
+    label_axes(ax, "Boosting round", value_label)
     ax.legend(frameon=False)
     return ax
 
@@ -392,12 +392,12 @@ def plot_importance(
     check_choice(kind, "kind", ("heatmap", "lines"))
     shown = np.argsort(-values.mean(axis=1), kind="stable")
     shown = shown[: check_positive_int(max_features, "max_features")]
-    ax = _axes(ax)
+    ax = drawing_axes(ax)
     if kind == "lines":
         for position, feature in enumerate(shown):
-            style = _style(position)
+            style = line_style(position)
             ax.plot(horizons, values[feature], marker=".", label=feature_names[feature], **style)
-        _label(ax, time_label, value_label)
+        label_axes(ax, time_label, value_label)
         ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
         return ax
     # Equal cells, whatever the distance of the horizons: they are read off their labels.
@@ -421,19 +421,19 @@ def _plot_over_time(
     times = check_times(times)
     models = {name: as_curve(values, times, name) for name, values in scores.items()}
     others = {name: as_curve(values, times, name) for name, values in (baselines or {}).items()}
-    ax = _axes(ax)
+    ax = drawing_axes(ax)
     for position, (name, values) in enumerate(others.items()):
         # Dashed, dotted, ...: a solid grey line would look like a model.
         style = _LINE_STYLES[1 + position % (len(_LINE_STYLES) - 1)]
         ax.plot(times, values, color=_GREY, linestyle=style, linewidth=1.4, label=name)
     for position, (name, values) in enumerate(models.items()):
-        ax.plot(times, values, label=name, **_style(position))
+        ax.plot(times, values, label=name, **line_style(position))
     ax.set_xlim(times[0], times[-1])
     ax.legend(frameon=False)
     return ax
 
 
-def _axes(ax: Axes | None) -> Any:
+def drawing_axes(ax: Axes | None) -> Any:
     if ax is not None:
         return ax
     try:
@@ -457,13 +457,13 @@ def _plain_numbers() -> Any:
     return FuncFormatter(text)
 
 
-def _style(position: int) -> dict[str, Any]:
+def line_style(position: int) -> dict[str, Any]:
     """Colour of the line at that position; after the last colour, the next line style."""
     turn, color = divmod(position, len(PALETTE))
     return {"color": PALETTE[color], "linestyle": _LINE_STYLES[turn % len(_LINE_STYLES)]}
 
 
-def _label(ax: Any, x: str, y: str) -> None:
+def label_axes(ax: Any, x: str, y: str) -> None:
     ax.set_xlabel(x)
     ax.set_ylabel(y)
     ax.spines[["top", "right"]].set_visible(False)

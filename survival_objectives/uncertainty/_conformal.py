@@ -175,13 +175,7 @@ class ConformalSurvival:
         """
         check_choice(keep, "keep", ("low", "high"))
         allowed = check_fraction(error_rate, "error_rate", zero=False, one=False)
-        people, time = self.people, float(check_times(horizon)[0])
-        if time > people.nodes[-1]:
-            msg = (
-                f"`horizon` is {time:g}, but people of the calibration are followed to "
-                f"{people.nodes[-1]:g}. Choose an earlier horizon."
-            )
-            raise ValueError(msg)
+        people, time = self.people, self.people.within(horizon)
         state = check_cause(cause, people.target.event_ids)
         risk, happens = people.predicted(state, time), people.observed(state, time)
         new = predicted_curves(self.model, X, check_times(time))[:, state, 0]

@@ -27,6 +27,7 @@ from survival_objectives._people import (
     check_paired,
     check_positive_int,
     check_survival_target,
+    check_times,
 )
 from survival_objectives._people.labels import named_outcomes
 from survival_objectives._people.population import event_unit
@@ -103,6 +104,17 @@ class HeldOutPeople:
     def n_samples(self) -> int:
         """Number of people."""
         return self.target.n_samples
+
+    def within(self, horizon: Any) -> float:
+        """A horizon, which must not be after the longest duration."""
+        time = float(check_times(horizon)[0])
+        if time > self.nodes[-1]:
+            msg = (
+                f"`horizon` is {time:g}, but the people are followed to {self.nodes[-1]:g}. Choose "
+                "an earlier horizon."
+            )
+            raise ValueError(msg)
+        return time
 
     def incidence(self, state: int) -> FloatArray:
         """Curves of a cause, or of any event for 0, (n_samples, M)."""

@@ -21,7 +21,12 @@ from survival_objectives._hazards.formulas import (
     selected_weights,
     time_corrections,
 )
-from survival_objectives._hazards.linear import LinearDesign, ridge_hazards
+from survival_objectives._hazards.linear import (
+    LinearDesign,
+    averaged_hazards,
+    cross_fitted_linear,
+    ridge_hazards,
+)
 from survival_objectives._people import check_features
 
 FloatArray = npt.NDArray[np.float64]
@@ -174,13 +179,17 @@ def test_a_model_that_adds_nothing_gets_no_weight() -> None:
     assert n_kept < 0.1 * n_runs < n_positive
 
 
-def test_ridge_maximises_its_likelihood() -> None:
+@pytest.mark.parametrize("gamma", [0.0, 0.5])
+def test_linear_hazards_maximise_their_likelihood(gamma: float) -> None:
     rows, *_ = random_rows(4, n=200)
     design = np.random.default_rng(5).normal(size=(200, 3))
-    found = ridge_hazards(design, rows, 2, 3, penalty=2.0)
+    start = np.full((2, 3), 0.1)
+    found = ridge_hazards(design, rows, 2, 3, penalty=2.0, start=start, sparse=gamma)
 
     def likelihood(b: FloatArray, cause: int) -> float:
+        events = rows.weight[rows.target == cause].sum()
         total = -2.0 / 2 * float(b @ b)
+        total -= 3 * gamma * np.log(1 + np.abs(b) * np.sqrt(events) / 3).sum()
         for m in range(3):
             here = rows.interval == m
             w, eta = rows.weight[here], design[rows.person[here]] @ b
@@ -192,8 +201,62 @@ def test_ridge_maximises_its_likelihood() -> None:
     for cause in (1, 2):
         best, b = likelihood(found[cause - 1], cause), found[cause - 1]
         for column in range(3):
-            for step in (-1e-3, 1e-3):
+            # A sparse penalty is solved up to a hundredth.
+            for step in np.array([-1e-3, 1e-3]) * (20 if gamma else 1):
                 assert likelihood(b + step * np.eye(3)[column], cause) <= best + 1e-8  # (79)
+
+
+def test_penalties_are_averaged_by_held_out_likelihood() -> None:
+    rng = np.random.default_rng(0)
+    design = rng.normal(size=(300, 40))
+    time = rng.exponential(np.exp(-design[:, 7]))
+    event = (time < 3.9).astype(np.int32)
+    rows = risk_rows(event, np.minimum(time, 3.9), np.array([0.0, 0.3, 1.0, 4.0]))
+    fold = rng.integers(2, size=300)[rows.person]
+    kept, held = ([rows.take((fold == one) == is_held) for one in (0, 1)] for is_held in (0, 1))
+    found, shares = cross_fitted_linear(design, kept, held, 1, 3)
+    log_likelihood = np.zeros(len(shares))
+    penalties = [(1e3, 0.0), (1e2, 0.0), (1e1, 0.0), (1.0, 0.0), (1.0, 4.0), (1.0, 2.0), (1.0, 1.0)]
+    for kept_rows, held_rows in zip(kept, held, strict=True):
+        b = np.zeros((1, 40))
+        for number in range(len(shares)):
+            if number:
+                ridge, gamma = penalties[number - 1]
+                b = ridge_hazards(design, kept_rows, 1, 3, ridge, b, sparse=gamma)
+            level = interval_start(kept_rows, 1, 3, b @ design.T)
+            odds = np.exp(level[0, held_rows.interval] + (design @ b[0])[held_rows.person])
+            chance = np.where(held_rows.target == 1, odds, 1.0) / (1 + odds)
+            log_likelihood[number] += held_rows.weight @ np.log(chance)
+    expected = np.exp(log_likelihood - log_likelihood.max())
+    expected /= expected.sum()  # (98)
+    expected[expected < 0.05] = 0.0
+    np.testing.assert_allclose(shares, expected / expected.sum(), atol=1e-6)
+    # One column of 40 matters: a sparse penalty has most of the shares, and finds it.
+    assert shares[5:].sum() > 0.6
+    assert np.argmax(found[0][0]) == 7
+    assert np.abs(np.delete(found[0][0], 7)).max() < 0.1 < 0.5 < found[0][0, 7]
+    everyone = averaged_hazards(design, rows, 1, 3, shares, np.mean(found, axis=0))
+    assert everyone[0, 7] == pytest.approx(found[0][0, 7], abs=0.2)
+
+
+def test_linear_hazards_without_effects_shrink_to_none() -> None:
+    fold = np.arange(300) % 5
+    sizes: list[list[float]] = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        design = rng.normal(size=(300, 20))
+        time = np.minimum(rng.exponential(size=300), 3.9)
+        event = (time < 3.9).astype(np.int32)
+        rows = risk_rows(event, time, np.array([0.0, 0.3, 1.0, 4.0]))
+        parts = [
+            (rows.take(fold[rows.person] != one), rows.take(fold[rows.person] == one))
+            for one in range(5)
+        ]
+        found, _ = cross_fitted_linear(design, *zip(*parts, strict=True), 1, 3)
+        unshrunk = ridge_hazards(design, rows, 1, 3, penalty=1.0)
+        sizes.append([float(np.std(design @ b[0])) for b in (np.mean(found, axis=0), unshrunk)])
+    shrunk, unshrunk_size = np.mean(sizes, axis=0)
+    assert shrunk < 0.5 * unshrunk_size
 
 
 def test_ridge_of_many_columns_keeps_those_that_matter() -> None:

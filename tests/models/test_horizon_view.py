@@ -129,3 +129,10 @@ def test_mistakes_are_named(fitted, data):
         fitted.at_horizon([1.0, 2.0])
     with pytest.raises(ValueError, match="finite and >= 0"):
         fitted.at_horizon(-1.0)
+
+
+def test_probabilities_of_classes_name_the_view(data):
+    model = boost("xgboost", n_estimators=3)
+    with pytest.raises(AttributeError, match=r"cross_val_predict\(model\.at_horizon\(horizon"):
+        cross_val_predict(model, data.X, data.y, cv=2, method="predict_proba")
+    assert not hasattr(model, "classes_")

@@ -105,6 +105,40 @@ def test_engines_are_loaded_with_a_passive_wait(engine):
     assert counts == {"0"}
 
 
+EACH_FIRST = """
+import os, sys
+import pandas, scipy.stats  # Not scikit-learn: what follows is quick, and starts from here.
+for name in sys.argv[1:]:
+    if os.fork() == 0:
+        __import__("survival_objectives." + name)
+        from survival_objectives._process.running import _IS_PASSIVE
+        if not _IS_PASSIVE:
+            print(name, flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_whatever_is_imported_first_makes_threads_wait_passively():
+    """Otherwise scikit-learn would be imported before it is told how, and small fits be slow."""
+    names = "assessment baselines cli._fit estimators metrics mlflow report uncertainty"
+    program = [sys.executable, "-c", EACH_FIRST, *names.split()]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(program, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_help_and_import_load_no_tables_and_no_learning():
+    """The command answers at once; public names come on first use."""
+    program = (
+        "import sys, survival_objectives, survival_objectives.cli._main as main;"
+        "main._parser(); print({'numpy', 'pandas', 'sklearn'} & {*sys.modules});"
+        "from survival_objectives import HazardBoost; print(HazardBoost.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["set()", "HazardBoost"]
+
+
 def test_a_wait_of_the_user_stays():
     counts, _ = spin_counts(FIT.format(engine="xgboost"), OMP_WAIT_POLICY="ACTIVE")
     assert counts.isdisjoint({"0", "300000"})
