@@ -235,7 +235,7 @@ def fit_in_memory(
         frame = request.previous.frame
         known = {"like": frame.schema, "event_ids": frame.event_ids}
         names = frame.event_names
-    keep_given = request.settings.own_model is not None
+    keep_as_passed = request.settings.own_model is not None
     late_entry = request.settings.late_entry
     y, labels = named_outcomes(y, names=names, censored=censored)
     people = Cohort.checked(
@@ -243,7 +243,7 @@ def fit_in_memory(
         y,
         sample_weight,
         **known,
-        keep_given=keep_given,
+        keep_as_passed=keep_as_passed,
         groups=groups,
         late_entry=late_entry,
     )
@@ -252,7 +252,7 @@ def fit_in_memory(
     held_out = None
     if eval_set is not None:
         held_out = checked_eval_set(
-            eval_set, people, labels=labels, keep_given=keep_given, late_entry=late_entry
+            eval_set, people, labels=labels, keep_as_passed=keep_as_passed, late_entry=late_entry
         )
     run, batches = request.run(), MemoryBatches([people])
     split = partial(batches.split, generator=run.generator)

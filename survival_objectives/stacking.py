@@ -302,20 +302,20 @@ class TrainingRows:
     person : int64 array of shape (n_rows,)
     horizon : float32 array of shape (n_rows,)
     target : int32 array of shape (n_rows,)
-    stayed : bool array of shape (n_rows,)
+    at_risk : bool array of shape (n_rows,)
         Rows with t_i > z. They are the same rows, in the same order, for both models.
-    leaver : int64 array of shape (n_leavers,)
+    exited : int64 array of shape (n_exited,)
         People with at least one row where they have left.
-    leaver_of_row : int64 array of shape (number of rows not stayed,)
-        Position in ``leaver`` of each such row.
+    exited_of_row : int64 array of shape (number of rows not at risk,)
+        Position in ``exited`` of each such row.
     """
 
     person: IntArray
     horizon: Float32Array
     target: npt.NDArray[np.int32]
-    stayed: BoolArray
-    leaver: IntArray
-    leaver_of_row: IntArray
+    at_risk: BoolArray
+    exited: IntArray
+    exited_of_row: IntArray
 
     @property
     def n_rows(self) -> int:
@@ -338,18 +338,18 @@ class TrainingRows:
 
         Parameters
         ----------
-        at_horizon : array of shape (number of rows stayed,)
-            The other model's survival at the horizons of the rows that stayed.
-        at_exit : array of shape (n_leavers,)
-            The other model's survival at the exit times of ``leaver``.
+        at_horizon : array of shape (number of rows at risk,)
+            The other model's survival at the horizons of the rows at risk.
+        at_exit : array of shape (n_exited,)
+            The other model's survival at the exit times of ``exited``.
         floor : float
             Smaller survival probabilities count as this one.
         sample_weight : array of shape (n_samples,), optional
             Multiplies the weight of each row of a person.
         """
         survival = np.empty(self.n_rows)
-        survival[self.stayed] = at_horizon
-        survival[~self.stayed] = np.asarray(at_exit)[self.leaver_of_row]
+        survival[self.at_risk] = at_horizon
+        survival[~self.at_risk] = np.asarray(at_exit)[self.exited_of_row]
         n_floored = int(np.count_nonzero(survival < floor))
         weight = 1 / np.maximum(survival, floor)
         if sample_weight is not None:
@@ -371,15 +371,15 @@ def censoring_rows(target: SurvivalTarget, stack: Stack) -> TrainingRows:
 def all_rows(target: SurvivalTarget, stack: Stack) -> TrainingRows:
     """All rows, for schemes that impute the outcomes of censored people.
 
-    Where the person was censored by the horizon (`lost_rows`), the target 0 is a placeholder for
-    the imputed state.
+    Where the person was censored by the horizon (`rows_after_censoring`), target 0 is a placeholder
+    of the imputed state.
     """
     return _training_rows(stack, target, left_by=np.ones(target.n_samples, bool), code=target.event)
 
 
-def lost_rows(target: SurvivalTarget, rows: TrainingRows) -> IntArray:
+def rows_after_censoring(target: SurvivalTarget, rows: TrainingRows) -> IntArray:
     """Rows, of all rows (`all_rows`), at whose horizon the person had been censored."""
-    return np.flatnonzero(~rows.stayed & (target.event[rows.person] == 0))
+    return np.flatnonzero(~rows.at_risk & (target.event[rows.person] == 0))
 
 
 def exit_feature(times: FloatArray, axis: TimeAxis, *, left: bool = False) -> Float32Array:
@@ -440,17 +440,17 @@ def _training_rows(
     left_by: BoolArray,
     code: npt.NDArray[np.int32],
 ) -> TrainingRows:
-    stayed = time_feature(target.duration)[stack.person] > stack.horizon
-    rows = np.flatnonzero(stayed | left_by[stack.person])
-    person, stayed = stack.person[rows], stayed[rows]
-    leaver, leaver_of_row = np.unique(person[~stayed], return_inverse=True)
+    at_risk = time_feature(target.duration)[stack.person] > stack.horizon
+    rows = np.flatnonzero(at_risk | left_by[stack.person])
+    person, at_risk = stack.person[rows], at_risk[rows]
+    exited, exited_of_row = np.unique(person[~at_risk], return_inverse=True)
     return TrainingRows(
         person=person,
         horizon=stack.horizon[rows],
-        target=np.where(stayed, 0, code[person]).astype(np.int32),
-        stayed=stayed,
-        leaver=leaver,
-        leaver_of_row=leaver_of_row,
+        target=np.where(at_risk, 0, code[person]).astype(np.int32),
+        at_risk=at_risk,
+        exited=exited,
+        exited_of_row=exited_of_row,
     )
 
 

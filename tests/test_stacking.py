@@ -91,8 +91,8 @@ def test_formulas_10_and_11_as_printed(drawn, seed):
         (event_rows(target, stack), events, True),
         (censoring_rows(target, stack), censorings, False),
     ):
-        at_horizon = survival(role.person[role.stayed], role.horizon[role.stayed])
-        at_exit = survival(role.leaver, target.duration[role.leaver], left=left)
+        at_horizon = survival(role.person[role.at_risk], role.horizon[role.at_risk])
+        at_exit = survival(role.exited, target.duration[role.exited], left=left)
         weight, n_floored = role.weights(at_horizon, at_exit, floor=NO_FLOOR)
         assert n_floored == 0
 
@@ -112,13 +112,13 @@ def test_both_roles_share_the_rows_that_stayed_in_the_same_order(drawn):
     events, censorings = event_rows(target, stack), censoring_rows(target, stack)
     stayed = target.duration[stack.person] > stack.horizon
     for role in (events, censorings):
-        assert_array_equal(role.person[role.stayed], stack.person[stayed])
-        assert_array_equal(role.horizon[role.stayed], stack.horizon[stayed])
-        assert_array_equal(role.target[role.stayed], 0)
-        assert (role.target[~role.stayed] > 0).all()
-        # Each leaver is asked about once, and each row finds its own.
-        assert_array_equal(role.leaver, np.unique(role.person[~role.stayed]))
-        assert_array_equal(role.leaver[role.leaver_of_row], role.person[~role.stayed])
+        assert_array_equal(role.person[role.at_risk], stack.person[stayed])
+        assert_array_equal(role.horizon[role.at_risk], stack.horizon[stayed])
+        assert_array_equal(role.target[role.at_risk], 0)
+        assert (role.target[~role.at_risk] > 0).all()
+        # Each person who has exited is asked about once, and each row finds its own.
+        assert_array_equal(role.exited, np.unique(role.person[~role.at_risk]))
+        assert_array_equal(role.exited[role.exited_of_row], role.person[~role.at_risk])
     n_left = events.n_rows + censorings.n_rows - 2 * stayed.sum()
     assert n_left == (~stayed).sum()
 
@@ -127,7 +127,7 @@ def test_floor_limits_the_weights_and_counts_the_rows_it_touches():
     target = check_survival_target(([1, 0, 1], [1.0, 3.0, 3.0]))
     stack = Stack(np.array([0, 1, 2, 0]), np.array([2, 2, 2, 4], np.float32))
     role = event_rows(target, stack)
-    assert_array_equal(role.stayed, [False, True, True, False])
+    assert_array_equal(role.at_risk, [False, True, True, False])
     at_horizon, at_exit = np.array([0.2, 0.0]), np.array([0.1])
     weight, n_floored = role.weights(at_horizon, at_exit, floor=0.2)
     assert_allclose(weight, [5, 5, 5, 5])
@@ -175,8 +175,8 @@ class TestUnbiased:
 
         role = role_of(target, stack)
         weight, _ = role.weights(
-            survival(role.person[role.stayed], role.horizon[role.stayed]),
-            survival(role.leaver, target.duration[role.leaver], left),
+            survival(role.person[role.at_risk], role.horizon[role.at_risk]),
+            survival(role.exited, target.duration[role.exited], left),
             floor=NO_FLOOR,
         )
         by_person = np.bincount(role.person, weights=weight, minlength=target.n_samples) / 3

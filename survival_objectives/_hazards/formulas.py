@@ -86,8 +86,8 @@ __all__ = [
     "PSEUDO_EVENTS",
     "PersonLikelihood",
     "RiskRows",
-    "entry_places",
-    "interval_places",
+    "entry_positions",
+    "interval_positions",
     "interval_start",
     "knot_incidence",
     "mixture_weights",
@@ -163,23 +163,23 @@ class RiskRows:
         return total.reshape(n_causes, n_intervals)
 
 
-def interval_places(knots: FloatArray, place: FloatArray) -> tuple[IntArray, FloatArray]:
+def interval_positions(knots: FloatArray, position: FloatArray) -> tuple[IntArray, FloatArray]:
     """Interval between knots that contains each time, and the share of it before that time.
 
-    >>> interval_places(np.array([0.0, 1.0, 3.0]), np.array([0.0, 1.0, 1.5]))
+    >>> interval_positions(np.array([0.0, 1.0, 3.0]), np.array([0.0, 1.0, 1.5]))
     (array([0, 0, 1]), array([0.  , 1.  , 0.25]))
     """
-    interval = np.minimum(np.searchsorted(knots[1:], place), len(knots) - 2)
-    share = (place - knots[interval]) / (knots[interval + 1] - knots[interval])
+    interval = np.minimum(np.searchsorted(knots[1:], position), len(knots) - 2)
+    share = (position - knots[interval]) / (knots[interval + 1] - knots[interval])
     return interval, np.clip(share, 0.0, 1.0)
 
 
-def entry_places(
+def entry_positions(
     knots: FloatArray, entry: FloatArray | None, n_samples: int
 ) -> tuple[IntArray, FloatArray]:
     """First interval in which each person is at risk, and the share of it before the entry.
 
-    >>> entry_places(np.array([0.0, 1.0, 3.0]), np.array([0.0, 1.0, 1.5]), 3)
+    >>> entry_positions(np.array([0.0, 1.0, 3.0]), np.array([0.0, 1.0, 1.5]), 3)
     (array([0, 1, 1]), array([0.  , 0.  , 0.25]))
     """
     if entry is None:
@@ -192,7 +192,7 @@ def entry_places(
 
 def risk_rows(
     event: npt.NDArray[np.int32],
-    place: FloatArray,
+    position: FloatArray,
     knots: FloatArray,
     *,
     entry: FloatArray | None = None,
@@ -206,7 +206,7 @@ def risk_rows(
     ----------
     event : int32 array of shape (n_samples,)
         0 = censored, 1..K = causes.
-    place : array of shape (n_samples,)
+    position : array of shape (n_samples,)
         Time of the event or of censoring, on the axis of the knots.
     knots : array of shape (M + 1,)
     entry : array of shape (n_samples,), optional
@@ -218,8 +218,8 @@ def risk_rows(
     generator : numpy Generator, optional
         Source of the draws; needed with ``n_rows``.
     """
-    last, share = interval_places(knots, place)
-    first, passed = entry_places(knots, entry, len(event))
+    last, share = interval_positions(knots, position)
+    first, passed = entry_positions(knots, entry, len(event))
     person, interval, row_weight = _event_free_rows(np.maximum(last - first, 0), n_rows, generator)
     interval += first[person]
     row_weight *= np.where(interval == first[person], 1 - passed[person], 1.0)
@@ -410,7 +410,7 @@ class PersonLikelihood:
 def person_likelihood(
     incidence: FloatArray,
     event: npt.NDArray[np.int32],
-    place: FloatArray,
+    position: FloatArray,
     knots: FloatArray,
     entry: FloatArray | None = None,
 ) -> PersonLikelihood:
@@ -420,10 +420,10 @@ def person_likelihood(
     ----------
     incidence : array of shape (K, M + 1, n_samples)
         At knots.
-    event, place, knots, entry
+    event, position, knots, entry
         As in `risk_rows`.
     """
-    interval, share = interval_places(knots, place)
+    interval, share = interval_positions(knots, position)
     person = np.arange(len(event))
     cause = np.maximum(event - 1, 0)
     risen = incidence[cause, interval + 1, person] - incidence[cause, interval, person]
@@ -432,7 +432,7 @@ def person_likelihood(
     outcome = np.where(event > 0, risen, stayed)
     if entry is None:
         return PersonLikelihood(np.maximum(outcome, _LEAST_LIKELIHOOD))
-    first, passed = entry_places(knots, entry, len(event))
+    first, passed = entry_positions(knots, entry, len(event))
     entered = (1 - passed) * survival[first, person] + passed * survival[first + 1, person]
     entered = np.maximum(entered, _LEAST_LIKELIHOOD)
     return PersonLikelihood(np.maximum(outcome, _LEAST_LIKELIHOOD * entered), entered)

@@ -245,8 +245,8 @@ def averaged_hazards(
 
 def cross_fitted_linear(
     design: FloatArray,
-    kept: Sequence[RiskRows],
-    held: Sequence[RiskRows],
+    training: Sequence[RiskRows],
+    held_out: Sequence[RiskRows],
     n_causes: int,
     n_intervals: int,
     reduction: Reduction = LOCAL,
@@ -260,26 +260,26 @@ def cross_fitted_linear(
     ----------
     design, n_causes, n_intervals, reduction, directions
         As in `ridge_hazards`.
-    kept, held : sequences of RiskRows
+    training, held_out : sequences of RiskRows
         Training rows and held-out rows of each fold.
     """
     path: list[list[FloatArray]] = []
     log_likelihood = np.zeros(1 + len(_PENALTIES))
     shape = n_causes, n_intervals
-    for kept_rows, held_rows in zip(kept, held, strict=True):
+    for rows, other_rows in zip(training, held_out, strict=True):
         found = [np.zeros((n_causes, design.shape[1]))]
         for penalty, sparse in _PENALTIES:
             found.append(
                 ridge_hazards(
-                    design, kept_rows, *shape, penalty, found[-1], reduction, directions, sparse
+                    design, rows, *shape, penalty, found[-1], reduction, directions, sparse
                 )
             )
         for number, coefficients in enumerate(found):
             offset = coefficients @ design.T
-            level = interval_start(kept_rows, *shape, offset, reduction)
-            margin = row_margins(level, offset, held_rows)
+            level = interval_start(rows, *shape, offset, reduction)
+            margin = row_margins(level, offset, other_rows)
             log_likelihood[number] -= pointwise_log_loss(
-                margin.T, held_rows.target, held_rows.weight, reference=True
+                margin.T, other_rows.target, other_rows.weight, reference=True
             ).sum()
         path.append(found)
     log_likelihood = reduction.sum(log_likelihood)

@@ -52,7 +52,7 @@ class TrainingLog:
 
     Attributes
     ----------
-    held_weight : float
+    total_held_out_weight : float
         Total weight of the held-out people.
     state : HazardState
         State of the training; it contains trees only where checkpoints are written.
@@ -65,7 +65,7 @@ class TrainingLog:
     history : list of HeldOutLoss
     """
 
-    held_weight: float
+    total_held_out_weight: float
     state: HazardState
     on_checkpoint: Callable[[HazardState], None] | None
     progress: Callable[[int, float], None] | None
@@ -75,7 +75,7 @@ class TrainingLog:
 
     def record(self, kind: str, n_rounds: int, n_more: int, log_likelihood: float) -> None:
         """Record an evaluation on the held-out people."""
-        loss = -log_likelihood / max(self.held_weight, 1e-12)
+        loss = -log_likelihood / max(self.total_held_out_weight, 1e-12)
         self.history.append(HeldOutLoss(kind, n_rounds, loss))
         if n_more and self.progress is not None:
             self.progress(n_more, loss)
@@ -158,7 +158,7 @@ class Candidate:
         if self.kind == LINEAR:
             self._levels = self._start_levels()
             start = self._problem.start_margins(self.kind, self._levels)
-            self._best = self._problem.held_margins(start)
+            self._best = self._problem.held_out_margins(start)
             self.rounds, self.log_likelihood = [0], [self._problem.log_likelihood(self._best)]
         else:
             self.boost(self._problem.n_rounds)
@@ -174,7 +174,7 @@ class Candidate:
         self._trainer = None
 
     def likelihood(self) -> FloatArray:
-        """Held-out likelihood of each judge, with calibrated levels."""
+        """Likelihood of each held-out person, with calibrated levels."""
         problem = self._problem
         self._correction = time_corrections(
             self._best.calibrated,
@@ -182,7 +182,9 @@ class Candidate:
             self._people.n_intervals,
             problem.reduction,
         )
-        return problem.likelihood(self._best.judged + self._correction[:, problem.judged.interval])
+        return problem.likelihood(
+            self._best.held_out + self._correction[:, problem.held_out_rows.interval]
+        )
 
     def model(self) -> HazardModel:
         """The fitted models."""
@@ -235,14 +237,14 @@ class Candidate:
             log.record(self.kind, n_rounds, 0, log_likelihood)
         self._best_state = known.best
         trainer.restore(known.best or known.trees)
-        self._best = problem.held_margins(trainer.margin(self._key))
+        self._best = problem.held_out_margins(trainer.margin(self._key))
         if known.best:
             trainer.restore(known.trees)
         return trainer
 
     def _evaluate(self, trainer: Trainer, n_more: int) -> None:
         """Evaluate the models on held-out people, and keep the margins of the best."""
-        margins = self._problem.held_margins(trainer.margin(self._key))
+        margins = self._problem.held_out_margins(trainer.margin(self._key))
         log_likelihood = self._problem.log_likelihood(margins)
         self.rounds.append(trainer.n_rounds)
         self.log_likelihood.append(log_likelihood)
@@ -290,7 +292,7 @@ class HazardTraining:
         Returns a `Trainer` without trees or, given a model of the engine, with its trees.
     reduction : Reduction
         Sums over all processes.
-    judges : HazardPeople, optional
+    held_out : HazardPeople, optional
         Held-out people on whom rounds, penalty and weights are chosen, in place of folds.
     state : HazardState, optional
         State to resume from, with the same people, settings and seed.
@@ -319,17 +321,17 @@ class HazardTraining:
         new_trainer: Callable[..., Trainer],
         *,
         reduction: Reduction = LOCAL,
-        judges: HazardPeople | None = None,
+        held_out: HazardPeople | None = None,
         state: HazardState | None = None,
         on_checkpoint: Callable[[HazardState], None] | None = None,
         checkpoint_every: int = 10,
         previous: Mixture | None = None,
         progress: Callable[[int, float], None] | None = None,
     ) -> None:
-        self.problem = HazardProblem(people, settings, generator, reduction, judges)
+        self.problem = HazardProblem(people, settings, generator, reduction, held_out)
         self._new_trainer, self._previous = new_trainer, previous
         self._log = TrainingLog(
-            self.problem.held_weight,
+            self.problem.total_held_out_weight,
             state or HazardState(),
             on_checkpoint,
             progress,
@@ -353,7 +355,7 @@ class HazardTraining:
         )
         # Trees without any round are the marginal hazards.
         cost = np.array([float(one.n_rounds > 0 or one.kind == LINEAR) for one in candidates])
-        weights = selected_weights(likelihoods, cost, problem.judge_weight, problem.reduction)
+        weights = selected_weights(likelihoods, cost, problem.held_out_weight, problem.reduction)
         weights = np.where(weights < _LEAST_WEIGHT, 0.0, weights)
         weights /= weights.sum()
         members = {

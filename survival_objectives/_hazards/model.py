@@ -110,15 +110,15 @@ class HazardMixture(FittedModel):
 
     def _plain_along(self, features: Features, path: Path, times: FloatArray) -> FloatArray:
         found = np.empty((path.n_people, self.frame.n_causes + 1, times.shape[1]))
-        place = self.curves.position(times)
+        position = self.curves.position(times)
         rows_per_person = len(path.order) / path.n_people
         n_people = self.mixture.n_in_memory(times.shape[1]) / max(1.0, rows_per_person)
         for people in parts_of(path.n_people, int(n_people)):
             _, own = path.take(people)
             values = features.values[own.order]
             begin = self.curves.position(own.start)
-            walk = PathWalk.of(own, begin, place[people])
-            incidence = np.zeros((self.frame.n_causes, *place[people].shape))
+            walk = PathWalk.of(own, begin, position[people])
+            incidence = np.zeros((self.frame.n_causes, *position[people].shape))
             for share, curves in self.mixture.knot_curves(values):
                 incidence += share * walk.incidence(self.curves, curves)
             found[people, 1:] = incidence.transpose(1, 0, 2)

@@ -31,7 +31,7 @@ class PathWalk:
     path : Path
     begin, end : float64 arrays of shape (n_rows,)
         When each row begins and ends, on the axis of the knots.
-    place : float64 array of shape (n_people, n_times)
+    position : float64 array of shape (n_people, n_times)
         Times on the axis of the knots.
     row : int64 array of shape (n_people, n_times)
         Row of the features at each time.
@@ -40,21 +40,21 @@ class PathWalk:
     path: Path
     begin: FloatArray
     end: FloatArray
-    place: FloatArray
+    position: FloatArray
     row: IntArray
 
     @classmethod
-    def of(cls, path: Path, begin: FloatArray, place: FloatArray) -> PathWalk:
+    def of(cls, path: Path, begin: FloatArray, position: FloatArray) -> PathWalk:
         """From the beginnings of the rows and the times, on the axis of the knots."""
         begin = begin.copy()
         begin[path.first] = -np.inf
         end = np.append(begin[1:], -np.inf)
         end[np.isneginf(end)] = np.inf
-        row = np.repeat(path.first[:, None], place.shape[1], axis=1)
+        row = np.repeat(path.first[:, None], position.shape[1], axis=1)
         for step in range(1, int(path.size.max(initial=1))):
             later = np.flatnonzero(path.size > step)
-            row[later] += begin[path.first[later] + step, None] < place[later]
-        return cls(path, begin, end, place, row)
+            row[later] += begin[path.first[later] + step, None] < position[later]
+        return cls(path, begin, end, position, row)
 
     def incidence(self, curves: KnotCurves, at_knots: FloatArray) -> FloatArray:
         """Incidences (94), (K, n_people, n_times), from those of each row at knots.
@@ -66,8 +66,8 @@ class PathWalk:
             With the features of a row held fixed.
         """
 
-        def values(row: IntArray, place: FloatArray) -> FloatArray:
-            right, share = curves.between(place)
+        def values(row: IntArray, position: FloatArray) -> FloatArray:
+            right, share = curves.between(position)
             low, high = at_knots[:, right - 1, row], at_knots[:, right, row]
             between: FloatArray = np.where(share == 1, high, low + share * (high - low))
             return between
@@ -83,6 +83,6 @@ class PathWalk:
             reached[:, now] = reached[:, now - 1] + share * (at_end - at_begin)[:, now - 1]
             alive[now] = np.maximum(1 - reached[:, now].sum(axis=0), 0.0)
         own: FloatArray = reached[:, self.row] + (alive / left)[self.row] * (
-            values(self.row, self.place) - at_begin[:, self.row]
+            values(self.row, self.position) - at_begin[:, self.row]
         )
         return own

@@ -30,8 +30,8 @@ from survival_objectives._hazards.formulas import (
     LOCAL,
     PSEUDO_EVENTS,
     RiskRows,
-    entry_places,
-    interval_places,
+    entry_positions,
+    interval_positions,
     risk_rows,
 )
 from survival_objectives._hazards.settings import ALL_ROWS
@@ -94,7 +94,7 @@ class HazardPeople:
     batches : FeatureBatches
     event : int32 array of shape (n_samples,)
         0 = censored, 1..K = causes.
-    place : float64 array of shape (n_samples,)
+    position : float64 array of shape (n_samples,)
         Time of the event or of censoring, on the axis of the knots.
     entry : float64 array of shape (n_samples,), or None
         Time of entry, on the axis of the knots; None where it is before the first knot.
@@ -111,7 +111,7 @@ class HazardPeople:
 
     batches: FeatureBatches
     event: npt.NDArray[np.int32]
-    place: FloatArray
+    position: FloatArray
     weight: FloatArray | None
     knots: FloatArray
     n_causes: int
@@ -168,8 +168,8 @@ class HazardPeople:
 
     def n_rows(self, most: float) -> float:
         """Number of rows of the risk sets, with at most ``most`` per row besides the last."""
-        last, _ = interval_places(self.knots, self.place)
-        first, _ = entry_places(self.knots, self.entry, self.n_samples)
+        last, _ = interval_positions(self.knots, self.position)
+        first, _ = entry_positions(self.knots, self.entry, self.n_samples)
         return float((np.clip(last - first, 0, most) + 1).sum())
 
     @property
@@ -197,7 +197,7 @@ class HazardPeople:
         """Rows of the risk sets, see `risk_rows`."""
         return risk_rows(
             self.event,
-            self.place,
+            self.position,
             self.knots,
             entry=self.entry,
             weight=self.weight,
@@ -226,7 +226,7 @@ class HazardPeople:
             self,
             batches=InMemory(self.features(chosen)),
             event=self.event[chosen],
-            place=self.place[chosen],
+            position=self.position[chosen],
             weight=self.weights(chosen),
             group=None if self.group is None else self.group[chosen],
             entry=self.entries(chosen),
@@ -255,7 +255,7 @@ class HazardPeople:
                 (self.batches, others.batches), (self.n_samples, others.n_samples)
             ),
             event=np.concatenate([self.event, others.event]),
-            place=np.concatenate([self.place, others.place]),
+            position=np.concatenate([self.position, others.position]),
             weight=joined(self.weight, others.weight, 1.0),
             group=None,
             entry=joined(self.entry, others.entry, -np.inf),

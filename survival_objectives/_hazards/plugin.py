@@ -113,7 +113,7 @@ class PluginHazards:
         All people, training and held-out.
     chosen : int64 array of shape (n_samples,)
         Positions of these people among those who were passed; of many, some are drawn.
-    rows, held : RiskRows
+    rows, held_out_rows : RiskRows
         Rows of the training people, and of the held-out people of a part of a cross-validation.
     start : HazardStart
         Fitted to the training people.
@@ -126,7 +126,7 @@ class PluginHazards:
     people: HazardPeople
     chosen: IntArray
     rows: RiskRows
-    held: RiskRows
+    held_out_rows: RiskRows
     start: HazardStart
     budget: RowBudget
     seed: int
@@ -176,7 +176,7 @@ class PluginHazards:
 
     def part_held_out(self) -> MatrixRows:
         """Rows of the people that this part of a cross-validation holds out."""
-        return self.start.matrix_rows(self.people, self.held)
+        return self.start.matrix_rows(self.people, self.held_out_rows)
 
     def cross_fit(self, n_folds: int) -> list[PluginHazards]:
         """The same rows in parts, each without a fold of the people and with a start of its own."""
@@ -187,14 +187,14 @@ class PluginHazards:
         )
         parts = []
         for number in range(n_folds):
-            is_held = fold == number
-            if not is_held.any():
+            is_held_out = fold == number
+            if not is_held_out.any():
                 msg = f"Fold {number + 1} of {n_folds} has no one. Use fewer folds."
                 raise ValueError(msg)
-            in_fold = is_held[self.rows.person]
-            rows, held = self.rows.take(~in_fold), self.rows.take(in_fold)
-            start = _fitted_start(people, rows, ~is_held, self.start.design, self.seed)
-            parts.append(replace(self, rows=rows, held=held, start=start))
+            in_fold = is_held_out[self.rows.person]
+            rows, held_out = self.rows.take(~in_fold), self.rows.take(in_fold)
+            start = _fitted_start(people, rows, ~is_held_out, self.start.design, self.seed)
+            parts.append(replace(self, rows=rows, held_out_rows=held_out, start=start))
         return parts
 
     def fitted(self, trees: HazardTrees) -> HazardModel:
@@ -203,7 +203,7 @@ class PluginHazards:
         A part of a cross-validation leaves out trees that do not pay for themselves, as in (82).
         """
         rows, start = self.rows, self.start
-        pays = not self.held.n_rows or self._held_out_gain(trees) > _COST_OF_TREES
+        pays = not self.held_out_rows.n_rows or self._held_out_gain(trees) > _COST_OF_TREES
         person, position = np.unique(rows.person, return_inverse=True)
         if len(person) > _CORRECTION_PEOPLE:
             some = np.linspace(0, len(person) - 1, _CORRECTION_PEOPLE).astype(np.int64)
@@ -222,11 +222,11 @@ class PluginHazards:
 
     def _held_out_gain(self, trees: HazardTrees) -> float:
         """Gain in log-likelihood of the held-out people of this part by trees."""
-        held = self.part_held_out()
-        margin = trees.row_margin(held.values[:, :-1], held.values[:, -1]).T
+        held_out = self.part_held_out()
+        margin = trees.row_margin(held_out.values[:, :-1], held_out.values[:, -1]).T
         without, with_trees = (
-            pointwise_log_loss(one, held.target, held.weight, reference=True).sum()
-            for one in (held.start, held.start + margin)
+            pointwise_log_loss(one, held_out.target, held_out.weight, reference=True).sum()
+            for one in (held_out.start, held_out.start + margin)
         )
         return float(without - with_trees)
 
@@ -269,8 +269,8 @@ def _penalty_parts(
         people.group,
     )[rows.person]
     numbers: list[int] = list(range(_PENALTY_FOLDS))
-    kept = [rows.take(fold != number) for number in numbers]
-    return kept, [rows.take(fold == number) for number in numbers]
+    training = [rows.take(fold != number) for number in numbers]
+    return training, [rows.take(fold == number) for number in numbers]
 
 
 __all__: list[str] = ["HazardStart", "MatrixRows", "PluginHazards"]

@@ -44,24 +44,24 @@ from survival_objectives.losses import pointwise_log_loss
 
 # Maximum number of people on whose held-out rows rounds and weights are chosen, and levels are
 # calibrated.
-_JUDGES = 60_000
-# Maximum number of rows on which levels are calibrated where the judges are other people.
+_MOST_HELD_OUT = 60_000
+# Maximum number of rows on which levels are calibrated where held-out people are others.
 _CALIBRATION_ROWS = 2**18
 
 
 @dataclass(frozen=True)
-class HeldMargins:
+class HeldOutMargins:
     """Margins after some rounds, on the rows that say how good they are.
 
     Attributes
     ----------
-    judged : float64 array of shape (K, n_judged_rows)
-        Of the judges, by the models that were trained without them.
+    held_out : float64 array of shape (K, n_held_out_rows)
+        Of held-out people, by the models that were trained without them.
     calibrated : float64 array of shape (K, n_calibration_rows)
         On `HazardProblem.calibration`.
     """
 
-    judged: FloatArray
+    held_out: FloatArray
     calibrated: FloatArray
 
 
@@ -70,13 +70,13 @@ class HazardProblem:
 
     Parameters
     ----------
-    people, settings, generator, reduction, judges
+    people, settings, generator, reduction, held_out
         As in `survival_objectives._hazards.members.HazardTraining`.
 
     Attributes
     ----------
     people : HazardPeople
-        The people who are used, the judges last.
+        The people who are used, those of ``held_out`` last.
     fold : int64 array of shape (n_repeats, n_samples)
         Fold in which each person is held out; -1 for never. Model number ``repeat * n_folds +
         fold`` is trained without that fold.
@@ -88,15 +88,15 @@ class HazardProblem:
         Rounds between two held-out evaluations.
     rows : RiskRows
         Rows of all people.
-    judges : int64 array
+    held_out : int64 array
         Held-out people whose likelihood determines rounds and weights.
-    judge_weight : float64 array
+    held_out_weight : float64 array
         Their weights.
-    judged, calibration : RiskRows
-        Rows of the judges, and rows on which levels are calibrated: the same, unless the judges
+    held_out_rows, calibration : RiskRows
+        Rows of held-out people, and rows on which levels are calibrated: the same, unless those
         are other people than those of the training. People are numbered among themselves.
-    held_weight : float
-        Total weight of the judges.
+    total_held_out_weight : float
+        Total weight of held-out people.
     columns : LinearDesign or None
         Columns of the linear part, once it is fitted.
     """
@@ -107,21 +107,21 @@ class HazardProblem:
         settings: HazardSettings,
         generator: np.random.Generator,
         reduction: Reduction,
-        judges: HazardPeople | None,
+        held_out: HazardPeople | None,
     ) -> None:
         self.settings, self.reduction = settings, reduction
         self._shape = people.n_causes, people.n_intervals
         stream = reduction.stream(generator)
-        self._draw_people(people, stream, judges)
+        self._draw_people(people, stream, held_out)
         self._draw_rows(stream)
-        self._choose_judges(stream, has_folds=judges is None)
+        self._choose_held_out(stream, has_folds=held_out is None)
         self._coefficients: list[FloatArray] = []
         self._offsets: list[FloatArray] = []
         self.columns: LinearDesign | None = None
 
     # ------------------------------------------------------------------------------------- people
     def _draw_people(
-        self, people: HazardPeople, stream: np.random.Generator, judges: HazardPeople | None
+        self, people: HazardPeople, stream: np.random.Generator, held_out: HazardPeople | None
     ) -> None:
         """Draw the people who are used, and their folds."""
         settings, reduction = self.settings, self.reduction
@@ -130,16 +130,16 @@ class HazardProblem:
         self.n_rounds = settings.n_rounds or most_rounds(n_people)
         self.rounds_per_evaluation = rounds_per_evaluation(n_people, settings.rounds_per_call)
         n_repeats = settings.n_repeats or 1
-        self.n_folds = 1 if judges is not None else settings.n_folds or 2
+        self.n_folds = 1 if held_out is not None else settings.n_folds or 2
         self._budget = RowBudget.of(
             n_people, settings.rows_per_person, settings.most_rows, self.n_folds
         )
         drawn = self._budget.drawn(people, stream, reduction)
         if drawn is not None:
             people = people.take(drawn.people).weighted(drawn.weight)
-        if judges is not None:
-            self.fold = np.repeat([-1, 0], [people.n_samples, judges.n_samples])[None]
-            people = people.followed_by(judges)
+        if held_out is not None:
+            self.fold = np.repeat([-1, 0], [people.n_samples, held_out.n_samples])[None]
+            people = people.followed_by(held_out)
         else:
             draws = [
                 folds_of_groups(
@@ -165,26 +165,28 @@ class HazardProblem:
             msg = "No person is event-free at the end of any time interval: no model can be fitted."
             raise ValueError(msg)
 
-    def _choose_judges(self, stream: np.random.Generator, *, has_folds: bool) -> None:
+    def _choose_held_out(self, stream: np.random.Generator, *, has_folds: bool) -> None:
         people, fold = self.people, self.fold
-        self.judges, factor = self._drawn(np.flatnonzero((fold >= 0).any(axis=0)), _JUDGES, stream)
-        is_judge = np.zeros(people.n_samples, np.bool_)
-        is_judge[self.judges] = True
-        self._judged = np.flatnonzero(is_judge[self.rows.person])
-        self._calibrated = self._judged
+        self.held_out, factor = self._drawn(
+            np.flatnonzero((fold >= 0).any(axis=0)), _MOST_HELD_OUT, stream
+        )
+        is_held_out = np.zeros(people.n_samples, np.bool_)
+        is_held_out[self.held_out] = True
+        self._held_out_positions = np.flatnonzero(is_held_out[self.rows.person])
+        self._calibrated = self._held_out_positions
         if not has_folds:
-            kept = np.flatnonzero(self.is_kept(0)[self.rows.person])
-            self._calibrated = self._part(kept, _CALIBRATION_ROWS, stream)
-        judged = self.rows.take(self._judged).of_people(self.judges, people.n_samples)
-        self.judged = replace(judged, weight=judged.weight * factor[judged.person])
-        self.calibration = self.judged if has_folds else self.rows.take(self._calibrated)
+            trained_on = np.flatnonzero(self.is_trained_on(0)[self.rows.person])
+            self._calibrated = self._part(trained_on, _CALIBRATION_ROWS, stream)
+        rows = self.rows.take(self._held_out_positions).of_people(self.held_out, people.n_samples)
+        self.held_out_rows = replace(rows, weight=rows.weight * factor[rows.person])
+        self.calibration = self.held_out_rows if has_folds else self.rows.take(self._calibrated)
         units, self._unit = np.arange(len(factor)), np.arange(len(factor))
         if people.person is not None:
-            person = people.person[self.judges]
+            person = people.person[self.held_out]
             _, units, self._unit = np.unique(person, return_index=True, return_inverse=True)
-        weight = people.weights(self.judges[units])
-        self.judge_weight = factor[units] if weight is None else weight * factor[units]
-        self.held_weight = float(self.reduction.sum(self.judge_weight.sum()))
+        weight = people.weights(self.held_out[units])
+        self.held_out_weight = factor[units] if weight is None else weight * factor[units]
+        self.total_held_out_weight = float(self.reduction.sum(self.held_out_weight.sum()))
 
     def _drawn(self, members: IntArray, most: int, stream: np.random.Generator) -> Drawn:
         """Some of the members, with what each of them stands for."""
@@ -200,38 +202,39 @@ class HazardProblem:
         return np.sort(stream.choice(members, n_own, replace=False))
 
     # -------------------------------------------------------------------------------------- folds
-    def is_kept(self, model: int) -> BoolArray:
+    def is_trained_on(self, model: int) -> BoolArray:
         """Whether a model is trained on each person."""
         repeat, fold = divmod(model, self.n_folds)
-        kept: BoolArray = self.fold[repeat] != fold
-        return kept
+        found: BoolArray = self.fold[repeat] != fold
+        return found
 
-    def kept_rows(self, model: int) -> RiskRows:
+    def training_rows(self, model: int) -> RiskRows:
         """Training rows of a model."""
-        return self.rows.take(self.is_kept(model)[self.rows.person])
+        return self.rows.take(self.is_trained_on(model)[self.rows.person])
 
     def training_weights(self) -> Float32Array:
         """Weights of the rows in all models, (n_rows, L), or (n_rows,) for a single model."""
         weights = np.empty((self.rows.n_rows, self.n_models), np.float32)
         for model in range(self.n_models):
-            weights[:, model] = self.rows.weight * self.is_kept(model)[self.rows.person]
+            weights[:, model] = self.rows.weight * self.is_trained_on(model)[self.rows.person]
         return weights[:, 0] if self.n_models == 1 else weights
 
-    def held_margins(self, margin: npt.ArrayLike) -> HeldMargins:
+    def held_out_margins(self, margin: npt.ArrayLike) -> HeldOutMargins:
         """Of the margins of all rows, (n_rows, L n_margins), what is needed of them."""
         margin = np.asarray(margin)
-        judged = self._mean_margin(margin, self._judged, self._holders(self._judged))
-        if self._calibrated is self._judged:
-            return HeldMargins(judged, judged)
+        models = self._models_without(self._held_out_positions)
+        held_out = self._mean_margin(margin, self._held_out_positions, models)
+        if self._calibrated is self._held_out_positions:
+            return HeldOutMargins(held_out, held_out)
         own_model = np.zeros((1, len(self._calibrated)), np.int64)
-        return HeldMargins(judged, self._mean_margin(margin, self._calibrated, own_model))
+        return HeldOutMargins(held_out, self._mean_margin(margin, self._calibrated, own_model))
 
-    def _holders(self, rows: IntArray) -> IntArray:
+    def _models_without(self, rows: IntArray) -> IntArray:
         """Models that were trained without the person of each row, (R, n); -1 for none."""
         fold = self.fold[:, self.rows.person[rows]]
         first = self.n_folds * np.arange(len(fold))[:, None]
-        holders: IntArray = np.where(fold >= 0, fold + first, -1)
-        return holders
+        models: IntArray = np.where(fold >= 0, fold + first, -1)
+        return models
 
     def _mean_margin(
         self, margin: npt.NDArray[np.floating], rows: IntArray, models: IntArray
@@ -244,23 +247,23 @@ class HazardProblem:
         mean = total / (models >= 0).sum(axis=0)
         return against_event_free(mean, self.people.n_causes)
 
-    def log_likelihood(self, margins: HeldMargins) -> float:
-        """Log-likelihood of the judges."""
-        return -float(self.reduction.sum(self._losses(margins.judged).sum()))
+    def log_likelihood(self, margins: HeldOutMargins) -> float:
+        """Log-likelihood of held-out people."""
+        return -float(self.reduction.sum(self._losses(margins.held_out).sum()))
 
     def likelihood(self, margins: FloatArray) -> FloatArray:
-        """Likelihood of the outcome of each judge since entry, from the margins of their rows.
+        """Likelihood of each held-out outcome since entry, from the margins of the rows.
 
         It is the product over intervals that (75) is, with the intervals that were drawn.
         """
-        weight = self.judge_weight
-        unit = self._unit[self.judged.person]
+        weight = self.held_out_weight
+        unit = self._unit[self.held_out_rows.person]
         loss = np.bincount(unit, self._losses(margins), minlength=len(weight))
         likelihood: FloatArray = np.exp(-loss / np.where(weight > 0, weight, 1.0))
         return likelihood
 
     def _losses(self, margins: FloatArray) -> FloatArray:
-        rows = self.judged
+        rows = self.held_out_rows
         return pointwise_log_loss(margins.T, rows.target, rows.weight, reference=True)
 
     # ------------------------------------------------------------------------------------- linear
@@ -269,12 +272,14 @@ class HazardProblem:
         people, reduction = self.people, self.reduction
         chosen, factor = self._linear_people
         features = people.features(chosen)
-        # People who are held out in all repeats are judges from elsewhere.
-        is_kept = slice(None) if self.n_folds > 1 else self.is_kept(0)[chosen]
+        # People who are held out in all repeats are not of the training.
+        is_trained_on = slice(None) if self.n_folds > 1 else self.is_trained_on(0)[chosen]
         weight = people.weights(chosen)
         weight = factor if weight is None else weight * factor
         self.columns = LinearDesign.of(
-            replace(features, values=features.values[is_kept]), weight[is_kept], reduction
+            replace(features, values=features.values[is_trained_on]),
+            weight[is_trained_on],
+            reduction,
         )
         if not self.columns.n_columns:
             self.columns = None
@@ -283,25 +288,25 @@ class HazardProblem:
         rows = self.rows.of_people(chosen, people.n_samples)
         rows = replace(rows, weight=rows.weight * factor[rows.person])
 
-        def part(model: int, *, is_held: bool) -> RiskRows:
-            return rows.take((self.is_kept(model)[chosen] != is_held)[rows.person])
+        def part(model: int, *, is_held_out: bool) -> RiskRows:
+            return rows.take((self.is_trained_on(model)[chosen] != is_held_out)[rows.person])
 
         directions = self.settings.directions
         signs = None if directions is None else self.columns.directions(directions)
         first = range(self.n_folds)
         found, shares = cross_fitted_linear(
             design,
-            [part(model, is_held=False) for model in first],
-            [part(model, is_held=True) for model in first],
+            [part(model, is_held_out=False) for model in first],
+            [part(model, is_held_out=True) for model in first],
             *self._shape,
             reduction,
             signs,
         )
         start = np.mean(found, axis=0)
         for model in range(self.n_folds, self.n_models):
-            kept = part(model, is_held=False)
+            training = part(model, is_held_out=False)
             found.append(
-                averaged_hazards(design, kept, *self._shape, shares, start, reduction, signs)
+                averaged_hazards(design, training, *self._shape, shares, start, reduction, signs)
             )
         self.set_coefficients(found)
         return True
@@ -325,7 +330,7 @@ class HazardProblem:
         return np.stack(
             [
                 interval_start(
-                    self.kept_rows(model),
+                    self.training_rows(model),
                     *self._shape,
                     self._offset(kind, model),
                     self.reduction,

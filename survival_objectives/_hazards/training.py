@@ -58,7 +58,7 @@ def fit_hazards(
     run: Run,
     batches: Batches,
     population: Population,
-    judges: Cohort | None = None,
+    held_out: Cohort | None = None,
 ) -> HazardMixture:
     """Train a mixture of hazards.
 
@@ -70,7 +70,7 @@ def fit_hazards(
         People with relative weights.
     population : Population
         Outcomes of all people, in the user's time.
-    judges : Cohort, optional
+    held_out : Cohort, optional
         Held-out people on whom rounds and weights are chosen, in place of folds.
     """
     previous, checkpoints = run.previous, run.checkpoints
@@ -86,7 +86,7 @@ def fit_hazards(
     )
     truncated = replace(population, target=censored_at_end(population.target, frame))
     n_folds, n_repeats = _folds(truncated, batches.outcomes().group, settings)
-    if judges is None:
+    if held_out is None:
         _check_folds(truncated, n_folds)
         _check_groups(batches.outcomes().group, n_folds)
     if previous is not None:
@@ -114,9 +114,9 @@ def fit_hazards(
             run.generator,
             partial(run.engine.trainer, trees),
             reduction=run.reduction,
-            judges=None
-            if judges is None
-            else people_on_axis(frame, MemoryBatches([judges]), judges.outcomes, curves.knots),
+            held_out=None
+            if held_out is None
+            else people_on_axis(frame, MemoryBatches([held_out]), held_out.outcomes, curves.knots),
             previous=None if previous is None else previous.mixture,
             state=checkpoints.state,
             on_checkpoint=_checkpoint_writer(checkpoints),
@@ -268,12 +268,12 @@ def people_on_axis(
 ) -> HazardPeople:
     """People with their outcomes on the axis of the knots."""
     target = frame.axis.aligned(censored_at_end(outcomes.target, frame))
-    place = np.minimum(frame.axis.number(target.duration), knots[-1])
+    position = np.minimum(frame.axis.number(target.duration), knots[-1])
     is_one_batch = isinstance(batches, MemoryBatches) and len(batches.cohorts) == 1
     return HazardPeople(
-        InMemory(batches.resident) if is_one_batch else batches,
+        InMemory(batches.in_memory) if is_one_batch else batches,
         target.event,
-        place,
+        position,
         outcomes.weight,
         knots,
         target.n_causes,

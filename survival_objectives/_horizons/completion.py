@@ -32,7 +32,7 @@ from survival_objectives._engines.protocol import engine
 from survival_objectives._hazards.training import default_hazards
 from survival_objectives._people import SurvivalTarget, take_rows
 from survival_objectives._people.population import TimeAxis
-from survival_objectives.stacking import TrainingRows, conditional_incidence, lost_rows
+from survival_objectives.stacking import TrainingRows, conditional_incidence, rows_after_censoring
 
 __all__ = [
     "CompletionModel",
@@ -44,8 +44,8 @@ __all__ = [
     "cross_fitted",
     "cross_fitted_hazards",
     "labelled_rows",
-    "lost_states",
     "one_state",
+    "states_after_censoring",
 ]
 
 #: Incidences (n_people, K + 1, n_times) of some people, by their positions, at sorted times.
@@ -120,10 +120,10 @@ def completed_targets(
         Outcomes aligned to the time axis.
     rows : TrainingRows
         All rows of these people, from `survival_objectives.stacking.all_rows`.
-    at_horizon, at_exit : arrays of shape (n_lost, K + 1)
-        Probabilities of the states at the horizons of the lost rows
-        (`survival_objectives.stacking.lost_rows`) and at the times at which their people were
-        censored.
+    at_horizon, at_exit : arrays of shape (n_rows, K + 1)
+        Probabilities of the states at the horizons of rows after censoring
+        (`survival_objectives.stacking.rows_after_censoring`) and at the times at which their people
+        were censored.
 
     Returns
     -------
@@ -131,10 +131,10 @@ def completed_targets(
         Rows sum to 1.
     """
     psi = one_state(rows.target, target.n_causes + 1)
-    lost = lost_rows(target, rows)
+    after = rows_after_censoring(target, rows)
     incidence = conditional_incidence(at_horizon, at_exit)
-    psi[lost, 1:] = incidence
-    psi[lost, 0] = 1 - incidence.sum(axis=1)
+    psi[after, 1:] = incidence
+    psi[after, 0] = 1 - incidence.sum(axis=1)
     return psi
 
 
@@ -150,13 +150,13 @@ def one_state(labels: npt.NDArray[Any], n_states: int) -> Float32Array:
     return psi
 
 
-def lost_states(
+def states_after_censoring(
     incidence: Incidence,
     target: SurvivalTarget,
     rows: TrainingRows,
     axis: TimeAxis,
 ) -> tuple[FloatArray, FloatArray]:
-    """Probabilities of the states of the lost rows, at their horizons and at the exits.
+    """Probabilities of the states of rows after censoring, at their horizons and at the exits.
 
     Parameters
     ----------
@@ -169,16 +169,16 @@ def lost_states(
 
     Returns
     -------
-    at_horizon, at_exit : arrays of shape (n_lost, K + 1)
+    at_horizon, at_exit : arrays of shape (n_rows, K + 1)
     """
-    lost = lost_rows(target, rows)
+    after = rows_after_censoring(target, rows)
     n_states = target.n_causes + 1
-    states = np.empty((2, len(lost), n_states))
-    if not len(lost):
+    states = np.empty((2, len(after), n_states))
+    if not len(after):
         return states[0], states[1]
-    person = rows.person[lost]
+    person = rows.person[after]
     asked = _asked_times(
-        np.stack([rows.horizon[lost].astype(np.float64), target.duration[person]]), axis
+        np.stack([rows.horizon[after].astype(np.float64), target.duration[person]]), axis
     )
     times = np.unique(asked)
     if len(times) > _N_TIMES:

@@ -44,7 +44,7 @@ from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._horizons.completion import completed_targets
 from survival_objectives._people import SurvivalTarget
 from survival_objectives._people.population import TimeAxis
-from survival_objectives.stacking import TrainingRows, lost_rows
+from survival_objectives.stacking import TrainingRows, rows_after_censoring
 
 __all__ = ["DoublyRobustTargets", "PersonNodes", "person_nodes"]
 
@@ -144,7 +144,7 @@ class DoublyRobustTargets:
         self,
         states_at_rows: FloatArray,
         states_at_nodes: FloatArray,
-        uncensored_at_stayed: FloatArray,
+        uncensored_at_horizon: FloatArray,
         uncensored_at_nodes: FloatArray,
     ) -> tuple[Float32Array, FloatArray]:
         """Targets psi, and 1/G of each row at the horizon or, if earlier, at the exit.
@@ -155,8 +155,8 @@ class DoublyRobustTargets:
             Probabilities of the states at the horizons.
         states_at_nodes : array of shape (n_samples, M, K + 1)
             The same at the nodes.
-        uncensored_at_stayed : array of shape (number of rows stayed,)
-            G at the horizons of the rows whose person stayed.
+        uncensored_at_horizon : array of shape (number of rows at risk,)
+            G at the horizons of the rows whose person is at risk.
         uncensored_at_nodes : array of shape (n_samples, M)
             G just before the nodes.
 
@@ -169,14 +169,14 @@ class DoublyRobustTargets:
         by_node = _with_start(1 / np.maximum(uncensored_at_nodes, self.floor), 1.0)
         survival = _with_start(np.maximum(states_at_nodes[:, :, 0], self.event_floor), 1.0)
         inverse = by_node[person, -1]
-        inverse[rows.stayed] = 1 / np.maximum(uncensored_at_stayed, self.floor)
+        inverse[rows.at_risk] = 1 / np.maximum(uncensored_at_horizon, self.floor)
 
         # Running sums of (48), with index J = 0 for the empty sum.
         delta = np.diff(by_node, axis=1)
         running_a = self._running(delta, 1 / survival)
         last = self._last_node
-        end = np.where(rows.stayed, inverse - by_node[person, last], 0.0)
-        censored = ~rows.stayed & (self.target.event[person] == 0)
+        end = np.where(rows.at_risk, inverse - by_node[person, last], 0.0)
+        censored = ~rows.at_risk & (self.target.event[person] == 0)
         psi = np.empty((rows.n_rows, self.target.n_causes + 1), order="F")
         for cause in range(1, self.target.n_causes + 1):
             at_nodes = _with_start(states_at_nodes[:, :, cause], 0.0)
@@ -189,9 +189,9 @@ class DoublyRobustTargets:
             value += np.where(censored, inverse * still, inverse * (rows.target == cause))
             psi[:, cause] = value
         psi[:, 0] = 1 - psi[:, 1:].sum(axis=1)
-        lost = lost_rows(self.target, rows)
+        after = rows_after_censoring(self.target, rows)
         completed = completed_targets(
-            self.target, rows, states_at_rows[lost], states_at_nodes[person[lost], -1]
+            self.target, rows, states_at_rows[after], states_at_nodes[person[after], -1]
         )
         return _limited(psi, completed), inverse
 
@@ -200,8 +200,8 @@ class DoublyRobustTargets:
         """Number of the last node before the horizon or, after an earlier exit, of the exit."""
         rows = self.rows
         last = np.full(rows.n_rows, self.nodes.times.shape[1])
-        horizon = rows.horizon[rows.stayed].astype(np.float64)
-        last[rows.stayed] = self.nodes.n_before(rows.person[rows.stayed], horizon)
+        horizon = rows.horizon[rows.at_risk].astype(np.float64)
+        last[rows.at_risk] = self.nodes.n_before(rows.person[rows.at_risk], horizon)
         return last
 
     @property

@@ -232,7 +232,7 @@ class BoostingLoop:
     def _add_draw(self) -> None:
         draw = self.people.draw(self.reduction)
         self._n_drawn += 1
-        if not draw.has_stayed:
+        if not draw.has_at_risk:
             msg = "No one is event-free at any horizon, so there is only one class to learn."
             raise ValueError(msg)
         rows = partial(self.people.event_matrices, draw.number, self._start_margin)

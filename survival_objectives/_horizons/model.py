@@ -50,7 +50,7 @@ class HorizonModel(FittedModel):
         Log-odds of being censored at which the censoring model started, by time.
     monotone : bool
         Whether no incidence ever falls in time.
-    given_censoring : CensoringModel, optional
+    own_censoring : CensoringModel, optional
         The user's own, which is not saved.
     """
 
@@ -61,7 +61,7 @@ class HorizonModel(FittedModel):
     start: StepFunction
     censoring_start: StepFunction
     monotone: bool
-    given_censoring: CensoringModel | None = None
+    own_censoring: CensoringModel | None = None
 
     @property
     def booster(self) -> Any:
@@ -78,8 +78,8 @@ class HorizonModel(FittedModel):
     @property
     def censoring(self) -> CensoringModel:
         """The model that the user passed, else the boosted model, else the marginal curve."""
-        if self.given_censoring is not None:
-            return self.given_censoring
+        if self.own_censoring is not None:
+            return self.own_censoring
         if self.censoring_trees is None:
             return KaplanMeierCensoring.of_curve(self.frame.censoring_curve)
         return BoostedCensoring(

@@ -100,13 +100,13 @@ class Draw:
         Of the draw, by which its rows are found again.
     target : int array of shape (n_rows,)
         Observed states of the event rows of this process.
-    has_stayed, has_censored : bool
+    has_at_risk, has_censored : bool
         Whether any row of any process is event-free at its horizon, or censored by it.
     """
 
     number: int
     target: npt.NDArray[Any]
-    has_stayed: bool
+    has_at_risk: bool
     has_censored: bool
 
 
@@ -152,12 +152,12 @@ class StackedPeople:
         self._next += 1
         if self._seed is None:
             self._kept[number] = [self._stacked(one, self.stacker) for one in self.outcomes()]
-        targets, stayed, censored = [], False, False
+        targets, at_risk, censored = [], False, False
         for rows in self.rows(number):
             targets.append(rows.events.target)
-            stayed = stayed or bool(rows.events.stayed.any())
+            at_risk = at_risk or bool(rows.events.at_risk.any())
             censored = censored or bool(rows.censorings.target.any())
-        anywhere = reduction.sum([stayed, censored])
+        anywhere = reduction.sum([at_risk, censored])
         return Draw(number, joined(targets, np.int8), bool(anywhere[0]), bool(anywhere[1]))
 
     def rows(self, number: int) -> Iterator[BatchRows]:

@@ -36,9 +36,9 @@ from survival_objectives._horizons.schemes import (
     CensoringScheme,
     CompletedScheme,
     DoublyRobustScheme,
-    GivenScheme,
     ImputedScheme,
     KaplanMeierScheme,
+    OwnCensoringScheme,
     WeightSettings,
 )
 from survival_objectives._horizons.settings import COMPLETED, DOUBLY_ROBUST, HorizonSettings
@@ -197,24 +197,24 @@ class _Training:
 
     def _completing(self, batches: Batches) -> Incidence:
         """Curves of the training people by their positions, from the completion model."""
-        model, given, outcomes = self.settings.completion, batches.given, batches.outcomes()
-        assert given is not None
+        model, as_passed, outcomes = self.settings.completion, batches.as_passed, batches.outcomes()
+        assert as_passed is not None
         if isinstance(model, str):
             model = cross_fitted_hazards(
                 self.run.engine.name,
-                given.X,
-                replace(outcomes.target, duration=given.duration),
+                as_passed.X,
+                replace(outcomes.target, duration=as_passed.duration),
                 outcomes.weight,
                 seed=int(self.run.generator.integers(2**31)),
             )
         else:
             check_completion_model(model, self.frame.event_ids)
-        return completing_incidence(model, given.X, in_training=True)
+        return completing_incidence(model, as_passed.X, in_training=True)
 
     def _censoring_booster(self, prepared: _Prepared) -> Trainer | None:
         """The model of censoring, where one is trained."""
-        is_given = self.settings.censoring_model is not None
-        trains_one = self.settings.method in ("boosted", DOUBLY_ROBUST) and not is_given
+        has_own_censoring = self.settings.censoring_model is not None
+        trains_one = self.settings.method in ("boosted", DOUBLY_ROBUST) and not has_own_censoring
         if not trains_one or not prepared.population.has_censored:
             return None
         former = None if self.previous is None else self.previous.censoring_trees
@@ -225,7 +225,7 @@ class _Training:
     def _scheme(
         self, prepared: _Prepared, batches: Batches, booster: Trainer | None
     ) -> CensoringScheme:
-        settings, population, given = self.settings, prepared.population, batches.given
+        settings, population, as_passed = self.settings, prepared.population, batches.as_passed
         weights = WeightSettings(
             prepared.kaplan_meier,
             self.frame.axis,
@@ -235,9 +235,9 @@ class _Training:
             reduction=self.run.reduction,
         )
         if settings.censoring_model is not None:
-            return GivenScheme(weights, settings.censoring_model, given)
+            return OwnCensoringScheme(weights, settings.censoring_model, as_passed)
         if self.settings.method == COMPLETED and population.has_censored:
-            assert given is not None
+            assert as_passed is not None
             return CompletedScheme(
                 weights,
                 aalen_johansen(population.target, population.weight),
@@ -352,7 +352,7 @@ class _Training:
             settings.monotone,
             settings.censoring_model,
         )
-        check_prediction_paths(loop.events, model, batches.resident.values, trees.engine_params)
+        check_prediction_paths(loop.events, model, batches.in_memory.values, trees.engine_params)
         if settings.n_intervals is None:
             return model
         curves = calibrated_curves(

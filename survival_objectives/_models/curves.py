@@ -47,11 +47,11 @@ _MOST_OFF = 1.5
 _EVEN_SHARE = 0.01
 
 
-def at_places(values: FloatArray, place: IntArray) -> FloatArray:
-    """Entries of (K, n_places, n_samples) at places, (T,), or at those of each person, (n, T)."""
-    if place.ndim == 1:
-        return values[:, place]
-    return values[:, place.T, np.arange(values.shape[2])]
+def at_positions(values: FloatArray, position: IntArray) -> FloatArray:
+    """Entries of (K, n_positions, n_samples) at positions (T,), or at each person's (n, T)."""
+    if position.ndim == 1:
+        return values[:, position]
+    return values[:, position.T, np.arange(values.shape[2])]
 
 
 class CurveShape(Protocol):
@@ -90,7 +90,7 @@ class StepCurves:
     has_time_zero: ClassVar[bool] = False
 
     def incidence(self, steps: FloatArray, forest: Forest, times: FloatArray) -> FloatArray:
-        return at_places(steps, forest.interval(self.axis.prediction_time(times)))
+        return at_positions(steps, forest.interval(self.axis.prediction_time(times)))
 
     def edges(self, forest: Forest, horizon: float) -> FloatArray:
         unit = self.axis.unit
@@ -293,29 +293,29 @@ class KnotCurves:
         """Incidences at times, (K, n_times, n_samples), interpolated between knots."""
         right, share = self.between(self.position(times))
         share = share[None, :, None] if share.ndim == 1 else share.T[None]
-        low, high = at_places(at_knots, right - 1), at_places(at_knots, right)
+        low, high = at_positions(at_knots, right - 1), at_positions(at_knots, right)
         # Exact at both ends, and never outside of them.
         between: FloatArray = np.where(share == 1, high, low + share * (high - low))
         return between
 
-    def between(self, place: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Knot at the end of the interval of each place, and the share of it before the place."""
-        right = np.clip(np.searchsorted(self.knots, place), 1, len(self.knots) - 1)
+    def between(self, position: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Knot at the end of the interval of each position, and the share of it that has passed."""
+        right = np.clip(np.searchsorted(self.knots, position), 1, len(self.knots) - 1)
         width = self.knots[right] - self.knots[right - 1]
-        return right, np.clip((place - self.knots[right - 1]) / width, 0.0, 1.0)
+        return right, np.clip((position - self.knots[right - 1]) / width, 0.0, 1.0)
 
     def position(self, times: FloatArray) -> FloatArray:
         """Times on the axis of the knots; those that round to the float32 of a knot are that knot.
 
         A mass of events in continuous time lies between a knot and the float32 number before it.
         """
-        place = self.axis.number(times)
+        position = self.axis.number(times)
         if self.axis.unit:
-            return place
-        knots, rounded = self.knots.astype(np.float32), place.astype(np.float32)
+            return position
+        knots, rounded = self.knots.astype(np.float32), position.astype(np.float32)
         nearest = np.minimum(np.searchsorted(knots, rounded), len(knots) - 1)
-        position: FloatArray = np.where(knots[nearest] == rounded, self.knots[nearest], place)
-        return position
+        found: FloatArray = np.where(knots[nearest] == rounded, self.knots[nearest], position)
+        return found
 
     def _hazards(self, cells: FloatArray) -> FloatArray:
         """Hazards (17) of the intervals between knots, (K, M, n_samples); 0 in untrained ones."""

@@ -102,7 +102,7 @@ class Outcomes:
 
 
 @dataclass(frozen=True)
-class GivenPeople:
+class PassedPeople:
     """People as the user passed them, for a censoring model of the user's own.
 
     Attributes
@@ -116,9 +116,9 @@ class GivenPeople:
     X: Any
     duration: FloatArray
 
-    def take(self, rows: IntArray) -> GivenPeople:
+    def take(self, rows: IntArray) -> PassedPeople:
         """Some of the people."""
-        return GivenPeople(take_rows(self.X, rows), self.duration[rows])
+        return PassedPeople(take_rows(self.X, rows), self.duration[rows])
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ class Cohort:
         Durations are float32 values, as trees see time.
     weight : float64 array of shape (n_samples,), or None
         Sample weights, all positive: people of weight 0 are left out.
-    given : GivenPeople, optional
-        The same people as the user passed them, if `keep_given`.
+    as_passed : PassedPeople, optional
+        The same people as the user passed them, if `keep_as_passed`.
     duration_resolution : Resolution, optional
         What rounding left of the durations, where it was counted.
     group : int64 array of shape (n_samples,), or None
@@ -143,7 +143,7 @@ class Cohort:
     features: Features
     target: SurvivalTarget
     weight: FloatArray | None
-    given: GivenPeople | None = None
+    as_passed: PassedPeople | None = None
     duration_resolution: Resolution | None = field(default=None, compare=False)
     group: IntArray | None = None
 
@@ -168,7 +168,7 @@ class Cohort:
         event_ids: npt.ArrayLike | None = None,
         resolution: str = "check",
         require_event: bool = True,
-        keep_given: bool = False,
+        keep_as_passed: bool = False,
         groups: Any = None,
         late_entry: bool = False,
         instead: str = TAKES_ENTRY,
@@ -188,8 +188,8 @@ class Cohort:
             is only counted, for people who come in parts.
         require_event : bool, default=True
             Whether people who are all censored are refused.
-        keep_given : bool, default=False
-            Whether `given` is kept.
+        keep_as_passed : bool, default=False
+            Whether `as_passed` is kept.
         groups : array, optional
             Group of each row, such as the person.
         late_entry : bool, default=False
@@ -208,9 +208,9 @@ class Cohort:
         if resolution == "check":
             check_time_resolution(target.duration)
         check_same_people(features.n_samples, target.n_samples)
-        given = GivenPeople(X, target.duration) if keep_given else None
+        as_passed = PassedPeople(X, target.duration) if keep_as_passed else None
         group = check_groups(groups, features.n_samples)
-        cohort = cls(features, target, weight, given, group=group)
+        cohort = cls(features, target, weight, as_passed, group=group)
         if target.person is not None:
             for values, name in ((weight, "sample_weight"), (group, "groups")):
                 check_constant(values, target.person, name)
@@ -266,7 +266,7 @@ class Cohort:
             replace(self.features, values=self.features.values[rows]),
             outcomes.target,
             outcomes.weight,
-            None if self.given is None else self.given.take(rows),
+            None if self.as_passed is None else self.as_passed.take(rows),
             group=outcomes.group,
         )
 
@@ -301,7 +301,7 @@ def _merged(cohort: Cohort, person: IntArray) -> Cohort:
     return replace(
         cohort.take(first),
         target=merged,
-        given=None,
+        as_passed=None,
         group=group if has_several or cohort.group is not None else None,
     )
 
@@ -371,7 +371,7 @@ def checked_eval_set(
     people: Cohort,
     *,
     labels: EventLabels | None = None,
-    keep_given: bool = False,
+    keep_as_passed: bool = False,
     late_entry: bool = False,
 ) -> Cohort:
     """Held-out people with the columns and labels of the training people."""
@@ -387,7 +387,7 @@ def checked_eval_set(
             like=people.features.schema,
             event_ids=people.target.event_ids,
             resolution="ignore",
-            keep_given=keep_given,
+            keep_as_passed=keep_as_passed,
             late_entry=late_entry,
         )
     except (TypeError, ValueError) as error:
@@ -474,11 +474,11 @@ class Batches(Protocol):
         """Columns, without any person."""
 
     @property
-    def resident(self) -> Features:
+    def in_memory(self) -> Features:
         """Features of people who are in memory all the time: of people on disk, none."""
 
     @property
-    def given(self) -> GivenPeople | None:
+    def as_passed(self) -> PassedPeople | None:
         """The people as the user passed them, where they were kept."""
 
     @property
@@ -513,14 +513,14 @@ class MemoryBatches:
         return self.cohorts[0].features.schema
 
     @property
-    def resident(self) -> Features:
+    def in_memory(self) -> Features:
         """Features of the first batch."""
         return self.cohorts[0].features
 
     @property
-    def given(self) -> GivenPeople | None:
+    def as_passed(self) -> PassedPeople | None:
         """The people of the first batch as the user passed them, where they were kept."""
-        return self.cohorts[0].given
+        return self.cohorts[0].as_passed
 
     @cached_property
     def slices(self) -> Sequence[slice]:

@@ -66,12 +66,12 @@ class DiskBatches:
         return self.source.schema
 
     @property
-    def resident(self) -> Features:
+    def in_memory(self) -> Features:
         """Columns without people: no features stay in memory."""
         return self.source.schema
 
     @property
-    def given(self) -> None:
+    def as_passed(self) -> None:
         """None: people from files are not kept as they were passed."""
         return None
 

@@ -298,7 +298,7 @@ class HazardTrainingProblem(PluginProblem):
     def _held_out_rows(self, X: Any, y: Any, sample_weight: Any) -> MatrixRows:
         """Rows of held-out people: those passed, or those that this part holds out."""
         if X is None and y is None:
-            if not self._data.held.n_rows:
+            if not self._data.held_out_rows.n_rows:
                 raise ValueError(HOLDS_OUT_NO_ONE)
             return self._data.part_held_out()
         names = self._frame.event_names

@@ -454,7 +454,7 @@ class TrainingProblem(PluginProblem):
             self._start_curve,
             StepFunction.constant(np.zeros(())),
             monotone=False,
-            given_censoring=data.own_censoring,
+            own_censoring=data.own_censoring,
         )
 
     @cached_property

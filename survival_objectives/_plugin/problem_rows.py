@@ -16,7 +16,7 @@ from survival_objectives._horizons.completion import (
     completing_incidence,
     cross_fitted_hazards,
     labelled_rows,
-    lost_states,
+    states_after_censoring,
 )
 from survival_objectives._horizons.rows import BatchRows, Probes, StackedPeople
 from survival_objectives._horizons.schemes import (
@@ -27,7 +27,7 @@ from survival_objectives._horizons.schemes import (
     CompletedScheme,
     DoublyRobustScheme,
     EventMargins,
-    GivenScheme,
+    OwnCensoringScheme,
     WeightSettings,
 )
 from survival_objectives._horizons.schemes.base import marginal_survival
@@ -44,7 +44,7 @@ from survival_objectives._people import (
     take_rows,
     warn_about_outcomes,
 )
-from survival_objectives._people.cohort import Cohort, GivenPeople, MemoryBatches
+from survival_objectives._people.cohort import Cohort, MemoryBatches, PassedPeople
 from survival_objectives._people.labels import EventLabels, named_outcomes
 from survival_objectives._people.population import (
     LocalReduction,
@@ -196,16 +196,18 @@ class ProblemRows:
         whole: ProblemRows | None = None,
     ) -> None:
         settings.check()
-        X, given = self._take_people(X, y, sample_weight)
+        X, as_passed = self._take_people(X, y, sample_weight)
         # Trees see time as float32, so everything else uses the same values (see `stacking`).
-        self.rounded = replace(given, duration=time_feature(given.duration).astype(np.float64))
+        self.rounded = replace(
+            as_passed, duration=time_feature(as_passed.duration).astype(np.float64)
+        )
         self.axis = TimeAxis(event_unit(self.rounded))
         if whole is not None:
             self.axis, self.labels = whole.axis, whole.labels
         self.target = self.axis.aligned(self.rounded)
         self.population: StepFunction = aalen_johansen(self.target, self.weight)
         self.censoring_model = self._censoring_model(settings.censoring)
-        self._is_given = not isinstance(settings.censoring, str)
+        self._has_own_censoring = not isinstance(settings.censoring, str)
         self.is_doubly_robust, self._n_nodes = bool(settings.doubly_robust), settings.n_nodes
         self.floor = settings.floor
         marginal = self.kaplan_meier()
@@ -236,10 +238,14 @@ class ProblemRows:
             self._scheme_type(settings).event_rows,
         )
         self.draw = self.stacked.draw(LocalReduction())
-        self.completion = self._completion_model(settings.completion, X, given, *completion_engine)
-        self.fixed = _COMPLETED if self.completion is not None else _GIVEN if self._is_given else ""
-        self._set_initial(self._first_scheme(X, given))
-        if not self.draw.has_stayed:
+        self.completion = self._completion_model(
+            settings.completion, X, as_passed, *completion_engine
+        )
+        self.fixed = (
+            _COMPLETED if self.completion is not None else _GIVEN if self._has_own_censoring else ""
+        )
+        self._set_initial(self._first_scheme(X, as_passed))
+        if not self.draw.has_at_risk:
             msg = (
                 "No one is event-free at any horizon, so there is only one class to learn. "
                 "Choose horizons that are not all beyond the longest duration."
@@ -247,7 +253,7 @@ class ProblemRows:
             raise ValueError(msg)
 
     def _take_people(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, SurvivalTarget]:
-        """Checked features and outcomes, as given, of the people with a positive weight."""
+        """Checked features and outcomes, as passed, of the people with a positive weight."""
         check_paired(X, y, sample_weight)
         features = check_features(X)
         y, self.labels = named_outcomes(y)
@@ -296,13 +302,13 @@ class ProblemRows:
         return censoring
 
     def _completion_model(
-        self, completion: Any, X: Any, given: SurvivalTarget, engine: str, seed: int
+        self, completion: Any, X: Any, as_passed: SurvivalTarget, engine: str, seed: int
     ) -> Any:
         if completion is None:
             return None
         if isinstance(completion, str):
             check_choice(completion, "completion", ("hazards",))
-            return cross_fitted_hazards(engine, X, given, self.weight, seed=seed)
+            return cross_fitted_hazards(engine, X, as_passed, self.weight, seed=seed)
         check_completion_model(completion, self.target.event_ids)
         return completion
 
@@ -313,7 +319,7 @@ class ProblemRows:
             return CompletedScheme
         return DoublyRobustScheme if settings.doubly_robust else AlternatingScheme
 
-    def _first_scheme(self, X: Any, given: SurvivalTarget) -> CensoringScheme:
+    def _first_scheme(self, X: Any, as_passed: SurvivalTarget) -> CensoringScheme:
         """The scheme of a training without refresh.
 
         It is not kept, because it may hold the user's own objects.
@@ -321,12 +327,12 @@ class ProblemRows:
         if self.completion is not None:
             incidence = completing_incidence(self.completion, X, in_training=True)
             return CompletedScheme(self._weights, self.population, incidence)
-        return self._weighting_scheme(GivenPeople(X, given.duration))
+        return self._weighting_scheme(PassedPeople(X, as_passed.duration))
 
-    def _weighting_scheme(self, given: GivenPeople | None) -> CensoringScheme:
+    def _weighting_scheme(self, as_passed: PassedPeople | None) -> CensoringScheme:
         """Weights of training people as the user passed them, or with None of held-out people."""
-        if self._is_given:
-            return GivenScheme(self._weights, self.censoring_model, given)
+        if self._has_own_censoring:
+            return OwnCensoringScheme(self._weights, self.censoring_model, as_passed)
         return self.refreshing_scheme(None)
 
     def _set_initial(self, scheme: CensoringScheme) -> None:
@@ -383,7 +389,7 @@ class ProblemRows:
     @property
     def own_censoring(self) -> CensoringModel | None:
         """The user's own model of censoring."""
-        return self.censoring_model if self._is_given else None
+        return self.censoring_model if self._has_own_censoring else None
 
     def curve_ends(self, horizon_max: float | None) -> tuple[float, float]:
         """Until when curves follow the trees, and where they end.
@@ -437,7 +443,7 @@ class ProblemRows:
             like=self.features.schema,
             event_ids=self.target.event_ids,
             resolution="ignore",
-            keep_given=True,
+            keep_as_passed=True,
         ).aligned(self.axis)
         features, target = cohort.features, cohort.target
         stacker = TimeStacker(
@@ -452,7 +458,7 @@ class ProblemRows:
         if self.completion is not None:
             incidence = completing_incidence(self.completion, X, in_training=False)
             rows = all_rows(target, stack)
-            states = lost_states(incidence, target, rows, self.axis)
+            states = states_after_censoring(incidence, target, rows, self.axis)
             number, label, weight = labelled_rows(completed_targets(target, rows, *states))
             matrix = rows.matrix(features)[number]
             return HeldOutRows(matrix, label, weight, start(rows.horizon[number]))

@@ -231,11 +231,11 @@ def _with_censoring(
     """Add the part of G where each person's weight is (20)."""
     value = weights.blank_unknown(value)
     people = np.where(weights.known, people, np.nan)
-    stayed = scored.target.duration[:, None] > scored.times
+    at_risk = scored.target.duration[:, None] > scored.times
     # A probability at the floor does not move with the data.
     moves = (weights.values * floor < 1) & ~np.isnan(mass)
-    at_horizon = np.where(stayed & moves, mass, 0).sum(axis=0)
-    at_exit = np.where(~stayed & moves, mass, 0)
+    at_horizon = np.where(at_risk & moves, mass, 0).sum(axis=0)
+    at_exit = np.where(~at_risk & moves, mass, 0)
     return _combined(scored, value, people, at_exit, at_horizon)
 
 

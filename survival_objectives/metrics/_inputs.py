@@ -383,10 +383,10 @@ def ipcw_weights(scored: ScoredPeople, floor: float) -> Weights:
     shape = (target.n_samples, len(times))
     at_horizon = scored.uncensored(np.broadcast_to(times, shape))
     at_horizon = np.maximum(at_horizon, floor)
-    stayed = target.duration[:, None] > times
-    counts = stayed | (target.event > 0)[:, None]
-    uncensored = np.where(stayed, at_horizon, at_exit[:, None])
-    read_at = np.where(stayed, times, target.duration[:, None])
+    at_risk = target.duration[:, None] > times
+    counts = at_risk | (target.event > 0)[:, None]
+    uncensored = np.where(at_risk, at_horizon, at_exit[:, None])
+    read_at = np.where(at_risk, times, target.duration[:, None])
     impossible = counts & ((uncensored <= 0) | (read_at > scored.censoring_end))
     impossible &= (scored.sample_weight > 0)[:, None]
     known = np.asarray(~impossible.any(axis=0))

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives._horizons.completion import CrossFittedCompletion, SurvivalCompletion
 from survival_objectives.losses import full_hessian, gradient_hessian, pointwise_log_loss
-from survival_objectives.stacking import lost_rows
+from survival_objectives.stacking import rows_after_censoring
 
 TIMES = np.linspace(0.1, 2.5, 15)
 
@@ -62,7 +62,7 @@ def test_rows_of_censored_people_are_completed(engine, simulate, n_causes):
     objective = engine.problem(people.X, people.y, completion=Truth(n_causes), random_state=0)
     assert len(objective.target) == 4 * 300
     assert_array_equal(objective.initial_weight, 1)
-    lost = lost_rows(objective._target, objective._events)
+    lost = rows_after_censoring(objective._target, objective._events)
     for row in lost[::50]:
         i, z = objective.person[row], float(objective.horizon[row])
         at_z, at_c = (

@@ -119,7 +119,7 @@ def test_defect_06_ties_of_event_and_censoring_use_the_left_limit(engine, monkey
     stack, weight = loops[0].weights[0]
     # P(C >= 1) = 1, though P(C > 1) = 1/2: events at 1 and horizons on the first day are seen.
     assert_allclose(weight * 5, 1.0)
-    at_one = stack.events.stayed & (stack.events.horizon >= 1)
+    at_one = stack.events.at_risk & (stack.events.horizon >= 1)
     assert np.isin(np.arange(0, n_samples, 4), stack.events.person[at_one]).all()
 
 

@@ -106,7 +106,7 @@ def test_weights_are_those_of_the_model(data, monkeypatch):
     rate = model.rate(data.X)
     for rows, weight in weights:
         role = rows.events
-        until = np.where(role.stayed, role.horizon, data.y["duration"].to_numpy()[role.person])
+        until = np.where(role.at_risk, role.horizon, data.y["duration"].to_numpy()[role.person])
         expected = 1 / np.maximum(np.exp(-rate[role.person] * until), 0.05) / 4
         assert_allclose(weight, expected, rtol=1e-6)
     # It is asked once per draw, however often its rows are boosted on.

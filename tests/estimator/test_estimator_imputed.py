@@ -27,7 +27,7 @@ from survival_objectives.stacking import (
     all_rows,
     conditional_incidence,
     drawn_states,
-    lost_rows,
+    rows_after_censoring,
 )
 
 
@@ -39,7 +39,7 @@ def test_all_rows_are_kept_and_those_censored_by_the_horizon_are_lost():
     assert role.n_rows == 8
     assert role.target.tolist() == [0, 1, 0, 0, 0, 1, 2, 0]
     # A person who is censored at the horizon itself has left by then.
-    assert lost_rows(target, role).tolist() == [0, 4, 7]
+    assert rows_after_censoring(target, role).tolist() == [0, 4, 7]
 
 
 @st.composite

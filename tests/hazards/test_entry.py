@@ -27,10 +27,10 @@ ENGINES = ("xgboost", "lightgbm", "catboost")
 
 
 def cells(
-    event: list[int], place: list[float], entry: list[float], knots: FloatArray = KNOTS
+    event: list[int], position: list[float], entry: list[float], knots: FloatArray = KNOTS
 ) -> list[tuple[int, int, int, float]]:
     rows = risk_rows(
-        np.array(event, np.int32), np.array(place), knots, entry=np.array(entry, dtype=float)
+        np.array(event, np.int32), np.array(position), knots, entry=np.array(entry, dtype=float)
     )
     return sorted(zip(*(v.tolist() for v in vars(rows).values()), strict=True))
 
@@ -52,10 +52,10 @@ def test_rows_begin_at_the_entry_and_weigh_the_part_at_risk() -> None:
 def test_exposures_are_the_weights_of_the_rows() -> None:
     rng = np.random.default_rng(0)
     entry = np.round(rng.uniform(0, 3, 50), 1)
-    place = entry + rng.uniform(0.05, 0.9, 50)
+    position = entry + rng.uniform(0.05, 0.9, 50)
     event = rng.integers(0, 2, 50).astype(np.int32)
-    rows = risk_rows(event, place, KNOTS, entry=entry)
-    target = SurvivalTarget(event, place, np.arange(2), entry)
+    rows = risk_rows(event, position, KNOTS, entry=entry)
+    target = SurvivalTarget(event, position, np.arange(2), entry)
     found = exposures(TimeAxis(0.0), KNOTS, target)
     by_row = np.zeros((50, 3))
     np.add.at(by_row, (rows.person, rows.interval), rows.weight)
@@ -96,9 +96,11 @@ def test_entry_in_whole_units_is_after_its_unit() -> None:
 
 def test_drawn_rows_are_among_the_intervals_at_risk_and_weigh_as_all() -> None:
     knots = np.arange(32.0)
-    event, place = np.zeros(4000, np.int32), np.full(4000, 31.0)
+    event, position = np.zeros(4000, np.int32), np.full(4000, 31.0)
     entry = np.full(4000, 6.25)
-    rows = risk_rows(event, place, knots, entry=entry, n_rows=5, generator=np.random.default_rng(0))
+    rows = risk_rows(
+        event, position, knots, entry=entry, n_rows=5, generator=np.random.default_rng(0)
+    )
     assert rows.interval.min() == 6
     total = np.bincount(rows.interval, rows.weight, minlength=31)
     assert_allclose(total[7:30], 4000, rtol=0.1)
@@ -113,8 +115,8 @@ def test_the_hazard_of_an_interval_is_found_where_people_enter_within_it() -> No
     entry = rng.random(n)
     seen = time > entry
     event = (time < 1).astype(np.int32)[seen]
-    place = np.minimum(time, 1.0)[seen]
-    rows = risk_rows(event, place, np.array([0.0, 1.0]), entry=entry[seen])
+    position = np.minimum(time, 1.0)[seen]
+    rows = risk_rows(event, position, np.array([0.0, 1.0]), entry=entry[seen])
     start = interval_start(rows, 1, 1)
     # Margins start at log(D / R), the log of a hazard.
     assert_allclose(np.exp(start), q, atol=0.005)
@@ -127,9 +129,9 @@ def some_incidence(seed: int, n: int) -> FloatArray:
 
 def test_likelihood_is_conditional_on_the_entry() -> None:
     incidence = some_incidence(0, 3)
-    event, place = np.array([2, 0, 1], np.int32), np.array([3.0, 3.0, 1.5])
+    event, position = np.array([2, 0, 1], np.int32), np.array([3.0, 3.0, 1.5])
     entry = np.array([0.5, 2.5, 1.2])
-    found = person_likelihood(incidence, event, place, KNOTS, entry)
+    found = person_likelihood(incidence, event, position, KNOTS, entry)
     survival = 1 - incidence.sum(axis=0)
     entered = [
         0.5 * survival[0, 0] + 0.5 * survival[1, 0],

@@ -34,8 +34,8 @@ FloatArray = npt.NDArray[np.float64]
 
 def test_rows_are_all_intervals_at_risk() -> None:
     knots = np.array([0.0, 1.0, 2.0, 4.0])
-    event, place = np.array([1, 0, 0], np.int32), np.array([3.0, 3.0, 1.0])
-    rows = risk_rows(event, place, knots)
+    event, position = np.array([1, 0, 0], np.int32), np.array([3.0, 3.0, 1.0])
+    rows = risk_rows(event, position, knots)
     found = sorted(zip(*(v.tolist() for v in vars(rows).values()), strict=True))
     assert found == [
         (0, 0, 0, 1.0),
@@ -50,9 +50,14 @@ def test_rows_are_all_intervals_at_risk() -> None:
 
 def test_drawn_rows_are_those_of_the_formula_and_weigh_as_all() -> None:
     knots = np.arange(22.0)
-    event, place = np.zeros(500, np.int32), np.full(500, 21.0)
+    event, position = np.zeros(500, np.int32), np.full(500, 21.0)
     rows = risk_rows(
-        event, place, knots, n_rows=8, generator=np.random.default_rng(3), weight=np.full(500, 2.0)
+        event,
+        position,
+        knots,
+        n_rows=8,
+        generator=np.random.default_rng(3),
+        weight=np.full(500, 2.0),
     )
     generator = np.random.default_rng(3)
     rank = np.argsort(np.argsort(generator.random(500)))
@@ -68,9 +73,9 @@ def test_drawn_rows_are_those_of_the_formula_and_weigh_as_all() -> None:
 def random_rows(seed: int, n: int = 60) -> tuple[RiskRows, Any, FloatArray, FloatArray]:
     rng = np.random.default_rng(seed)
     event = rng.integers(0, 3, n).astype(np.int32)
-    place, knots = rng.uniform(0, 4, n), np.array([0.0, 1.0, 2.5, 4.0])
-    rows = risk_rows(event, place, knots, weight=rng.uniform(0.5, 2, n))
-    return rows, event, place, knots
+    position, knots = rng.uniform(0, 4, n), np.array([0.0, 1.0, 2.5, 4.0])
+    rows = risk_rows(event, position, knots, weight=rng.uniform(0.5, 2, n))
+    return rows, event, position, knots
 
 
 def test_start_is_the_formula() -> None:
@@ -89,10 +94,10 @@ def test_start_is_the_formula() -> None:
 
 
 def test_curves_likelihood_and_corrections_are_the_formulas() -> None:
-    rows, event, place, knots = random_rows(2)
+    rows, event, position, knots = random_rows(2)
     margin = np.random.default_rng(3).normal(-1, 1, size=(2, 3, 60))
     incidence = knot_incidence(margin)
-    likelihood = person_likelihood(incidence, event, place, knots).outcome
+    likelihood = person_likelihood(incidence, event, position, knots).outcome
     for i in range(60):
         F = np.zeros((2, 4))
         for m in range(3):
@@ -100,8 +105,8 @@ def test_curves_likelihood_and_corrections_are_the_formulas() -> None:
             q = odds / (1 + odds.sum())  # (72)
             F[:, m + 1] = F[:, m] + (1 - F[:, m].sum()) * q  # (73)
         assert_allclose(incidence[:, :, i], F, atol=1e-12)
-        m = next(m for m in range(3) if place[i] <= knots[m + 1])
-        r = (place[i] - knots[m]) / (knots[m + 1] - knots[m])
+        m = next(m for m in range(3) if position[i] <= knots[m + 1])
+        r = (position[i] - knots[m]) / (knots[m + 1] - knots[m])
         S = 1 - F.sum(axis=0)
         wanted = (1 - r) * S[m] + r * S[m + 1]
         if event[i]:

@@ -22,9 +22,9 @@ def people_of(n_samples=400, seed=0, group=None, weight=None):
     time, cause = latent.min(axis=1), latent.argmin(axis=1) + 1
     censoring = rng.uniform(0.1, 1.0, n_samples)
     event = np.where(time <= censoring, cause, 0).astype(np.int32)
-    place = np.minimum(time, censoring)
+    position = np.minimum(time, censoring)
     features = Features(values, None, {})
-    return HazardPeople(InMemory(features), event, place, weight, KNOTS, 2, group)
+    return HazardPeople(InMemory(features), event, position, weight, KNOTS, 2, group)
 
 
 def hazards_of(people, *, linear=True, rows_per_person="all", seed=0):
@@ -45,7 +45,9 @@ def test_rows_have_the_interval_last_and_every_person_counts_once():
     assert rows.values.dtype == rows.weight.dtype == np.float32
     last = rows.target > 0
     assert_array_equal(np.sort(rows.person[last]), np.flatnonzero(people.event))
-    expected = np.floor(people.place * 10) + np.where(people.event > 0, 1, people.place * 10 % 1)
+    expected = np.floor(people.position * 10) + np.where(
+        people.event > 0, 1, people.position * 10 % 1
+    )
     weight = np.bincount(rows.person, rows.weight)
     assert_allclose(weight, expected, atol=1e-5)
 
@@ -81,11 +83,11 @@ def test_constant_features_leave_no_linear_part():
 def test_parts_hold_out_everybody_once_and_share_rows_and_intervals():
     hazards = hazards_of(people_of(), rows_per_person=3)
     parts = hazards.cross_fit(4)
-    held = [np.unique(part.held.person) for part in parts]
+    held = [np.unique(part.held_out_rows.person) for part in parts]
     assert_array_equal(np.sort(np.concatenate(held)), np.unique(hazards.rows.person))
     for part, out in zip(parts, held, strict=True):
         assert not np.isin(part.rows.person, out).any()
-        assert part.rows.n_rows + part.held.n_rows == hazards.rows.n_rows
+        assert part.rows.n_rows + part.held_out_rows.n_rows == hazards.rows.n_rows
         assert part.part_held_out().n_people == len(out)
         assert part.people is hazards.people
         assert part.start.design is hazards.start.design
@@ -99,22 +101,24 @@ def test_parts_hold_out_everybody_once_and_share_rows_and_intervals():
 def test_outcomes_of_held_out_people_do_not_change_the_start(linear):
     people = people_of()
     part = hazards_of(people, linear=linear).cross_fit(4)[1]
-    out = np.unique(part.held.person)
-    event, place = people.event.copy(), people.place.copy()
+    out = np.unique(part.held_out_rows.person)
+    event, position = people.event.copy(), people.position.copy()
     # The folds are drawn by event, which thus stays; times of held-out people change.
-    place[out] = np.random.default_rng(1).uniform(0.05, 1.0, len(out))
-    other = hazards_of(replace(people, event=event, place=place), linear=linear).cross_fit(4)[1]
-    assert_array_equal(np.unique(other.held.person), out)
+    position[out] = np.random.default_rng(1).uniform(0.05, 1.0, len(out))
+    other = hazards_of(replace(people, event=event, position=position), linear=linear).cross_fit(4)[
+        1
+    ]
+    assert_array_equal(np.unique(other.held_out_rows.person), out)
     assert_array_equal(other.start.level, part.start.level)
     if linear:
         assert_array_equal(other.start.coefficients, part.start.coefficients)
-    assert np.abs(other.held.weight.sum() - part.held.weight.sum()) > 1
+    assert np.abs(other.held_out_rows.weight.sum() - part.held_out_rows.weight.sum()) > 1
 
 
 def test_rows_of_a_group_are_held_out_together():
     people = people_of(group=np.repeat(np.arange(100), 4))
     for part in hazards_of(people).cross_fit(3):
-        held, kept = people.group[part.held.person], people.group[part.rows.person]
+        held, kept = people.group[part.held_out_rows.person], people.group[part.rows.person]
         assert not np.isin(held, kept).any()
 
 
@@ -148,7 +152,7 @@ class KnownTrees:
 def test_levels_are_corrected_on_the_training_people_alone():
     people = people_of(500)
     part = hazards_of(people).cross_fit(4)[0]
-    part = replace(part, held=part.held.take(slice(0)))
+    part = replace(part, held_out_rows=part.held_out_rows.take(slice(0)))
     fitted = part.fitted(KnownTrees())
     rows = part.training
     margin = fitted.level[:, part.rows.interval] + rows.start.T
@@ -173,9 +177,9 @@ def test_a_part_leaves_out_trees_that_help_no_held_out_people(scale):
     rng = np.random.default_rng(3)
     values = people.batches.features.values
     rate = np.exp(1.5 * (values[:, 2] > 0))
-    place = np.minimum(rng.exponential(size=400) / rate, 1.0)
-    event = (place < 1).astype(np.int32)
-    hazards = hazards_of(replace(people, event=event, place=place), linear=False)
+    position = np.minimum(rng.exponential(size=400) / rate, 1.0)
+    event = (position < 1).astype(np.int32)
+    hazards = hazards_of(replace(people, event=event, position=position), linear=False)
     fitted = hazards.cross_fit(4)[0].fitted(Trees())
     assert (fitted.trees is not None) == (scale == 1)
     # Without a held-out fold the trees stay.

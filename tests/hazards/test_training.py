@@ -56,8 +56,8 @@ def simulated(n: int, seed: int = 0, *, weighted: bool = False) -> HazardPeople:
     leave = rng.uniform(0.1, 4, n)
     event = np.where(time <= leave, rng.integers(1, 3, n), 0).astype(np.int32)
     weight = rng.uniform(0.5, 1.5, n) if weighted else None
-    place = np.minimum(time, leave)
-    return HazardPeople(InMemory(check_features(X)), event, place, weight, KNOTS, 2)
+    position = np.minimum(time, leave)
+    return HazardPeople(InMemory(check_features(X)), event, position, weight, KNOTS, 2)
 
 
 class InBatches:
@@ -285,7 +285,7 @@ def test_sums_over_parts_are_those_of_everyone() -> None:
     def results(part: HazardPeople, rows_of: slice, **options: Any) -> list[FloatArray]:
         features = next(iter(part.batches))[1]
         assert part.weight is not None
-        rows = risk_rows(part.event, part.place, KNOTS, weight=part.weight)
+        rows = risk_rows(part.event, part.position, KNOTS, weight=part.weight)
         design = LinearDesign.of(features, part.weight, **options)
         matrix = design.matrix(features.values)
         margin = offset[:, rows_of][:, rows.person] - 1
@@ -401,8 +401,8 @@ def outcomes(count: list[int], person: Any = None) -> HazardPeople:
     event = np.random.default_rng(0).permutation(np.repeat(np.arange(len(count)), count))
     n = len(event)
     features = InMemory(check_features(np.arange(n)[:, None]))
-    event, place = event.astype(np.int32), np.ones(n)
-    return HazardPeople(features, event, place, None, KNOTS, len(count) - 1, person=person)
+    event, position = event.astype(np.int32), np.ones(n)
+    return HazardPeople(features, event, position, None, KNOTS, len(count) - 1, person=person)
 
 
 @pytest.mark.parametrize("count", [[7000, 2500, 480, 20], [0, 9000, 1000], [9500, 300, 200]])
@@ -468,11 +468,11 @@ def test_with_many_people_the_better_kind_of_trees_is_kept(monkeypatch: pytest.M
         monkeypatch.setattr(module, "MANY_PEOPLE", 500)
     monkeypatch.setattr(hazard_people, "_ROWS_OF_50_000", 84_000)
     monkeypatch.setattr(hazard_problem, "LINEAR_PEOPLE", 1500)
-    monkeypatch.setattr(hazard_problem, "_JUDGES", 1500)
+    monkeypatch.setattr(hazard_problem, "_MOST_HELD_OUT", 1500)
     many, training = trained(people, replace(SETTINGS, rows_per_person=None), booster)
     # 3.56 rows per person: two, besides the last one.
     assert len(training.problem.rows.person) <= 4000 * 3
-    assert len(training.problem.judges) == 1500
+    assert len(training.problem.held_out) == 1500
     assert many.n_models == 2
     assert len(many.members) <= 2
     assert not {TREES, ON_LINEAR} <= set(many.members)
@@ -490,21 +490,21 @@ def test_with_many_people_the_better_kind_of_trees_is_kept(monkeypatch: pytest.M
     assert np.sqrt(np.mean((part.incidence(values) - few.incidence(values)) ** 2)) < 0.07
 
 
-# ----------------------------------------------------------------------------------- judges, looks
-def test_given_judges_choose_rounds_and_weights() -> None:
+# ------------------------------------------------------------------------------ held-out people
+def test_people_passed_as_held_out_choose_rounds_and_weights() -> None:
     people, others = simulated(800), simulated(400, seed=1)
     booster = xgboost_booster(people)
-    mixture, training = trained(people, booster=booster, judges=others)
+    mixture, training = trained(people, booster=booster, held_out=others)
     assert mixture.n_models == 1
     assert training.problem.people.n_samples == 1200
-    assert set(training.problem.kept_rows(0).person) <= set(range(800))
+    assert set(training.problem.training_rows(0).person) <= set(range(800))
     assert set(training.problem.calibration.person) <= set(range(800))
-    assert set(training.problem.judges) == set(range(800, 1200))
+    assert set(training.problem.held_out) == set(range(800, 1200))
     assert max(look.round for look in training.history) > 0
     # Judges with the outcomes of other people gain by no tree, but for the mean of the hazards.
     order = np.random.default_rng(0).permutation(400)
-    mixed = replace(others, event=others.event[order], place=others.place[order])
-    _, strict = trained(people, replace(SETTINGS, linear=False), booster, judges=mixed, seed=1)
+    mixed = replace(others, event=others.event[order], position=others.position[order])
+    _, strict = trained(people, replace(SETTINGS, linear=False), booster, held_out=mixed, seed=1)
     losses = [look.loss for look in strict.history]
     assert np.argmin(losses) <= 1
     assert losses[-1] > losses[0]

@@ -16,12 +16,12 @@ from survival_objectives._horizons.completion import (
     completed_targets,
     cross_fitted,
     labelled_rows,
-    lost_states,
+    states_after_censoring,
 )
 from survival_objectives._people import check_survival_target
 from survival_objectives._people.population import TimeAxis, event_unit
 from survival_objectives.losses import pointwise_log_loss
-from survival_objectives.stacking import TimeStacker, all_rows, lost_rows
+from survival_objectives.stacking import TimeStacker, all_rows, rows_after_censoring
 
 CONTINUOUS = TimeAxis(0.0)
 
@@ -54,7 +54,7 @@ def incidence(model):
 def test_formula_46_as_printed(target, seed):
     rows = rows_of(target, seed=seed)
     model = Exponential(np.arange(1, target.n_causes + 1) / 4)
-    at_horizon, at_exit = lost_states(incidence(model), target, rows, CONTINUOUS)
+    at_horizon, at_exit = states_after_censoring(incidence(model), target, rows, CONTINUOUS)
     psi = completed_targets(target, rows, at_horizon, at_exit)
     assert psi.flags.f_contiguous
     assert psi.dtype == np.float32
@@ -83,8 +83,8 @@ def test_a_model_is_asked_at_few_times_and_only_about_people_who_were_censored()
         asked.append((who, times))
         return people_curves(people, who, times)
 
-    at_horizon, at_exit = lost_states(model, target, rows, CONTINUOUS)
-    lost = lost_rows(target, rows)
+    at_horizon, at_exit = states_after_censoring(model, target, rows, CONTINUOUS)
+    lost = rows_after_censoring(target, rows)
     who = np.unique(np.concatenate([block for block, _ in asked]))
     assert_array_equal(who, np.unique(rows.person[lost]))
     assert max(len(times) for _, times in asked) <= 192
@@ -107,7 +107,7 @@ def test_true_completion_has_the_true_incidences_on_average():
     people = simulate(20_000, seed=5)
     target = CONTINUOUS.aligned(check_survival_target(people.y))
     rows = rows_of(target, n_horizons=1)
-    states = lost_states(
+    states = states_after_censoring(
         lambda who, times: people_curves(people, who, times), target, rows, CONTINUOUS
     )
     psi = completed_targets(target, rows, *states)
@@ -127,7 +127,7 @@ def test_whole_units_are_asked_about_when_they_have_begun():
     stacker = TimeStacker(4, random_state=0, time_unit=axis.unit)
     rows = all_rows(target, stacker.draw(target))
     model = Exponential([0.5, 0.5])
-    lost_states(incidence(model), target, rows, axis)
+    states_after_censoring(incidence(model), target, rows, axis)
     (asked,) = model.asked
     units = np.rint(asked / axis.unit)
     # Just behind the beginning, where a step at 0.30000000000000004 has happened.
@@ -183,10 +183,10 @@ def test_what_a_model_returns_is_checked(change, words):
         return change(people_curves(people, who, times))
 
     if words is None:
-        lost_states(model, target, rows, CONTINUOUS)
+        states_after_censoring(model, target, rows, CONTINUOUS)
         return
     with pytest.raises(ValueError, match=words):
-        lost_states(model, target, rows, CONTINUOUS)
+        states_after_censoring(model, target, rows, CONTINUOUS)
 
 
 def test_survival_completion_is_a_model_of_one_cause():

@@ -42,7 +42,7 @@ class Exponential:
         return make(
             self.states(rows.person, horizon),
             self.states(everyone, nodes.times),
-            self.uncensored(rows.person, horizon)[rows.stayed],
+            self.uncensored(rows.person, horizon)[rows.at_risk],
             self.uncensored(everyone, nodes.times),
         )
 
@@ -122,7 +122,7 @@ def test_without_censoring_targets_are_the_labels(target, seed):
     rows, model = rows_of(target, seed=seed), random_model(target, seed)
     model.censoring[:] = 0
     psi, inverse = model.targets(target, rows)
-    known = rows.stayed | (target.event[rows.person] > 0)
+    known = rows.at_risk | (target.event[rows.person] > 0)
     labels = np.eye(target.n_causes + 1)[rows.target]
     assert_allclose(psi[known], labels[known], atol=1e-6)
     assert_array_equal(inverse, 1)
@@ -136,7 +136,7 @@ def test_sums_of_48_are_those_of_the_printed_formula():
     F_z, F, G = 0.7, np.array([0.2, 0.5]), np.array([0.8, 0.5])
     if rows.horizon[0] <= 2:
         rows.horizon[0] = 2.5
-        rows.stayed[0] = False
+        rows.at_risk[0] = False
     psi, _ = make(
         np.array([[1 - F_z, F_z]]),
         np.stack([1 - F, F], axis=-1)[None],

@@ -63,7 +63,7 @@ def test_a_draw_says_what_its_rows_show(seed):
     draw = rows.draw(LOCAL)
     parts = list(rows.rows(draw.number))
     assert_array_equal(draw.target, np.concatenate([part.events.target for part in parts]))
-    assert draw.has_stayed == any(part.events.stayed.any() for part in parts)
+    assert draw.has_at_risk == any(part.events.at_risk.any() for part in parts)
     assert draw.has_censored == any(part.censorings.target.any() for part in parts)
     assert set(draw.target) == {0, 1, 2}
 

@@ -16,9 +16,9 @@ from survival_objectives._horizons.schemes import (
     Chunk,
     DoublyRobustScheme,
     EventMargins,
-    GivenScheme,
     ImputedScheme,
     KaplanMeierScheme,
+    OwnCensoringScheme,
     WeightSettings,
 )
 from survival_objectives._horizons.schemes.base import survival_before_events
@@ -40,7 +40,7 @@ def people(n_samples=120):
     duration = rng.exponential(size=n_samples)
     duration[:3] = 0.0
     weight = rng.integers(1, 4, n_samples).astype(float)
-    whole = Cohort.checked(X, (event, duration), weight, keep_given=True)
+    whole = Cohort.checked(X, (event, duration), weight, keep_as_passed=True)
     return whole.aligned(CONTINUOUS)
 
 
@@ -136,7 +136,7 @@ def test_batches_do_not_matter(name, n_rounds_done):
         target, weight = scheme.targets_and_weights(chunk)
         if name == "imputed":  # States that are drawn differ.
             lost = [
-                ~rows.events.stayed & (rows.target.event[rows.events.person] == 0)
+                ~rows.events.at_risk & (rows.target.event[rows.events.person] == 0)
                 for rows in chunk.rows()
             ]
             target = np.where(np.concatenate(lost), -1, target)
@@ -222,8 +222,8 @@ def test_two_models_weigh_each_other():
         expected = whole.weight[person] / max(event_free(until), FLOOR) / N_HORIZONS
         assert_allclose(censoring_weight[row], expected, rtol=1e-5)
     margin = booster.margin(key)[:, 0]
-    stayed = rows.events.stayed
-    expected = expit(-margin[rows.censorings.stayed])
+    stayed = rows.events.at_risk
+    expected = expit(-margin[rows.censorings.at_risk])
     assert_allclose(
         weight[stayed],
         whole.weight[rows.events.person[stayed]] / np.maximum(expected, FLOOR) / N_HORIZONS,
@@ -257,7 +257,7 @@ def test_imputed_states_follow_the_marginal_curves_then_the_model():
             target, weight = scheme.targets_and_weights(replace(chunk, number=number))
             (rows,) = chunk.rows()
             role = rows.events
-            lost = ~role.stayed & (whole.target.event[role.person] == 0)
+            lost = ~role.at_risk & (whole.target.event[role.person] == 0)
             assert_array_equal(target[~lost], role.target[~lost])
             drawn.append(target[lost])
         assert_allclose(weight, whole.weight[role.person] / N_HORIZONS)
@@ -305,7 +305,7 @@ def test_a_given_model_is_asked_once_per_draw():
             asked.append((len(times), left))
             return np.exp(-0.2 * np.asarray(times))
 
-    scheme = GivenScheme(settings(whole), Known(), whole.given)
+    scheme = OwnCensoringScheme(settings(whole), Known(), whole.as_passed)
     chunk = next_chunk(scheme, whole, (120,), 0)
     first, second = (scheme.targets_and_weights(chunk)[1] for _ in range(2))
     assert_array_equal(first, second)

@@ -17,7 +17,7 @@ from survival_objectives._horizons.schemes import (
     CompletedScheme,
     DoublyRobustScheme,
     EventMargins,
-    GivenScheme,
+    OwnCensoringScheme,
     WeightSettings,
 )
 from survival_objectives._people.cohort import Cohort, MemoryBatches
@@ -128,9 +128,9 @@ class Estimator:
     """Chunks of a training that the estimator's loop runs, on the same draw of horizons."""
 
     def __init__(self, X, y, weight):
-        cohort = Cohort.checked(X, y, weight, keep_given=True)
+        cohort = Cohort.checked(X, y, weight, keep_as_passed=True)
         self.axis = TimeAxis(event_unit(cohort.target))
-        self.given = cohort.given
+        self.as_passed = cohort.as_passed
         self.cohort = cohort.aligned(self.axis).with_relative_weights(LocalReduction())
         self.booster = FixedTrainer()
         target, weight = self.cohort.target, self.cohort.weight
@@ -211,8 +211,8 @@ def test_refreshes_are_those_of_the_estimator(kind, whole_days):
 def test_a_given_censoring_model_weighs_alike(whole_days):
     given = people(whole_days)
     plugin, estimator = Plugin(*given, censoring=Known()), Estimator(*given)
-    estimator.stacked(GivenScheme, plugin)
-    scheme = GivenScheme(estimator.settings, Known(), estimator.given)
+    estimator.stacked(OwnCensoringScheme, plugin)
+    scheme = OwnCensoringScheme(estimator.settings, Known(), estimator.as_passed)
     first = plugin.data.initial
     assert_equal_up_to_scale([(first.target, first.weight)], estimator.chunks(scheme, 1))
     assert scheme.n_floored == plugin.data.n_floored
@@ -240,14 +240,14 @@ def test_one_draw_asks_only_about_people_who_left_before_a_horizon():
     rows = estimator.rows
     everyone = AlternatingScheme(estimator.settings, None, estimator.start)
     few = AlternatingScheme(replace(estimator.settings, one_draw=True), None, estimator.start)
-    for ask, leaver in (
-        ("event_probes", rows.censorings.leaver),
-        ("censoring_probes", rows.events.leaver),
+    for ask, exited in (
+        ("event_probes", rows.censorings.exited),
+        ("censoring_probes", rows.events.exited),
     ):
         asked, all_asked = getattr(few, ask)(rows), getattr(everyone, ask)(rows)
-        assert_array_equal(asked.person, leaver)
+        assert_array_equal(asked.person, exited)
         assert asked.n_probes < all_asked.n_probes
-        assert_array_equal(asked.feature, all_asked.last(all_asked.feature, leaver))
+        assert_array_equal(asked.feature, all_asked.last(all_asked.feature, exited))
 
 
 def test_the_last_probe_of_each_person():

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from test_schemes import people
 
 from survival_objectives._horizons.schemes.base import (
-    given_survival,
     marginal_survival,
+    own_survival,
     survival_before_events,
 )
 from survival_objectives._people.population import TimeAxis
@@ -61,21 +61,21 @@ def test_no_one_is_censored_before_the_start():
 
 def test_a_given_model_is_asked_about_people_as_they_were_given(whole, rows):
     model = Exponential()
-    at_horizon, before = given_survival(model, whole.given, rows, TimeAxis(0.0))
-    horizon = rows.horizon[rows.stayed]
+    at_horizon, before = own_survival(model, whole.as_passed, rows, TimeAxis(0.0))
+    horizon = rows.horizon[rows.at_risk]
     assert_allclose(at_horizon, np.exp(-horizon / 2), rtol=1e-6)  # float32
-    assert_allclose(before, np.exp(-whole.given.duration[rows.leaver] / 2))
+    assert_allclose(before, np.exp(-whole.as_passed.duration[rows.exited] / 2))
     (_, X, left), (_, X_leaver, left_leaver) = model.asked
-    assert_array_equal(X, np.asarray(whole.given.X)[rows.person[rows.stayed]])
-    assert_array_equal(X_leaver, np.asarray(whole.given.X)[rows.leaver])
+    assert_array_equal(X, np.asarray(whole.as_passed.X)[rows.person[rows.at_risk]])
+    assert_array_equal(X_leaver, np.asarray(whole.as_passed.X)[rows.exited])
     assert (left, left_leaver) == (False, True)
 
 
 def test_a_horizon_within_a_unit_asks_about_its_beginning(whole, rows):
     model = Exponential()
-    given_survival(model, whole.given, rows, TimeAxis(0.5))
+    own_survival(model, whole.as_passed, rows, TimeAxis(0.5))
     times, _, left = model.asked[0]
-    begin = np.floor(rows.horizon[rows.stayed] / 0.5) * 0.5
+    begin = np.floor(rows.horizon[rows.at_risk] / 0.5) * 0.5
     assert left
     assert (times <= begin).all()
     assert_allclose(times, begin, rtol=1e-5)
@@ -95,4 +95,4 @@ def test_answers_that_are_no_probabilities_are_refused(whole, rows, answer, mess
             return answer(len(times))
 
     with pytest.raises(ValueError, match=message):
-        given_survival(Wrong(), whole.given, rows, TimeAxis(0.0))
+        own_survival(Wrong(), whole.as_passed, rows, TimeAxis(0.0))

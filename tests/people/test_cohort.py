@@ -43,13 +43,13 @@ def test_labels_of_people_of_weight_0_need_not_be_known():
 
 
 def test_people_of_weight_0_are_left_out_with_their_causes():
-    people = cohort([1.0, 0.0, 2.0, 3.0], keep_given=True)
+    people = cohort([1.0, 0.0, 2.0, 3.0], keep_as_passed=True)
     assert people.n_samples == people.features.n_samples == 3
     assert_array_equal(people.target.event_ids, [0, 1])
     assert_array_equal(people.target.event, [0, 1, 1])
     assert_array_equal(people.weight, [1.0, 2.0, 3.0])
-    assert_array_equal(people.given.X["age"], [50.0, 70.0, 80.0])
-    assert_array_equal(people.given.duration, [0.1, 3.0, 4.0])
+    assert_array_equal(people.as_passed.X["age"], [50.0, 70.0, 80.0])
+    assert_array_equal(people.as_passed.duration, [0.1, 3.0, 4.0])
 
 
 def test_labels_of_training_stay():
@@ -58,11 +58,11 @@ def test_labels_of_training_stay():
 
 
 def test_some_people_keep_everything_of_theirs():
-    people = cohort([1.0, 2.0, 3.0, 4.0], keep_given=True).take(np.array([3, 1]))
+    people = cohort([1.0, 2.0, 3.0, 4.0], keep_as_passed=True).take(np.array([3, 1]))
     assert_array_equal(people.features.values[:, 0], [80.0, 60.0])
     assert_array_equal(people.target.event_ids[people.target.event], [1, 3])
     assert_array_equal(people.weight, [4.0, 2.0])
-    assert_array_equal(people.given.X.index, [3, 1])
+    assert_array_equal(people.as_passed.X.index, [3, 1])
 
 
 def test_weights_are_relative_and_times_are_aligned():
@@ -169,10 +169,10 @@ def test_a_split_keeps_every_cause_in_training():
 
 
 def test_held_out_people_have_the_columns_and_labels_of_training():
-    people = cohort(keep_given=True)
-    held = checked_eval_set((X[2:], (EVENT[2:], DURATION[2:])), people, keep_given=True)
+    people = cohort(keep_as_passed=True)
+    held = checked_eval_set((X[2:], (EVENT[2:], DURATION[2:])), people, keep_as_passed=True)
     assert_array_equal(held.target.event_ids, people.target.event_ids)
-    assert_array_equal(held.given.duration, DURATION[2:])
+    assert_array_equal(held.as_passed.duration, DURATION[2:])
     with pytest.raises(ValueError, match="`eval_set`: `event` has the label 7"):
         checked_eval_set((X, ([7, 0, 0, 0], DURATION)), people)
     with pytest.raises(ValueError, match="must be a pair"):

@@ -1,7 +1,7 @@
 r"""Schemes for people who were censored before a horizon, one class per scheme.
 
 - `KaplanMeierScheme`: the others are weighted by 1/G, with one marginal curve G of censoring;
-- `GivenScheme`: the same, with a censoring model of the user's own;
+- `OwnCensoringScheme`: the same, with a censoring model of the user's own;
 - `AlternatingScheme`: the same, with a boosted model of censoring that is trained alternately with
   the event model, whose survival gives its weights (Algorithms 1-3);
 - `DoublyRobustScheme`: rows of all people, with targets from both models;
@@ -35,8 +35,8 @@ from survival_objectives._horizons.schemes.completed import CompletedScheme, Imp
 from survival_objectives._horizons.schemes.doubly_robust import DoublyRobustScheme
 from survival_objectives._horizons.schemes.weighted import (
     AlternatingScheme,
-    GivenScheme,
     KaplanMeierScheme,
+    OwnCensoringScheme,
 )
 
 __all__ = [
@@ -47,9 +47,9 @@ __all__ = [
     "CompletedScheme",
     "DoublyRobustScheme",
     "EventMargins",
-    "GivenScheme",
     "ImputedScheme",
     "KaplanMeierScheme",
+    "OwnCensoringScheme",
     "TargetsAndWeights",
     "WeightSettings",
 ]

@@ -20,7 +20,7 @@ from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._engines.protocol import StackedBatches
 from survival_objectives._horizons.rows import BatchRows, Draw, Probes, StackedPeople
 from survival_objectives._people import SurvivalTarget
-from survival_objectives._people.cohort import Cohort, GivenPeople, Outcomes
+from survival_objectives._people.cohort import Cohort, Outcomes, PassedPeople
 from survival_objectives._people.population import Reduction, TimeAxis
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
 from survival_objectives.stacking import TimeStacker, TrainingRows, event_rows
@@ -163,7 +163,7 @@ class CensoringScheme(ABC):
     def event_probes(self, rows: BatchRows) -> Probes:
         """Where the event model is asked besides at its rows: censored people at their exits."""
         target = rows.target
-        people = rows.censorings.leaver
+        people = rows.censorings.exited
         if not self._settings.one_draw:
             people = np.flatnonzero(target.event == 0)
         return Probes.at_exits(people, target.duration[people], self._settings.axis)
@@ -206,7 +206,7 @@ class CensoringScheme(ABC):
     def _held_out_survival(
         self, cohort: Cohort, rows: TrainingRows
     ) -> tuple[FloatArray, FloatArray]:
-        """G of held-out people at the horizons of the rows that stayed, and before their events."""
+        """G of held-out people at the horizons of the rows at risk, and before their events."""
         return marginal_survival(self._settings.kaplan_meier, cohort.target, rows)
 
     def _count_floored(self, n_floored: int, n_rows: int) -> None:
@@ -219,8 +219,8 @@ def marginal_survival(
 ) -> tuple[FloatArray, FloatArray]:
     """Marginal G at the horizons of rows with t > z, and just before the events of the others."""
     return (
-        kaplan_meier.survival(rows.horizon[rows.stayed]),
-        kaplan_meier.survival(target.duration[rows.leaver], left=True),
+        kaplan_meier.survival(rows.horizon[rows.at_risk]),
+        kaplan_meier.survival(target.duration[rows.exited], left=True),
     )
 
 
@@ -235,8 +235,8 @@ def survival_before_events(margin: npt.ArrayLike, duration: FloatArray) -> Float
     return before
 
 
-def given_survival(
-    model: CensoringModel, given: GivenPeople, rows: TrainingRows, axis: TimeAxis
+def own_survival(
+    model: CensoringModel, as_passed: PassedPeople, rows: TrainingRows, axis: TimeAxis
 ) -> tuple[FloatArray, FloatArray]:
     """G of the user's model at the horizons of rows with t > z, and before the others' events.
 
@@ -245,16 +245,16 @@ def given_survival(
     """
 
     def survival(people: IntArray, times: FloatArray, left: bool) -> FloatArray:
-        known = model.survival(times, given.take(people).X, left=left)
+        known = model.survival(times, as_passed.take(people).X, left=left)
         return _checked_survival(known, len(people))
 
-    horizon = rows.horizon[rows.stayed].astype(np.float64)
+    horizon = rows.horizon[rows.at_risk].astype(np.float64)
     in_units = bool(axis.unit)
     # A beginning that is rounded up must not be taken for a time after it.
     asked = axis.number(horizon) * axis.unit * (1 - 1e-6) if in_units else horizon
     return (
-        survival(rows.person[rows.stayed], asked, left=in_units),
-        survival(rows.leaver, given.duration[rows.leaver], left=True),
+        survival(rows.person[rows.at_risk], asked, left=in_units),
+        survival(rows.exited, as_passed.duration[rows.exited], left=True),
     )
 
 

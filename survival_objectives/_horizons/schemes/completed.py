@@ -8,7 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
-from survival_objectives._horizons.completion import Incidence, completed_targets, lost_states
+from survival_objectives._horizons.completion import (
+    Incidence,
+    completed_targets,
+    states_after_censoring,
+)
 from survival_objectives._horizons.rows import BatchReader, joined
 from survival_objectives._horizons.schemes.base import (
     CensoringScheme,
@@ -24,7 +28,7 @@ from survival_objectives.stacking import (
     all_rows,
     conditional_incidence,
     drawn_states,
-    lost_rows,
+    rows_after_censoring,
 )
 
 
@@ -83,7 +87,7 @@ class CompletedScheme(AllRowsScheme):
         for rows in chunk.rows():
             if number not in self._known:
                 axis = self._settings.axis
-                states = lost_states(self._incidence, rows.target, rows.events, axis)
+                states = states_after_censoring(self._incidence, rows.target, rows.events, axis)
                 self._known[number] = completed_targets(rows.target, rows.events, *states)
             weights.append(self.row_weight(rows))
         return self._known[number], joined(weights, np.float32)
@@ -126,11 +130,11 @@ class ImputedScheme(AllRowsScheme):
         generator = np.random.default_rng([self._seed, chunk.number])
         targets, weights = [], []
         for rows in chunk.rows():
-            lost = lost_rows(rows.target, rows.events)
-            person = rows.events.person[lost]
+            after = rows_after_censoring(rows.target, rows.events)
+            person = rows.events.person[after]
             if by_model:
                 asked = self.event_probes(rows)
-                at_horizon = margin.next(rows.events.n_rows)[lost]
+                at_horizon = margin.next(rows.events.n_rows)[after]
                 at_exit = asked.last(probes.next(asked.n_probes), person)
                 states = (
                     probabilities(at_horizon, reference=events.reference),
@@ -138,9 +142,9 @@ class ImputedScheme(AllRowsScheme):
                 )
             else:
                 exit_time = rows.target.duration[person]
-                states = self._marginal(rows.events.horizon[lost]), self._marginal(exit_time)
+                states = self._marginal(rows.events.horizon[after]), self._marginal(exit_time)
             target = rows.events.target.copy()
-            target[lost] = drawn_states(conditional_incidence(*states), generator)
+            target[after] = drawn_states(conditional_incidence(*states), generator)
             targets.append(target)
             weights.append(self.row_weight(rows))
         return joined(targets, np.int8), joined(weights, np.float32)

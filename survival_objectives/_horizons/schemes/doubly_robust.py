@@ -26,7 +26,7 @@ from survival_objectives._horizons.schemes.weighted import AlternatingScheme
 from survival_objectives._people import SurvivalTarget
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
-from survival_objectives.stacking import all_rows, lost_rows
+from survival_objectives.stacking import all_rows, rows_after_censoring
 
 # Rounds of the censoring model at its first refresh, in those of later ones.
 _HEAD_START = 5
@@ -121,7 +121,7 @@ class DoublyRobustScheme(AlternatingScheme):
         """Labels of the rows whose state is known, and 1/G, which is 0 for the others."""
         for rows, survival in self._survival(chunk):
             inverse, _ = rows.events.weights(*survival, floor=self._settings.floor)
-            inverse[lost_rows(rows.target, rows.events)] = 0
+            inverse[rows_after_censoring(rows.target, rows.events)] = 0
             yield rows, one_state(rows.events.target, rows.target.n_causes + 1), inverse
 
     def _distributions(
@@ -130,7 +130,7 @@ class DoublyRobustScheme(AlternatingScheme):
         """Targets (47) of all rows, and 1/G."""
         assert self._booster is not None
         margin, probes = BatchReader(events.at_horizons()), BatchReader(events.at_probes())
-        for rows, at_stayed, _, before in self._uncensored(chunk, self._booster):
+        for rows, uncensored_at_horizon, _, before in self._uncensored(chunk, self._booster):
             nodes = self._nodes(rows)
             n_probes = nodes.times.size
             states = probabilities(margin.next(rows.events.n_rows), reference=events.reference)
@@ -141,7 +141,7 @@ class DoublyRobustScheme(AlternatingScheme):
             psi, inverse = targets(
                 states,
                 at_nodes.reshape(*nodes.times.shape, at_nodes.shape[1]),
-                at_stayed,
+                uncensored_at_horizon,
                 before.reshape(nodes.times.shape),
             )
             yield rows, psi, inverse

@@ -1,6 +1,6 @@
 """Weights 1/G of the people whose state is known.
 
-`KaplanMeierScheme` has the marginal curve, `GivenScheme` a model of the user's own, and
+`KaplanMeierScheme` has the marginal curve, `OwnCensoringScheme` a model of the user's own, and
 `AlternatingScheme` a boosted model of censoring that trains in turn with the event model.
 """
 
@@ -28,11 +28,11 @@ from survival_objectives._horizons.schemes.base import (
     EventMargins,
     TargetsAndWeights,
     WeightSettings,
-    given_survival,
     marginal_survival,
+    own_survival,
     survival_before_events,
 )
-from survival_objectives._people.cohort import Cohort, GivenPeople, Outcomes
+from survival_objectives._people.cohort import Cohort, Outcomes, PassedPeople
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.losses import probabilities
 from survival_objectives.marginal import StepFunction
@@ -80,22 +80,22 @@ class KaplanMeierScheme(CensoringScheme):
         return total.astype(np.float64, copy=False)
 
 
-class GivenScheme(KaplanMeierScheme):
+class OwnCensoringScheme(KaplanMeierScheme):
     """Weights from a censoring model of the user's own, which is evaluated once per draw.
 
     Parameters
     ----------
     settings : WeightSettings
     model : CensoringModel
-    given : GivenPeople, optional
+    as_passed : PassedPeople, optional
         The training people as the user passed them; not used for held-out people.
     """
 
     def __init__(
-        self, settings: WeightSettings, model: CensoringModel, given: GivenPeople | None
+        self, settings: WeightSettings, model: CensoringModel, as_passed: PassedPeople | None
     ) -> None:
         super().__init__(settings)
-        self._model, self._given = model, given
+        self._model, self._as_passed = model, as_passed
         self._known: dict[int, Survival] = {}
 
     def _survival(self, chunk: Chunk) -> Iterator[tuple[BatchRows, Survival]]:
@@ -106,14 +106,14 @@ class GivenScheme(KaplanMeierScheme):
             yield rows, self._known[number]
 
     def _start_survival(self, outcomes: Outcomes, rows: TrainingRows) -> Survival:  # noqa: ARG002
-        return self._given_survival(self._given, rows)
+        return self._own_survival(self._as_passed, rows)
 
     def _held_out_survival(self, cohort: Cohort, rows: TrainingRows) -> Survival:
-        return self._given_survival(cohort.given, rows)
+        return self._own_survival(cohort.as_passed, rows)
 
-    def _given_survival(self, given: GivenPeople | None, rows: TrainingRows) -> Survival:
-        assert given is not None
-        return given_survival(self._model, given, rows, self._settings.axis)
+    def _own_survival(self, as_passed: PassedPeople | None, rows: TrainingRows) -> Survival:
+        assert as_passed is not None
+        return own_survival(self._model, as_passed, rows, self._settings.axis)
 
 
 class AlternatingScheme(KaplanMeierScheme):
@@ -154,7 +154,7 @@ class AlternatingScheme(KaplanMeierScheme):
     def censoring_probes(self, rows: BatchRows) -> Probes:
         """Where the censoring model is evaluated besides at its rows: just before events."""
         target = rows.target
-        people = rows.events.leaver
+        people = rows.events.exited
         if not self._settings.one_draw:
             people = np.flatnonzero(target.event > 0)
         return Probes.at_exits(people, target.duration[people], self._settings.axis, left=True)
@@ -195,11 +195,11 @@ class AlternatingScheme(KaplanMeierScheme):
         margin, probes = BatchReader(events.at_horizons()), BatchReader(events.at_probes())
         targets, weights, n_floored = [], [], 0
         for rows in chunk.rows():
-            stayed = margin.next(rows.events.n_rows)[rows.events.stayed]
+            at_horizon = margin.next(rows.events.n_rows)[rows.events.at_risk]
             asked = self.event_probes(rows)
-            at_exit = asked.last(probes.next(asked.n_probes), rows.censorings.leaver)
+            at_exit = asked.last(probes.next(asked.n_probes), rows.censorings.exited)
             own, n_own = rows.censorings.weights(
-                probabilities(stayed, reference=events.reference)[:, 0],
+                probabilities(at_horizon, reference=events.reference)[:, 0],
                 probabilities(at_exit, reference=events.reference)[:, 0],
                 floor=self._settings.event_floor,
                 sample_weight=rows.weight,
@@ -221,16 +221,16 @@ class AlternatingScheme(KaplanMeierScheme):
             yield from super()._survival(chunk)
             return
         for rows, at_horizon, asked, before in self._uncensored(chunk, self._booster):
-            yield rows, (at_horizon, asked.last(before, rows.events.leaver))
+            yield rows, (at_horizon, asked.last(before, rows.events.exited))
 
     def _uncensored(
         self, chunk: Chunk, booster: CensoringBooster
     ) -> Iterator[tuple[BatchRows, FloatArray, Probes, FloatArray]]:
-        """Batches with G at the horizons of rows that stayed, and just before the probes."""
+        """Batches with G at the horizons of rows at risk, and just before the probes."""
         margin = BatchReader(booster.margin(self._keys[chunk.draw.number]))
         probes = BatchReader(booster.margin(self._probes))
         for rows in chunk.rows():
             asked = self.censoring_probes(rows)
-            stayed = margin.next(rows.censorings.n_rows)[rows.censorings.stayed, 0]
+            at_horizon = margin.next(rows.censorings.n_rows)[rows.censorings.at_risk, 0]
             before = survival_before_events(probes.next(asked.n_probes)[:, 0], asked.times)
-            yield rows, expit(-stayed), asked, before
+            yield rows, expit(-at_horizon), asked, before
