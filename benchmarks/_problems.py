@@ -214,7 +214,7 @@ def _survival_scores(
     bins = Evaluation(y_train, _untied(y_test), survival, known).d_calibration()
     groups = Evaluation(y_train, y_test, at(middle), middle).risk_groups(0)
     return {
-        "mae": margin_error(y_train, y_test, survival, known),
+        "mae": margin_error(y_train, y_test, survival[:, 0], known),
         "d_calibration_p": bins.p_value,
         "one_calibration_p": groups.p_value,
         "km_calibration": _distances(y_test, at(grid), grid)[0],

@@ -3,9 +3,15 @@
 A test that takes the fixture `engine` runs once for each engine.
 """
 
+import sys
+from pathlib import Path
+
 import pytest
 from estimator_data import ENGINES, boost, mixed_columns, simulated
 from hypothesis import HealthCheck, settings
+
+# For `benchmarks`; at the end, so that the tests go on importing the installed package.
+sys.path.append(str(Path(__file__).parents[1]))
 
 settings.register_profile(
     "reproducible",

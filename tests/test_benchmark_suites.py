@@ -14,8 +14,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-# At the end, so that the tests go on importing the installed package.
-sys.path.append(str(Path(__file__).parents[1]))
 pytest.importorskip("psutil")
 pytest.importorskip("matplotlib")
 

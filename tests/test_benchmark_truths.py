@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-# At the end, so that the tests go on importing the installed package.
-sys.path.append(str(Path(__file__).parents[1]))
 pytest.importorskip("psutil")
 pytest.importorskip("matplotlib")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,6 @@ import pytest
 
 from survival_objectives.datasets import make_competing_risks
 
-# At the end, so that the tests go on importing the installed package.
-sys.path.append(str(Path(__file__).parents[1]))
 study = pytest.importorskip("benchmarks.imputation_study")
 
 

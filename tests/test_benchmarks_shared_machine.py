@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-# At the end, so that the tests go on importing the installed package.
-sys.path.append(str(Path(__file__).parents[1]))
 study = pytest.importorskip("benchmarks.shared_machine")
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-# At the end, so that the tests go on importing the installed package.
-sys.path.append(str(Path(__file__).parents[1]))
 versus = pytest.importorskip("benchmarks.versus_hazardous")
 
 

@@ -3,7 +3,7 @@ r"""Recalibration of a fitted model on other people: level and slope of its inte
 With o_kj(x) = h_kj / (1 - sum_l h_lj) the odds of the hazards (17) of cause k in interval j, and
 log c_kj the logarithm of their mean,
 
-    log o'_kj(x) = a_k + log c_kj + b_k (log o_kj(x) - log c_kj).                              (98)
+    log o'_kj(x) = a_k + log c_kj + b_k (log o_kj(x) - log c_kj).                              (99)
 
 Curves follow from the product of (1 - h'), so that they stay monotone and sum to 1; within an
 interval they keep their shape. For a > or < 0 a cause is more or less frequent than the model says,
@@ -58,11 +58,11 @@ class Recalibration:
     Attributes
     ----------
     level, slope : tuple of K floats
-        a and b of equation (98), by cause.
+        a and b of equation (99), by cause.
     knots : tuple of M + 1 floats
         Ends of the intervals, in numbers of units (in continuous time, in time).
     centre : tuple of K tuples of M floats
-        log c of (98).
+        log c of (99).
     """
 
     level: tuple[float, ...]

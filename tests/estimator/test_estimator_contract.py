@@ -37,21 +37,6 @@ def test_signature_is_the_one_of_the_contract():
         "engine_params": None,
     }
     assert {name: parameters[name].default for name in defaults} == defaults
-    assert list(inspect.signature(SurvivalBoost.fit).parameters) == [
-        "self",
-        "X",
-        "y",
-        "sample_weight",
-        "groups",
-        "eval_set",
-        "duration",
-        "event",
-        "censored",
-        "entry",
-        "id",
-        "start",
-        "stop",
-    ]
 
 
 def test_snippet_of_the_contract(engine, data):
@@ -297,6 +282,8 @@ def test_sampling_by_the_engine_is_reproducible(engine, params, data):
     assert models[0].n_estimators_ == 15
     assert_array_equal(*(model.predict(data.X) for model in models))
     margin = engine_margins(models[0], data.X, [1.0])[:, 0]
+    if engine == "catboost":  # A margin for every state.
+        margin = margin[:, 1:] - margin[:, :1]
     assert_allclose(models[0].shap_values(data.X, 1.0).sum(axis=2), margin, atol=1e-5)
 
 

@@ -12,7 +12,7 @@ import pytest
 from estimator_data import boost, simulated
 
 from survival_objectives import HazardBoost, _training
-from survival_objectives import estimators as estimator
+from survival_objectives._engines import protocol
 
 REFUSED = [
     ({"engine": "lightgdm"}, ValueError, "`engine` is 'lightgdm'; choose from 'xgboost'"),
@@ -228,7 +228,7 @@ def test_a_missing_engine_is_replaced_with_a_log_line(monkeypatch, data, caplog)
 
 
 def test_without_an_engine_the_extra_is_named(monkeypatch, data):
-    without(monkeypatch, *estimator.ENGINES)
+    without(monkeypatch, *protocol.ENGINES)
     with pytest.raises(ImportError, match="pip install catboost"):
         boost("catboost").fit(data.X, data.y)
 

@@ -71,7 +71,7 @@ def test_partial_dependence_of_columns_with_an_offset():
     """Seconds since 1970 lose their differences in float32; values are those of the user."""
     seconds = 1.7e9 + 10.0 * np.arange(250)
     people = pd.DataFrame({"since": seconds, "x": DATA.X["x0"]})
-    model = HazardBoost(n_estimators=5, n_folds=2, n_repeats=1, random_state=0)
+    model = SurvivalBoost(n_estimators=5, random_state=0)
     model.fit(people, DATA.y)
     found = model.partial_dependence(people, "since", times=[1.0])
     assert seconds.min() < found.index.min() < found.index.max() < seconds.max()
