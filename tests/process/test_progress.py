@@ -81,7 +81,7 @@ def test_callbacks_of_scikit_learn(model):
     scores = monitor.get_logs().data_as_pandas
     assert scores["brier"].iloc[-1] == scorer(fitted, DATA.X, DATA.y)
     # A callback of a search reaches the models that it trains.
-    search = GridSearchCV(clone(model), {"max_depth": [1, 2]}, cv=2)
+    search = GridSearchCV(clone(model), {"max_depth": [2, 3]}, cv=2)
     # With fewer people, no effect is found in some folds, which is a warning.
     many = make_competing_risks(900, n_causes=2, random_state=0)
     search.set_callbacks(callback.ProgressBar()).fit(many.X, many.y)
