@@ -42,5 +42,20 @@ def test_functions_of_the_walk_are_in_their_files() -> None:
             assert re.search(rf"^\s*(?:def|class) {wanted}\b", text, re.MULTILINE), (name, wanted)
 
 
+def test_modules_and_names_of_the_guide_exist() -> None:
+    plain = re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL)
+    for module in re.findall(r"adapters/<engine>/(\w+\.py)", plain):
+        assert list(ROOT.glob(f"adapters/*/{module}")), module
+    code = "\n".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("survival_objectives", "adapters")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    guide = section("How to add an engine") + section("A walk through one refresh of the plugin")
+    named = set(re.findall(r"`(?:self\.)?(\w+)(?:\(.*?\))?`", guide))
+    assert len(named) > 30
+    assert [one for one in named if not re.search(rf"\b{one}\b", code)] == []
+
+
 def test_there_are_twelve_changes() -> None:
     assert len(re.findall(r"^\| \*\*", section("How a change travels"), re.MULTILINE)) == 12
