@@ -1,9 +1,11 @@
 """Load test of a service on this machine: latency and requests per second of the server's CPU.
 
-    python -m benchmarks.serve_load [--requests 2000] [--engine xgboost]
+    python -m benchmarks.serve_load [--requests 2000] [--engines xgboost ...]
 
-A model of the bundled data is served on the loopback interface by one process; a bounded number of
-requests for one person each is sent, and the process is ended.
+A model of the bundled data is served on the loopback interface by one process on one core; a
+bounded number of requests for one person each is sent, one after the other, and the process is
+ended. Half-way the folder of the model is replaced by another. An answer other than 200 ends the
+test.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks._results import write_result
 from survival_objectives import HazardBoost
 from survival_objectives.datasets import load_covid_hospital
 
@@ -31,35 +34,53 @@ uvicorn.run(application(sys.argv[1]), host="127.0.0.1", port=int(sys.argv[2]), l
 
 
 def main() -> None:
-    """Train, serve, ask, and print the figures."""
+    """Train, serve, ask, and record the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=2000)
-    parser.add_argument("--engine", default="xgboost")
+    parser.add_argument("--engines", nargs="+", default=["xgboost", "lightgbm", "catboost"])
     given = parser.parse_args()
+    found = {engine: measured(engine, given.requests) for engine in given.engines}
+    print(json.dumps(found, indent=1))
+    write_result("serve_load", {"requests": given.requests, "engines": found})
+
+
+def measured(engine: str, n_requests: int) -> dict[str, float]:
+    """Latency in milliseconds, requests per CPU second, and megabytes of one service."""
     data = load_covid_hospital()
-    model = HazardBoost(given.engine, random_state=0).fit(data.X, data.y)
     people = json.loads(data.X.to_json(orient="records"))
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model"
-        model.save(path)
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]
+        path, other = Path(folder) / "model", Path(folder) / "other"
+        for number, target in enumerate((path, other)):
+            HazardBoost(engine, random_state=number).fit(data.X, data.y).save(target)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
         server = subprocess.Popen([sys.executable, "-c", _PROGRAM, str(path), str(port)])
         try:
             connection = _connected(port)
-            before = _cpu_seconds(server.pid)
-            seconds = [_ask(connection, people[i % len(people)]) for i in range(given.requests)]
+            os.sched_setaffinity(server.pid, [min(os.sched_getaffinity(0))])
+            answers, before = [], _cpu_seconds(server.pid)
+            for number in range(n_requests):
+                if number == n_requests // 2:
+                    path.rename(Path(folder) / "old")
+                    other.rename(path)
+                answers.append(_ask(connection, people[number % 100]))
             used = _cpu_seconds(server.pid) - before
+            status = Path(f"/proc/{server.pid}/status").read_text()
         finally:
             server.terminate()
             server.wait()
-    print(
-        f"{given.engine}: {given.requests} requests, median "
-        f"{1000 * statistics.median(seconds):.1f} ms, 95 % within "
-        f"{1000 * statistics.quantiles(seconds, n=20)[-1]:.1f} ms, "
-        f"{given.requests / used:.0f} requests per CPU second of the server"
-    )
+    milliseconds = [1000 * seconds for seconds, _ in answers]
+    first_of = {number % 100: text for number, (_, text) in enumerate(answers[:100])}
+    return {
+        "median_ms": round(statistics.median(milliseconds), 2),
+        "within_95_ms": round(statistics.quantiles(milliseconds, n=20)[-1], 2),
+        "requests_per_cpu_second": round(n_requests / used),
+        "memory_mb": round(int(status.split("VmHWM:")[1].split()[0]) / 1024),
+        "answered_by_the_new_model": sum(
+            text != first_of[number % 100] for number, (_, text) in enumerate(answers)
+        ),
+    }
 
 
 def _connected(port: int) -> http.client.HTTPConnection:
@@ -77,14 +98,15 @@ def _connected(port: int) -> http.client.HTTPConnection:
     raise RuntimeError(msg)
 
 
-def _ask(connection: http.client.HTTPConnection, person: dict[str, object]) -> float:
+def _ask(connection: http.client.HTTPConnection, person: dict[str, object]) -> tuple[float, bytes]:
     body = json.dumps({"people": [person], "times": [7, 14, 28]})
     begin = time.perf_counter()
     connection.request("POST", "/predict", body, {"Content-Type": "application/json"})
     answer = connection.getresponse()
-    answer.read()
-    assert answer.status == 200
-    return time.perf_counter() - begin
+    text = answer.read()
+    seconds = time.perf_counter() - begin
+    assert answer.status == 200, text
+    return seconds, text
 
 
 def _cpu_seconds(process: int) -> float:

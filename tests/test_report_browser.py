@@ -1,4 +1,4 @@
-"""The report in a real browser: layout, slider, console, network.
+"""The report, and the page of a service, in a real browser: layout, slider, console, network.
 
 Needs Chromium with its driver (Debian: ``apt-get install chromium chromium-driver``) beside the
 ``test`` extra. Without them the tests are skipped, and the summary of pytest says so in its last
@@ -8,18 +8,25 @@ lines; with ``SURVIVAL_OBJECTIVES_BROWSER=required`` they fail instead.
 import json
 import os
 import shutil
+import threading
+import time
 
+import numpy as np
+import pandas as pd
 import pytest
+import uvicorn
 
 from survival_objectives import HazardBoost
 from survival_objectives.assessment import assess
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.report import write_report
+from survival_objectives.serve import application
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="BROWSER TESTS DID NOT RUN: selenium")
 from selenium.webdriver.chrome.service import Service  # noqa: E402
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
@@ -80,6 +87,10 @@ def browser(tmp_path_factory):
 
 
 def open_report(browser, report, *, width=1200, colours="light"):
+    open_page(browser, report.as_uri(), width=width, colours=colours)
+
+
+def open_page(browser, address, *, width=1200, colours="light"):
     command = browser.execute_cdp_cmd
     command(
         "Emulation.setDeviceMetricsOverride",
@@ -87,7 +98,7 @@ def open_report(browser, report, *, width=1200, colours="light"):
     )
     feature = {"name": "prefers-color-scheme", "value": colours}
     command("Emulation.setEmulatedMedia", {"media": "", "features": [feature]})
-    browser.get(report.as_uri())
+    browser.get(address)
 
 
 def shown(browser):
@@ -278,3 +289,46 @@ def test_dark_mode_is_dark_and_readable(browser, report):
     open_report(browser, report)
     paper, ink = browser.execute_script(lightness)
     assert ink < 60 < 180 < paper
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """Address of a service on this machine, with a category and a name that is no HTML."""
+    data = make_competing_risks(300, n_causes=2, n_features=2, random_state=0)
+    X = data.X.assign(ward=pd.Categorical(["a", "it's <b>"] * 150))
+    path = tmp_path_factory.mktemp("service") / "model"
+    HazardBoost(n_estimators=10, random_state=0).fit(X, data.y).save(path)
+    server = uvicorn.Server(uvicorn.Config(application(path), port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join()
+
+
+def test_a_person_is_entered_and_predicted(browser, service):
+    browser.get_log("browser")
+    browser.get(service)
+    wait = WebDriverWait(browser, 10)
+    ward = wait.until(lambda page: page.find_element("name", "ward"))
+    ward.send_keys("it's <b>")
+    browser.find_element("name", "x0").send_keys("0.5")
+    browser.find_element("css selector", "button").click()
+    wait.until(lambda page: page.find_elements("css selector", "#drivers table"))
+    shares = [cell.text for cell in browser.find_elements("css selector", "#table td")]
+    last = [float(share.rstrip(" %")) for share in shares if share.endswith("%")]
+    assert last  # Of three states at several times: each column adds up to 100 %.
+    by_state = np.reshape(last, (3, -1))
+    assert by_state.sum(axis=0) == pytest.approx(100, abs=1.1)
+    assert len(browser.find_elements("css selector", "#chart path")) == 3
+    assert browser.find_element("id", "problem").text == ""
+    assert browser.get_log("browser") == []
+    command = browser.find_element("id", "command").get_attribute("textContent")
+    sent = json.loads(command.split(" -d ")[1].strip("'"))
+    assert sent["people"] == [{"x0": 0.5, "x1": None, "ward": "it's <b>"}]
+    for width in (390, 1200):
+        open_page(browser, f"{service}docs", width=width)
+        wait.until(lambda page: page.find_element("id", "command").text)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width

@@ -490,7 +490,7 @@ def _known(conditional_after: Any, n_people: int) -> FloatArray | None:
     """Times at which people are event-free, one per person."""
     if conditional_after is None:
         return None
-    known = check_times(conditional_after)
+    known = check_times(conditional_after, "conditional_after")
     if np.ndim(conditional_after) > 0 and len(known) != n_people:
         msg = (
             f"`conditional_after` has {len(known)} times for {n_people} people. Give one number, "

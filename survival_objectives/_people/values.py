@@ -219,15 +219,16 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray | None
     return weight
 
 
-def check_times(times: Any) -> FloatArray:
+def check_times(times: Any, name: str = "times") -> FloatArray:
     """Prediction times as a one-dimensional float64 array; a single number is one time."""
     given = times if isinstance(times, np.ma.MaskedArray) else np.asarray(times)
-    array = as_float(np.atleast_1d(given), "times")
+    array = as_float(np.atleast_1d(given), name)
     if len(array) == 0:
-        msg = "`times` is empty; give at least one time."
+        msg = f"`{name}` is empty; give at least one time."
         raise ValueError(msg)
     bad = ~(np.isfinite(array) & (array >= 0))
-    refuse_rows(bad, array, "`times` is {value} at position {row}; times are finite and >= 0.")
+    pattern = f"`{name}` is {{value}} at position {{row}}; times are finite and >= 0."
+    refuse_rows(bad, array, pattern)
     return array
 
 

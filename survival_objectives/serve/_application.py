@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from survival_objectives._version import __version__
-from survival_objectives.serve._model import Limits, ModelFolder, RequestError, ServedModel
+from survival_objectives.serve._model import ModelFolder, RequestError, ServedModel, Settings
 
 try:
     from starlette.applications import Starlette
@@ -36,14 +36,17 @@ def application(
     max_people: int = 10_000,
     max_times: int = 1_000,
     max_seconds: float = 10.0,
+    event_names: Sequence[str] | None = None,
+    time_unit: str | None = None,
 ) -> Any:
     """An ASGI application that answers with the model of a folder.
 
     Run it with ``uvicorn``, or with ``survival-objectives serve``. ``POST /predict`` takes
     ``{"people": [{column: value}], "times": [...]}`` and returns probabilities of shape (people,
     states, times); ``POST /explain`` takes ``{"people": [...], "time": t}``. ``GET /schema``,
-    ``/openapi.json``, ``/health`` and ``/`` (a page to try the model) describe it. No answer
-    contains anything of the people the model was trained on. A changed folder is loaded again
+    ``/openapi.json``, ``/health`` and ``/`` (a page to try the model, with the requests that it
+    sends; also as ``/docs``) describe it. No answer contains anything of the people the model was
+    trained on, and none has more than a million probabilities. A changed folder is loaded again
     within a second or two.
 
     Parameters
@@ -56,9 +59,14 @@ def application(
         Most people and times per request.
     max_seconds : float
         Until the body of a request must have arrived.
+    event_names : sequence of str, length K + 1, optional
+        Names of the states, as in `write_report`. Default: those of the model.
+    time_unit : str, optional
+        What times are counted in, such as "days", for the page.
     """
-    limits = Limits(max_body, max_people, max_times, max_seconds)
-    folder = ModelFolder(path, limits)
+    names = tuple(event_names or ())
+    settings = Settings(max_body, max_people, max_times, max_seconds, names, time_unit)
+    folder = ModelFolder(path, settings)
     page = files("survival_objectives.serve").joinpath("templates", "page.html").read_text("utf-8")
 
     async def health(_: Request) -> Response:
@@ -76,6 +84,7 @@ def application(
     return Starlette(
         routes=[
             Route("/", index),
+            Route("/docs", index),
             Route("/health", health),
             Route("/schema", schema),
             Route("/openapi.json", openapi),
@@ -90,13 +99,16 @@ def _answering(
 ) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
-            async with asyncio.timeout(folder.limits.seconds):
-                body = await _body(request, folder.limits.body)
+            async with asyncio.timeout(folder.settings.seconds):
+                body = await _body(request, folder.settings.body)
             content = await run_in_threadpool(lambda: answer(folder.current(), _parsed(body)))
         except RequestError as error:
             return JSONResponse({"error": str(error)}, status_code=error.status)
+        except OverflowError:
+            msg = "A number of the request is larger than any that can be computed with."
+            return JSONResponse({"error": msg}, status_code=422)
         except TimeoutError:
-            msg = f"The request did not arrive within {folder.limits.seconds:g} seconds."
+            msg = f"The request did not arrive within {folder.settings.seconds:g} seconds."
             return JSONResponse({"error": msg}, status_code=408)
         except ClientDisconnect:
             return Response(status_code=400)
@@ -132,47 +144,64 @@ def _parsed(body: bytes) -> Any:
 
 def _openapi(served: ServedModel) -> dict[str, Any]:
     """The service in OpenAPI 3.1, with the columns of the model."""
-    person = {
-        "type": "object",
-        "properties": {column.name: column.schema for column in served.columns},
-        "required": [column.name for column in served.columns],
-        "additionalProperties": False,
-    }
+    person = _object({column.name: column.schema for column in served.columns})
     people = {
         "type": "array",
         "items": person,
         "minItems": 1,
-        "maxItems": served.limits.people,
+        "maxItems": served.settings.people,
     }
     number = {"type": "number", "minimum": 0}
-    times = {"type": "array", "items": number, "maxItems": served.limits.times}
-    bodies = {
-        "/predict": ({"people": people, "times": times, "conditional_after": number}, ["people"]),
-        "/explain": ({"people": people, "time": number}, ["people", "time"]),
+    times = {"type": "array", "items": number, "maxItems": served.settings.times}
+    after = {"anyOf": [number, {"type": "array", "items": number}]}
+    words = {"type": "array", "items": {"type": "string"}}
+    numbers: dict[str, Any] = {"type": "number"}
+    for _ in range(3):
+        numbers = {"type": "array", "items": numbers}
+    predicted = {"times": times, "states": words, "probabilities": numbers, "warnings": words}
+    explained = {"columns": words, "causes": words, "contributions": numbers, "warnings": words}
+    described = {"200": _content("What is known", {"type": "object"})}
+    refused = {
+        str(code): _content("Refused", _object({"error": {"type": "string"}}))
+        for code in (400, 408, 413, 422)
     }
-    refused = {str(code): {"description": "Refused; `error` says why"} for code in (400, 413, 422)}
+
+    def post(summary: str, asked: Any, required: list[str], answer: Any) -> dict[str, Any]:
+        body = _content("", _object(asked, required)) | {"required": True}
+        answers = {"200": _content("Answer", _object(answer)), **refused}
+        return {"post": {"summary": summary, "requestBody": body, "responses": answers}}
+
     return {
         "openapi": "3.1.0",
         "info": {"title": "survival-objectives", "version": __version__},
         "paths": {
-            path: {
-                "post": {
-                    "requestBody": {
-                        "required": True,
-                        "content": {
-                            "application/json": {
-                                "schema": {
-                                    "type": "object",
-                                    "properties": properties,
-                                    "required": required,
-                                    "additionalProperties": False,
-                                }
-                            }
-                        },
-                    },
-                    "responses": {"200": {"description": "Answer"}, **refused},
-                }
-            }
-            for path, (properties, required) in bodies.items()
+            "/predict": post(
+                "Probabilities (people, states, times)",
+                {"people": people, "times": times, "conditional_after": after},
+                ["people"],
+                predicted,
+            ),
+            "/explain": post(
+                "Contributions of columns to log-odds (people, causes, columns)",
+                {"people": people, "time": number},
+                ["people", "time"],
+                explained,
+            ),
+            "/schema": {"get": {"summary": "Columns and states", "responses": described}},
+            "/health": {"get": {"summary": "Whether it answers", "responses": described}},
         },
+    }
+
+
+def _content(description: str, schema: Any) -> dict[str, Any]:
+    found = {"content": {"application/json": {"schema": schema}}}
+    return {"description": description, **found} if description else found
+
+
+def _object(properties: Any, required: list[str] | None = None) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties) if required is None else required,
+        "additionalProperties": False,
     }

@@ -21,6 +21,10 @@ logger = logging.getLogger("survival_objectives")
 
 # Seconds between two looks at the folder of the model.
 _LOOK_EVERY = 1.0
+# Most probabilities in one answer: half a minute of CPU time, and 100 MB of memory.
+_MOST_VALUES = 1_000_000
+# Predictions of single precision have no more.
+_DIGITS = 7
 
 
 class RequestError(ValueError):
@@ -32,8 +36,8 @@ class RequestError(ValueError):
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What one request may ask for.
+class Settings:
+    """What one request may ask for, and names in the answers.
 
     Attributes
     ----------
@@ -43,12 +47,18 @@ class Limits:
         Most people, and most times.
     seconds : float
         Until the body must have arrived.
+    event_names : sequence of str
+        Names of the states in place of those of the model; those of the model if empty.
+    time_unit : str or None
+        What times are counted in.
     """
 
     body: int = 10_000_000
     people: int = 10_000
     times: int = 1_000
     seconds: float = 10.0
+    event_names: tuple[str, ...] = ()
+    time_unit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -82,21 +92,30 @@ class ServedModel:
     ----------
     model : estimator
         Fitted.
-    limits : Limits
+    settings : Settings
     """
 
-    def __init__(self, model: Any, limits: Limits) -> None:
-        self.model, self.limits = model, limits
+    def __init__(self, model: Any, settings: Settings) -> None:
+        self.model, self.settings = model, settings
         self.columns = columns_of(model.fitted_model.schema)
         self._has_names = model.fitted_model.schema.names is not None
+        states = list(model.event_names_)
+        named = [states[0], *settings.event_names[1:]] if settings.event_names else states
+        if len(named) != len(states):
+            msg = (
+                f"`event_names` has {len(named)} names for the states {states}; give one for each."
+            )
+            raise ValueError(msg)
+        self._states = named
 
     def describe(self) -> dict[str, Any]:
         """Columns, states and times: nothing of the people the model was trained on."""
         return {
             "columns": {column.name: column.schema for column in self.columns},
-            "states": list(self.model.event_names_),
+            "states": self._states,
+            "time_unit": self.settings.time_unit,
             "last_time": float(self.model.times_[-1]),
-            "limits": {"people": self.limits.people, "times": self.limits.times},
+            "limits": {"people": self.settings.people, "times": self.settings.times},
         }
 
     def predict(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,14 +123,22 @@ class ServedModel:
         known = {"people", "times", "conditional_after"}
         _check_names(request, known, {"people"}, "The request")
         frame, times = self._frame(request["people"]), self._times(request.get("times"))
-        after = request.get("conditional_after")
+        after, states = request.get("conditional_after"), self._states
+        n_values = len(frame) * len(times) * len(states)
+        if n_values > _MOST_VALUES:
+            msg = (
+                f"{len(frame)} people, {len(times)} times and {len(states)} states are {n_values} "
+                f"probabilities, at most {_MOST_VALUES} are answered. Ask for fewer times or people"
+                " at once."
+            )
+            raise RequestError(msg, 413)
         curves, noted = _noting(
             lambda: self.model.predict_cumulative_incidence(frame, times, conditional_after=after)
         )
         return {
             "times": times.tolist(),
-            "states": list(self.model.event_names_),
-            "probabilities": curves.tolist(),
+            "states": states,
+            "probabilities": curves.round(_DIGITS).tolist(),
             "warnings": noted,
         }
 
@@ -122,8 +149,8 @@ class ServedModel:
         values, noted = _noting(lambda: self.model.shap_values(frame, float(time_[0])))
         return {
             "columns": [column.name for column in self.columns],
-            "causes": list(self.model.event_names_[1:]),
-            "contributions": np.asarray(values)[:, :, :-2].tolist(),
+            "causes": self._states[1:],
+            "contributions": np.asarray(values)[:, :, :-2].round(_DIGITS).tolist(),
             "warnings": noted,
         }
 
@@ -132,8 +159,10 @@ class ServedModel:
         if not isinstance(people, list) or not people:
             msg = "`people` must be a list of at least one object of column names to values."
             raise RequestError(msg)
-        if len(people) > self.limits.people:
-            msg = f"`people` has {len(people)} entries, at most {self.limits.people} are answered."
+        if len(people) > self.settings.people:
+            msg = (
+                f"`people` has {len(people)} entries, at most {self.settings.people} are answered."
+            )
             raise RequestError(msg, 413)
         names = [column.name for column in self.columns]
         wanted = set(names)
@@ -149,17 +178,15 @@ class ServedModel:
             if odd:
                 msg = f"`{name}` must be a number, text or null; got {type(odd[0]).__name__}."
                 raise RequestError(msg)
-        frame = pd.DataFrame(
-            {name: pd.Series(column, dtype=object) for name, column in values.items()}
-        )
+        frame = pd.DataFrame(values, dtype=object)
         return frame if self._has_names else frame.to_numpy()
 
     def _times(self, times: Any) -> Any:
         if times is None:
-            return self.model.times_
+            return self.model.times_.round(_DIGITS)
         values = times if isinstance(times, list) else [times]
-        if len(values) > self.limits.times:
-            msg = f"`times` has {len(values)} entries, at most {self.limits.times} are answered."
+        if len(values) > self.settings.times:
+            msg = f"`times` has {len(values)} entries, at most {self.settings.times} are answered."
             raise RequestError(msg, 413)
         if not values or any(isinstance(one, bool | str | list | dict | None) for one in values):
             msg = "`times` must be a list of numbers from 0 on."
@@ -198,8 +225,8 @@ class ModelFolder:
     is logged, and the former model goes on answering.
     """
 
-    def __init__(self, path: Any, limits: Limits) -> None:
-        self.path, self.limits = Path(path), limits
+    def __init__(self, path: Any, settings: Settings) -> None:
+        self.path, self.settings = Path(path), settings
         self._lock = threading.Lock()
         self._state = self._stamp()
         self._looked = time.monotonic()
@@ -226,7 +253,7 @@ class ModelFolder:
         self._state = state
 
     def _loaded(self) -> ServedModel:
-        return ServedModel(load(self.path), self.limits)
+        return ServedModel(load(self.path), self.settings)
 
     def _stamp(self) -> Sequence[tuple[str, int, int]]:
         """Names, sizes and times of the files of the folder."""
