@@ -36,7 +36,31 @@ def lines_by_label(ax):
     return {line.get_label(): line for line in ax.get_lines()}
 
 
+GROUPS = pd.DataFrame(
+    {
+        "group": ["a", "b", "a", "b"],
+        "n_people": 100,
+        "n_events": [30, 19, 3, 4],
+        "score": "auc",
+        "cause": 1,
+        "time": [2.0, 2.0, 1.0, 1.0],
+        "value": [0.7, 0.6, 0.5, 0.5],
+        "lower": [0.6, 0.4, 0.1, 0.1],
+        "upper": [0.9, np.nan, 0.8, 0.8],
+    }
+)
+BENEFIT = pd.DataFrame(
+    {
+        "threshold": [0.1, 0.2, 0.3],
+        "net_benefit": [0.2, 0.1, 0.05],
+        "lower": [0.1, 0.0, -0.1],
+        "upper": [0.3, 0.2, 0.1],
+        "all": [0.19, 0.05, -0.9],
+    }
+)
 CALLS = {
+    "subgroups": lambda ax=None: plots.plot_subgroups(GROUPS, "auc", ax=ax),
+    "net benefit": lambda ax=None: plots.plot_net_benefit(BENEFIT, ax=ax),
     "stacked": lambda ax=None: plots.plot_stacked_incidence(CIF, TIMES, ax=ax),
     "groups": lambda ax=None: plots.plot_group_incidence(
         CIF[1:], CIF[1:], TIMES, group_names=["low", "high"], ax=ax
@@ -189,6 +213,30 @@ def test_bands_are_filled_between_their_limits():
     (corners,) = (path.vertices for path in ax.collections[0].get_paths())
     assert_array_equal([corners[:, 1].min(), corners[:, 1].max()], [0, 0.75])
     assert_array_equal(lines_by_label(ax)["b"].get_ydata(), CIF[2])
+
+
+def test_subgroups_have_limits_and_small_ones_are_hollow():
+    ax = plots.plot_subgroups(GROUPS, "auc")
+    assert [text.get_text().split("\n")[0] for text in ax.get_yticklabels()] == ["a", "b"]
+    large, small, reference = ax.get_lines()
+    assert (large.get_xdata().tolist(), small.get_xdata().tolist()) == ([0.7], [0.6])
+    assert small.get_markerfacecolor() == "white"
+    assert_array_equal(reference.get_xdata(), [0.5, 0.5])
+    (limits,) = ax.collections[0].get_segments()
+    assert_allclose(limits[:, 0], [0.6, 0.9])
+    early = plots.plot_subgroups(GROUPS, "auc", time=1.0)
+    assert early.get_lines()[1].get_xdata().tolist() == [0.5, 0.5]
+    with pytest.raises(ValueError, match="no 'brier' of cause 1 at 2"):
+        plots.plot_subgroups(GROUPS, "brier")
+
+
+def test_decision_curves_have_limits_and_what_else_could_be_done():
+    ax = plots.plot_net_benefit(BENEFIT)
+    assert legend_texts(ax) == ["by the model", "all", "no one"]
+    assert_array_equal(lines_by_label(ax)["by the model"].get_ydata(), BENEFIT["net_benefit"])
+    (corners,) = (path.vertices for path in ax.collections[0].get_paths())
+    assert_allclose([corners[:, 1].min(), corners[:, 1].max()], [-0.1, 0.3])
+    assert ax.get_ylim()[0] > -0.1
 
 
 def test_sensitivity_marks_no_dependence_and_where_the_answer_tips():

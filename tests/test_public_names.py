@@ -24,9 +24,10 @@ PUBLIC = {
     "metrics": "Estimate Evaluation FollowUpWarning brier_score concordance_index "
     "integrated_brier_score likelihood_score make_survival_scorer time_dependent_auc",
     "mlflow": "load_model log_model save_model",
-    "plots": "GroupIncidence PALETTE group_incidence plot_accuracy plot_brier plot_calibration "
-    "plot_group_incidence plot_history plot_importance plot_stacked_incidence plot_weights",
-    "report": "InShort in_short write_report",
+    "plots": "GroupIncidence PALETTE group_incidence plot_accuracy plot_bands plot_brier "
+    "plot_calibration plot_group_incidence plot_history plot_importance plot_net_benefit "
+    "plot_sensitivity plot_stacked_incidence plot_subgroups plot_weights",
+    "report": "InShort in_short write_report write_validation",
     "serve": "application",
     "stacking": "HorizonSampler Stack TimeStacker",
     "uncertainty": "ConformalSurvival SurvivalCompletion conformalize",

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._process.files import replacing
 from survival_objectives.cli._console import Console
+from survival_objectives.cli._engines import missing_for_report
 from survival_objectives.cli._errors import CommandError
-from survival_objectives.cli._folder import Schema, load_folder
+from survival_objectives.cli._fit import named_columns
+from survival_objectives.cli._folder import Schema, check_file, load_folder
 from survival_objectives.cli._people import schema_features, schema_outcomes, schema_table
+from survival_objectives.cli._tables import Table
 from survival_objectives.metrics import Evaluation
+
+if TYPE_CHECKING:
+    from survival_objectives.report._validation import Validation
 
 # Default times: quarters of the time by which nearly all events were seen. After it, a handful of
 # people carry the scores.
@@ -25,15 +33,85 @@ _LEVEL = 0.05
 
 def run_evaluate(options: argparse.Namespace, console: Console) -> int:
     """Print the scores of a model on the people of a file."""
+    page = _page(options)
     model, schema = load_folder(options.model)
     table, y, person = schema_outcomes(options, schema_table(options, schema), schema)
     X = schema_features(table, schema, console)
     times = _times(options, y, model)
+    by = _groups(table, X, options.by)
     console.progress(f"scoring {table.n_rows} people")
-    scores = _named(_evaluation(model, X, y, times, options, schema, person).table(), schema)
+    found = validation_of(model, schema, X, y, times, options, person, by)
+    scores = _named(found.table, schema)
     head = {"model": options.model, **_extent(options, y)}
+    if options.json and by:
+        head["groups"] = _records(_named(found.subgroups, schema))
     _print(scores, "value", head, options, console)
+    if by and not options.json:
+        _print_groups(found, console)
+    if page is not None:
+        from survival_objectives.report._validation import validation_page
+
+        console.progress("writing the page")
+        with replacing(page) as file:
+            title = options.title or f"{Path(table.source).name}: validation of {options.model}"
+            file.write_text(validation_page(found, title), encoding="utf-8")
+        console.progress(f"wrote {page}")
     return 0
+
+
+def _page(options: argparse.Namespace) -> Path | None:
+    if options.report is None:
+        return None
+    lacking = missing_for_report()
+    if lacking is not None:
+        msg = f"--report is {options.report!r}, but {lacking}"
+        raise CommandError(msg)
+    inputs = [options.data, options.model]
+    return check_file(options.report, "--report", force=options.force, inputs=inputs, is_page=True)
+
+
+def validation_of(
+    model: Any,
+    schema: Schema,
+    X: pd.DataFrame,
+    y: pd.DataFrame,
+    times: FloatArray,
+    options: argparse.Namespace,
+    person: IntArray | None,
+    by: dict[str, Any],
+) -> Validation:
+    """The model on the people of a file."""
+    from survival_objectives.report._facts import Column
+    from survival_objectives.report._validation import Validation
+
+    landmark = None if options.landmark is None else float(options.landmark)
+    return Validation(
+        model=model,
+        X=X,
+        y=y,
+        times=times if landmark is None else times[1:],
+        states=["event-free", *schema.events.causes],
+        groups=person,
+        landmark=landmark,
+        by=by or None,
+        thresholds=np.array(options.thresholds, np.float64) if options.thresholds else None,
+        training=[Column(**each) for each in schema.features],
+        time_name=schema.follow_up.duration or "time",
+        time_unit=schema.follow_up.unit,
+    )
+
+
+def _groups(table: Table, X: pd.DataFrame, given: list[str]) -> dict[str, Any]:
+    """Columns that make groups: as the model sees them, or as they are in the file."""
+    found = {}
+    for name in named_columns(table, given, "--by"):
+        if name in X:
+            found[name] = X[name]
+            continue
+        texts = table.texts(name)
+        numbers = pd.to_numeric(texts, errors="coerce")
+        found[name] = numbers if numbers.notna().equals(texts.notna()) else texts
+    return found
 
 
 def run_compare(options: argparse.Namespace, console: Console) -> int:
@@ -114,6 +192,24 @@ def _extent(options: argparse.Namespace, y: pd.DataFrame) -> dict[str, Any]:
     return {"data": options.data, "people": len(y), "events": n_events}
 
 
+def _records(table: pd.DataFrame) -> Any:
+    # JSON has no NaN, the value of a score without comparable people.
+    known = table.astype(object).where(table.notna(), None)
+    return known.to_dict("records")
+
+
+def _print_groups(found: Validation, console: Console) -> None:
+    from survival_objectives.report._validation import group_table
+
+    console.result(f"\nGroups by {found.when(found.middle)}, with 95% limits:")
+    for cause, name in found.causes.items():
+        (_, *head), rows = group_table(found, cause)
+        lines = [[cell.replace("\n", " ") for cell in row] for row in rows]
+        table = pd.DataFrame(lines, columns=[name, *head]).set_index(name)
+        console.result("\n" + table.rename_axis(None).rename_axis(name, axis=1).to_string())
+    console.result("\n* fewer than 20 events: the limits are too narrow.")
+
+
 def _named(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The table with names of causes, and with words in place of names of methods."""
     names = schema.events.names
@@ -131,9 +227,7 @@ def _print(
     console: Console,
 ) -> None:
     if options.json:
-        # JSON has no NaN, the value of a score without comparable people.
-        known = scores.astype(object).where(scores.notna(), None)
-        console.result(json.dumps({**head, "scores": known.to_dict("records")}, indent=1))
+        console.result(json.dumps({**head, "scores": _records(scores)}, indent=1))
         return
     console.result(", ".join(f"{name}: {value}" for name, value in head.items()) + "\n")
     shown = scores.assign(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import IntArray
+from survival_objectives._people import check_features
 from survival_objectives._process.files import replacing
 from survival_objectives._process.running import progress_to
 from survival_objectives.assessment import check_assessable
@@ -92,6 +93,7 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         missing=tuple(options.missing),
         versions=versions(engine),
         assessment={} if assessment is None else assessment_content(assessment, data.events, title),
+        features=_described(model, data),
     )
     missing = _missing_part(assessment)
     if assessment is not None:
@@ -115,6 +117,14 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
     if missing:
         console.warn(missing)
     return 130 if missing else 0
+
+
+def _described(model: HazardBoost, data: _Data) -> tuple[dict[str, Any], ...]:
+    """Ranges, shares, means and standard deviations of the columns."""
+    from survival_objectives.report._facts import columns
+
+    people = check_features(data.first_rows[0], like=model.fitted_model.schema)
+    return tuple(map(asdict, columns(people)))
 
 
 def _missing_part(assessment: Any) -> str:

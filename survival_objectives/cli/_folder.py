@@ -43,6 +43,7 @@ class Schema:
     missing: tuple[str, ...] = ()  # Cells that mean missing, besides the usual ones.
     versions: dict[str, str] = field(default_factory=dict)  # Packages used in training.
     assessment: dict[str, Any] = field(default_factory=dict)  # Summary of the held-out scores.
+    features: tuple[dict[str, Any], ...] = ()  # What the columns held, one entry per column.
     files: tuple[str, ...] = ()  # Files written to the folder, which a later ``fit`` may replace.
 
     def to_json(self) -> str:
@@ -63,7 +64,7 @@ class Schema:
             Column(**{**column, "levels": tuple(column["levels"])})
             for column in content.pop("columns")
         )
-        content |= {"missing": tuple(content["missing"]), "files": tuple(content.get("files", ()))}
+        content |= {name: tuple(content[name]) for name in ("missing", "features", "files")}
         events = Events(events["codes"], names)
         return cls(follow_up=follow_up, events=events, columns=columns, **content)
 

@@ -131,7 +131,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "evaluate": (
         "_evaluate",
         "score a saved model on people with known outcomes, with their censoring weights",
-        "evaluate model new.csv --times 365:1825:365",
+        "evaluate model new.csv --times 365:1825:365 --by sex,age --report validation.html",
     ),
     "compare": (
         "_evaluate",
@@ -194,6 +194,7 @@ def _parser() -> argparse.ArgumentParser:
             add("--skip-unknown", **_FLAG, help="leave out people without a duration or an event")
         if name in ("evaluate", "compare", "info"):
             add("--json", **_FLAG, help="print JSON")
+    _add_evaluate(commands["evaluate"])
     _add_demo(commands["demo"])
     _add_fit(commands["fit"])
     _add_predict(commands["predict"])
@@ -248,6 +249,15 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     add("--force", **_FLAG, help="replace existing output")
     _add_training(fit)
     _add_reading(fit)
+
+
+def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
+    add = evaluate.add_argument
+    add("--by", **_COLUMNS, help="columns whose groups are scored too")
+    add("--report", **_FILE, help="a page with curves, groups, decisions and recalibration")
+    add("--thresholds", **_SHARES, help="with --report: risks above which people are treated")
+    add("--title", help="with --report: heading of the page (default: the name of the file)")
+    add("--force", **_FLAG, help="replace a page of that name")
 
 
 def _add_predict(predict: argparse.ArgumentParser) -> None:

@@ -25,16 +25,22 @@ def net_benefit(work: Workspace, cause: int, thresholds: npt.ArrayLike | None) -
     )
     columns: dict[str, FloatArray] = {"threshold": q}
     for name, influence in (("", model), ("all", everyone), ("gain", model - everyone)):
-        known = influence if is_known else influence.map(lambda values: values * np.nan)
-        found, prefix = work.estimate(known), f"{name}_" if name else ""
+        kept = influence if is_known else influence.map(lambda values: values * np.nan)
+        found, prefix = work.estimate(kept), f"{name}_" if name else ""
         columns |= {
             name or "net_benefit": found.value,
             f"{prefix}standard_error": found.standard_error,
             f"{prefix}lower": found.lower,
             f"{prefix}upper": found.upper,
         }
-    columns |= {"treated": described[0], "caught": described[0] * described[1]}
-    return pd.DataFrame(columns)
+    treated, caught = described[0], described[0] * described[1]
+    # Of all people, from the net benefit of treating them.
+    observed = everyone.value * (1 - q) + q
+    missed = observed - caught
+    shares = {"treated": treated, "caught": caught, "missed": missed}
+    shares["spared"] = 1 - treated - missed
+    known = 1.0 if is_known else np.nan
+    return pd.DataFrame(columns | {name: share * known for name, share in shares.items()})
 
 
 def _checked_thresholds(thresholds: npt.ArrayLike | None) -> FloatArray:

@@ -163,6 +163,12 @@ class Evaluation:
         part.workspace = self.workspace.take(rows)
         return part
 
+    def at(self, horizon: float) -> Self:
+        """The evaluation at one of its ``times``."""
+        part = copy.copy(self)
+        part.workspace = self.workspace.only(self.workspace.column(horizon))
+        return part
+
     # ------------------------------------------------------------------------------- proper scores
     def brier(
         self, cause: int | None = None, *, integrated: bool = False, rule: str = "trapezoid"
@@ -417,8 +423,9 @@ class Evaluation:
         -------
         DataFrame
             One row per threshold: ``net_benefit``, ``standard_error``, ``lower``, ``upper``; the
-            same of treating all (``all``, ...); of the difference (``gain``, ...); and per person
-            the shares ``treated`` and ``caught``, who are treated and would have the event.
+            same of treating all (``all``, ...); of the difference (``gain``, ...); and the shares
+            of people who are ``treated``, ``caught`` (treated, with the event), ``missed`` (not
+            treated, with the event) and ``spared`` (not treated, without it).
         """
         self.workspace.refuse_entry("net_benefit")
         work = self.workspace.only(self.workspace.column(horizon))
@@ -482,7 +489,7 @@ class Evaluation:
         ----------
         column : array of shape (n_samples,)
             Group of each person scored: labels, or numbers, which are cut at quartiles if there are
-            more than ten.
+            more than ten. People without a value are the group "missing".
         cause : int, optional
             As in `table`.
 

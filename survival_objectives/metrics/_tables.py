@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ from survival_objectives.metrics._workspace import Workspace
 
 # A column with more different numbers than this is cut at quantiles into so many groups.
 _MAX_LEVELS, _N_QUANTILES = 10, 4
-# Groups with fewer events have limits that do not cover what they should.
-_FEW_EVENTS = 20
+#: Groups with fewer events have limits that do not cover what they should.
+FEW_EVENTS = 20
+#: Group of people whose value is missing.
+MISSING = "missing"
 _COLUMNS = ["score", "cause", "time", "value", "standard_error", "lower", "upper"]
 #: Scales on which the limits of scores are symmetric.
 LIMITS = {"brier": "loss", "auc": "logit", "concordance": "logit", "observed_expected": "log"}
@@ -126,12 +129,10 @@ def group_table(level: Any, work: Workspace, table: pd.DataFrame) -> pd.DataFram
 def joined_groups(tables: list[pd.DataFrame]) -> pd.DataFrame:
     """The tables of all groups, with a warning that names small ones."""
     fewest = {str(table["group"].iloc[0]): table["n_events"].min() for table in tables}
-    small = [
-        f"{level} ({n_events})" for level, n_events in fewest.items() if n_events < _FEW_EVENTS
-    ]
+    small = [f"{level} ({n_events})" for level, n_events in fewest.items() if n_events < FEW_EVENTS]
     if small:
         warn_outside(
-            f"Groups with fewer than {_FEW_EVENTS} events of a cause by a time: "
+            f"Groups with fewer than {FEW_EVENTS} events of a cause by a time: "
             f"{', '.join(small)}. Their limits are too narrow or undefined; join groups or ask for "
             "later times.",
             UserWarning,
@@ -140,18 +141,39 @@ def joined_groups(tables: list[pd.DataFrame]) -> pd.DataFrame:
 
 
 def levels_of(column: npt.ArrayLike, n_people: int) -> Any:
-    """Group of each person, with the groups in order."""
+    """Group of each person, with the groups in order, people without a value last."""
     values = column if isinstance(column, pd.Series) else pd.Series(np.asarray(column))
     if len(values) != n_people:
         msg = f"The column has {len(values)} values for {n_people} people scored."
         raise ValueError(msg)
-    if values.isna().any():
-        msg = (
-            f"The column is missing for {int(values.isna().sum())} people. Fill it in, for example "
-            'with "unknown", which is then a group.'
-        )
-        raise ValueError(msg)
     is_number = pd.api.types.is_numeric_dtype(values.dtype) and values.dtype != np.bool_
+    found: Any
     if is_number and values.nunique() > _MAX_LEVELS:
-        return pd.Categorical(pd.qcut(values.to_numpy(), _N_QUANTILES, duplicates="drop"))
-    return pd.Categorical(values).remove_unused_categories()
+        numbers = values.to_numpy(np.float64, na_value=np.nan)
+        shares = np.linspace(0, 1, _N_QUANTILES + 1)
+        ends = np.unique(np.nanquantile(numbers, shares)).tolist()
+        found = pd.cut(numbers, ends, labels=_ranges(ends), include_lowest=True)
+    else:
+        is_whole = is_number and not (values.dropna() % 1).any()
+        found = pd.Categorical(values.astype("Int64") if is_whole else values)
+    if values.isna().any():
+        if MISSING not in found.categories:
+            found = found.add_categories([MISSING])
+        found = found.fillna(MISSING)
+    return found.remove_unused_categories()
+
+
+def _ranges(ends: Sequence[float]) -> list[str]:
+    """Names of the groups between increasing numbers.
+
+    >>> _ranges([30.0, 44.0, 57.25, 85.0])
+    ['up to 44', '44 to 57.25', 'above 57.25']
+    """
+    for digits in (4, 8, 17):
+        text = [np.format_float_positional(end, digits, fractional=False, trim="-") for end in ends]
+        if len({*text}) == len(text):
+            break
+    if len(text) < 3:
+        return [f"{text[0]} to {text[-1]}"]
+    middle = [f"{low} to {high}" for low, high in pairwise(text[1:-1])]
+    return [f"up to {text[1]}", *middle, f"above {text[-2]}"]

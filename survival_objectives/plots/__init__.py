@@ -13,6 +13,7 @@ from survival_objectives.plots._plots import (
     plot_weights,
 )
 from survival_objectives.plots._uncertainty import plot_bands, plot_sensitivity
+from survival_objectives.plots._validation import plot_net_benefit, plot_subgroups
 
 __all__ = [
     "PALETTE",
@@ -25,7 +26,9 @@ __all__ = [
     "plot_group_incidence",
     "plot_history",
     "plot_importance",
+    "plot_net_benefit",
     "plot_sensitivity",
     "plot_stacked_incidence",
+    "plot_subgroups",
     "plot_weights",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -67,13 +67,15 @@ class Curve:
 
 @dataclass(frozen=True)
 class DotRow:
-    """Values of one model: of each fold, and their mean and standard deviation."""
+    """A value with its limits, and those it is the mean of; one without a value is a heading."""
 
     name: str
     css: str
-    values: FloatArray
-    mean: float
-    sd: float
+    value: float
+    low: float
+    high: float
+    tip: str
+    parts: FloatArray = field(default_factory=lambda: np.empty(0))
 
 
 def curves_chart(
@@ -132,11 +134,17 @@ def curves_chart(
     return area.markup()
 
 
-def dot_chart(label: str, rows: Sequence[DotRow], *, x_label: str) -> str:
-    """One row per model: small dots are folds, the large dot their mean, the bar one deviation."""
-    shown = [row for row in rows if not np.isnan(row.mean)]
-    low = min(min(float(np.nanmin(row.values)), row.mean - row.sd) for row in shown)
-    high = max(max(float(np.nanmax(row.values)), row.mean + row.sd) for row in shown)
+def dot_chart(
+    label: str, rows: Sequence[DotRow], *, x_label: str, reference: float | None = None
+) -> str:
+    """One row per model or group: small dots are folds, the large dot the value, a bar its limits.
+
+    At the ``reference`` there is a vertical line.
+    """
+    shown = [row for row in rows if not np.isnan(row.value)]
+    values = [[row.value, row.low, row.high, *row.parts] for row in shown]
+    spread = np.concatenate([*values, [] if reference is None else [reference]])
+    low, high = float(np.nanmin(spread)), float(np.nanmax(spread))
     pad = 0.06 * (high - low) or 0.05 * abs(high) or 0.05
     height = 46 + _ROW * len(rows)
     names = short_names([row.name for row in rows], 24)
@@ -152,19 +160,22 @@ def dot_chart(label: str, rows: Sequence[DotRow], *, x_label: str) -> str:
         bottom=40,
     )
     area.x_axis(x_label, nice_ticks(low - pad, high + pad, 4), grid=True)
+    if reference is not None:
+        place = area.px(reference)
+        area.segment("line diagonal", (place, place), (area.top, area.bottom))
     for position, row in enumerate(rows):
         place = area.py(position)
         tip = row.name if names[position] != row.name else None
         css = f"label {row.css.split()[0]}-text"
         area.add("text", css, names[position], tip=tip, x=2, y=place + 4)
-        if np.isnan(row.mean):
+        if np.isnan(row.value):
             continue
-        ends = area.px(row.mean - row.sd), area.px(row.mean + row.sd)
-        area.segment(f"line {row.css}", ends, (place, place))
-        spread = f" ± {row.sd:.4f}" if row.sd > 0 else ""
-        area.dot(row.mean, position, 4.5, f"dot {row.css}", f"{row.name}: {row.mean:.4f}{spread}")
-        for fold, value in enumerate(row.values, start=1):
-            if len(row.values) > 1 and not np.isnan(value):
+        ends = area.px(row.low), area.px(row.high)
+        if not np.isnan(ends).any():
+            area.segment(f"line {row.css}", ends, (place, place))
+        area.dot(row.value, position, 4.5, f"dot {row.css}", row.tip)
+        for fold, value in enumerate(row.parts, start=1):
+            if len(row.parts) > 1 and not np.isnan(value):
                 # Below the mean, which would cover them.
                 tip = f"{row.name}, fold {fold}: {value:.4f}"
                 area.dot(value, position + 0.36, 2.2, f"fold {row.css}", tip)
@@ -180,10 +191,11 @@ def calibration_chart(
     *,
     end: float,
     css: str,
+    smooth: tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None = None,
 ) -> str:
     """Observed against predicted incidence in groups, with the diagonal of a perfect model.
 
-    Both axes go from 0 to ``end``.
+    Both axes go from 0 to ``end``. A ``smooth`` curve is predicted, observed, lower and upper.
     """
     low = np.maximum(observed - half_width, 0)
     high = np.minimum(observed + half_width, end)
@@ -196,6 +208,10 @@ def calibration_chart(
     area.text((area.left + area.right) / 2, area.bottom + 33, "Predicted", "name mid")
     ends = np.array([0.0, end])
     area.line(ends, ends, "diagonal")
+    if smooth is not None:
+        x, *curves = (np.clip(values, 0, end) for values in smooth)
+        area.band(x, curves[1], curves[2], f"band {css}")
+        area.line(x, curves[0], css)
     for x, y, below, above, n_group in zip(predicted, observed, low, high, n_people, strict=True):
         area.segment(f"line thin {css}", (area.px(x), area.px(x)), (area.py(below), area.py(above)))
         tip = (

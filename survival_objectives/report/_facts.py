@@ -97,13 +97,29 @@ class Study:
 # ------------------------------------------------------------------------------------------- data
 @dataclass(frozen=True)
 class Column:
-    """What a column of the features holds."""
+    """What a column of the features holds.
+
+    ``spread`` has the mean and the standard deviation of numbers, and of being in each group.
+    """
 
     name: str
     kind: str
     missing: float
     n_values: int
     text: str
+    spread: dict[str, tuple[float, float]]
+
+    def distance(self, other: Column) -> float:
+        """The largest standardised difference of means and shares from another column."""
+        gaps = [0.0]
+        for key in {*self.spread, *other.spread}:
+            (mean, sd), (other_mean, other_sd) = (
+                each.spread.get(key, (0.0, 0.0)) for each in (self, other)
+            )
+            scale = np.sqrt((sd**2 + other_sd**2) / 2)
+            if mean != other_mean:
+                gaps.append(abs(mean - other_mean) / scale if scale else np.inf)
+        return float(max(gaps))
 
 
 def columns(features: Features, *, n_levels: int = 4) -> list[Column]:
@@ -117,12 +133,14 @@ def column_name(features: Features, position: int) -> str:
 
 
 def _column(features: Features, position: int, n_levels: int) -> Column:
-    values = features.values[:, position].astype(np.float64)
+    values = features.values[:, position].astype(np.float64) + features.offsets.get(position, 0.0)
     known = values[~np.isnan(values)]
     kinds, counts = np.unique(known, return_counts=True)
+    spread = {}
     if position in features.categories:
         kind = "categories"
         levels = [str(features.categories[position][int(code)]) for code in kinds]
+        spread = dict(zip(levels, map(_share_and_sd, counts / len(values)), strict=True))
         often = np.argsort(-counts, kind="stable")
         shown = [f"{levels[i]} ({counts[i] / len(values):.0%})" for i in often[:n_levels]]
         rest = len(kinds) - len(shown)
@@ -135,8 +153,15 @@ def _column(features: Features, position: int, n_levels: int) -> Column:
         kind = "number"
         low, middle, high = np.quantile(known, [0.05, 0.5, 0.95])
         text = f"median {number(middle, 3)}, 90% within {number(low, 3)} to {number(high, 3)}"
-    name = column_name(features, position)
-    return Column(name, kind, 1 - len(known) / len(values), len(kinds), text)
+    if kind in ("yes/no", "number"):
+        spread["mean"] = (float(known.mean()), float(known.std()))
+    missing = 1 - len(known) / len(values)
+    spread["missing values"] = _share_and_sd(missing)
+    return Column(column_name(features, position), kind, missing, len(kinds), text, spread)
+
+
+def _share_and_sd(share: float) -> tuple[float, float]:
+    return float(share), float(np.sqrt(share * (1 - share)))
 
 
 def median_follow_up(target: SurvivalTarget) -> float:

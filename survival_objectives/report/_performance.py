@@ -91,9 +91,11 @@ def dots(study: Study, rows: Sequence[facts.MetricRow]) -> list[Figure]:
             DotRow(
                 model.model,
                 _model_css(study, model.model),
-                model.values,
                 model.mean,
-                model.sd,
+                model.mean - model.sd,
+                model.mean + model.sd,
+                f"{model.model}: {model.mean:.4f}" + f" ± {model.sd:.4f}" * (model.sd > 0),
+                model.values,
             )
             for model in row.models
         ]

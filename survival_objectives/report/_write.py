@@ -149,7 +149,7 @@ class Report:
         overwrite: bool = False,
     ) -> Path:
         """Write the page; parameters as in `write_report`."""
-        destination = _checked_path(path, overwrite=overwrite)
+        destination = checked_path(path, overwrite=overwrite)
         layout = template("report.html")
         _check_text(title, "title")
         script = source("script.js")
@@ -161,7 +161,7 @@ class Report:
         html = layout.render(
             **content, style=source("style.css"), script=script, script_hash=_hash(script)
         )
-        _write_whole(destination, html, overwrite=overwrite)
+        write_whole(destination, html, overwrite=overwrite)
         return destination
 
 
@@ -172,7 +172,8 @@ def _check_text(text: Any, name: str) -> None:
         raise TypeError(msg)
 
 
-def _checked_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
+def checked_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
+    """Where to write a page; an error if something is there or there is no such folder."""
     destination = Path(path)
     if destination.is_dir():
         msg = f"{str(destination)!r} is a folder. Give the name of a file in it."
@@ -282,9 +283,9 @@ def _hash(script: str) -> str:
     return f"sha256-{base64.b64encode(digest).decode()}"
 
 
-def _write_whole(path: Path, text: str, *, overwrite: bool) -> None:
+def write_whole(path: Path, text: str, *, overwrite: bool) -> None:
     """Put a complete file in place, or none."""
     with replacing(path) as draft:
         draft.write_text(text, encoding="utf-8", errors="replace")
         # The file may have been written while the report was made.
-        _checked_path(path, overwrite=overwrite)
+        checked_path(path, overwrite=overwrite)

@@ -1,6 +1,7 @@
 """What fit, predict, evaluate, compare and explain can be asked for beyond the plain call."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -172,6 +173,24 @@ def test_evaluate_from_a_landmark_on(run, workplace, X, y):
     found = pd.DataFrame(content["scores"])["value"].astype(float)
     np.testing.assert_allclose(found, expected["value"])
     assert "can be scored after 2" in run(*command, "--times", "1").err
+
+
+def test_evaluate_by_groups_and_as_a_page(run, workplace, people):
+    people.assign(site=["a", "b"] * 120).to_csv("new.csv", index=False)
+    command = ["evaluate", "model", "new.csv", "--times", "4,8", "--by", "site,age"]
+    groups = pd.DataFrame(json.loads(run(*command, "--json", "--quiet").out)["groups"])
+    assert groups.groupby("column")["group"].nunique().to_dict() == {"age": 4, "site": 2}
+    assert (groups[groups["group"] == "a"]["n_people"] == 120).all()
+    done = run(*command, "--report", "page.html", "--thresholds", "0.1,0.2", "--title", "<i>")
+    assert done.code == 0, done.err
+    assert re.search(r"site: b\*? +120 ", done.out)
+    page = (workplace / "page.html").read_text(encoding="utf-8")
+    assert "<title>&lt;i&gt;" in page
+    # These are the people of training: nothing differs.
+    assert "Standardised difference" in page
+    assert set(re.findall(r'<td class="text">(\d[^<]*)</td></tr>', page)) == {"0"}
+    assert run(*command, "--report", "page.html").code == 1
+    assert "no column 'sex' (--by)" in run("evaluate", "model", "new.csv", "--by", "sex").err
 
 
 def test_compare_tells_a_difference_from_chance(run, workplace, people):

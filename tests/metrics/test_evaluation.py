@@ -173,6 +173,8 @@ def test_net_benefit_follows_its_formula(tied):
         expected = pi * (observed - (1 - observed) * q / (1 - q))
         assert row.net_benefit == pytest.approx(expected)
         assert (row.treated, row.caught) == pytest.approx((pi, pi * observed))
+        assert row.caught + row.missed == pytest.approx(everyone)
+        assert row.treated + row.missed + row.spared == pytest.approx(1)
         assert row.all == pytest.approx(everyone - (1 - everyone) * q / (1 - q))
         assert row.gain == pytest.approx(row.net_benefit - row.all)
         assert row.lower < row.net_benefit < row.upper
@@ -407,8 +409,12 @@ def test_numbers_are_cut_at_quartiles_and_small_groups_are_named(whole):
     assert set(table["n_people"]) == {150}
     with pytest.raises(ValueError, match="has 3 values for 600 people"):
         evaluation.by([1, 2, 3])
-    with pytest.raises(ValueError, match="missing for 1 people"):
-        evaluation.by([None, *["a"] * 599])
+    assert table["group"].iloc[0].startswith("up to ")
+    for column in ([None, *["a"] * 599], [np.nan, *data.X[1:, 1]]):
+        with pytest.warns(UserWarning, match=r"missing \(0\)"):
+            table = evaluation.by(column, cause=1)
+        assert table["group"].iloc[-1] == "missing"
+        assert table["n_people"].iloc[-1] == 1
 
 
 def test_models_are_compared_person_by_person(whole):

@@ -1,0 +1,125 @@
+"""The page of a validation: what it says of people who differ, and of those who do not."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from survival_objectives import HazardBoost
+from survival_objectives._people import check_features
+from survival_objectives.datasets import make_competing_risks
+from survival_objectives.report import write_validation
+from survival_objectives.report._facts import columns
+from survival_objectives.report._validation import (
+    Validation,
+    recalibration_table,
+    score_table,
+    shift_table,
+)
+
+TIMES = np.array([0.3, 0.6])
+
+
+@pytest.fixture(scope="module")
+def study():
+    data = make_competing_risks(2000, n_causes=2, n_features=3, random_state=0)
+    X = data.X.rename(columns={"x0": "<b>x0"})
+    model = HazardBoost(n_estimators=15, random_state=0, n_jobs=1).fit(X[:1200], data.y[:1200])
+    return model, X, data.y
+
+
+def validated(study, y=None, **options):
+    model, X, own = study
+    y = (own if y is None else y)[1200:].reset_index(drop=True)
+    people = X[1200:].reset_index(drop=True)
+    training = columns(check_features(X[:1200], like=model.fitted_model.schema))
+    by = {"half": people["<b>x0"] > 0}
+    return Validation(
+        model, people, y, TIMES, model.event_names_, by=by, training=training, **options
+    )
+
+
+def test_people_like_those_of_training(study):
+    found = validated(study)
+    assert found.verdict().startswith("The model transports, as far as")
+    assert recalibration_table(found) is None
+    assert all(float(row[-1].strip("*")) < 0.15 for row in shift_table(found)[1])
+
+
+def test_another_level_is_seen_and_what_recalibration_would_do(study):
+    y = study[2]
+    other = y.copy()
+    gone = (y["event"] == 1) & (np.random.default_rng(0).random(len(y)) < 0.5)
+    other.loc[gone, "event"] = 0
+    found = validated(study, other)
+    assert found.verdict().startswith("The model transports in part: it ranks these people")
+    assert "observed/expected of cause 1 0." in found.verdict()
+    assert "recalibration is worth it" in found.verdict()
+    said, (_, rows) = recalibration_table(found)
+    assert re.match(r"cause 1: level −0\.\d+, ", said)
+    before, after = (float(cell.split("\n")[0]) for cell in rows[0][1:3])
+    assert abs(after - 1) < 0.15 < abs(before - 1)
+    # Judged by models that were recalibrated without them: not as if known beforehand.
+    _, after_all = found.recalibration
+    assert not np.allclose(
+        after_all.workspace.scored.incidence, found.evaluation.workspace.scored.incidence
+    )
+
+
+def test_a_model_that_cannot_rank_does_not_transport(study):
+    _, _, y = study
+    shuffled = y.sample(frac=1, random_state=0).reset_index(drop=True)
+    verdict = validated(study, shuffled).verdict()
+    assert verdict.startswith("The model does not transport: it does not rank")
+
+
+def test_the_page_has_every_score_and_escapes_names(study, tmp_path):
+    model, X, y = study
+    path = write_validation(
+        tmp_path / "page.html", model=model, X=X[1200:1500], y=y[1200:1500], times=TIMES,
+        X_train=X[:1200], by={"<i>": np.arange(300) % 2}, thresholds=[0.1, 0.2],
+    )  # fmt: skip
+    page = path.read_text(encoding="utf-8")
+    assert "<b>x0" not in page
+    assert "<i>" not in page
+    found = validated(study)
+    _, rows = score_table(found, 1)
+    value = found.evaluation.auc(1).value[1]
+    assert dict(zip([row[0] for row in rows], rows, strict=True))["AUC"][2].startswith(
+        f"{value:.3f}\n("
+    )
+    for fragment in (">10%<", ">20%<", "ICI", "Spared", "Standardised difference"):
+        assert fragment in page
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        write_validation(path, model=model, X=X, y=y, times=TIMES)
+
+
+def test_decisions_add_up_to_all_people(study):
+    table = validated(study, thresholds=np.array([0.1, 0.3])).decisions(1)
+    assert table["threshold"].tolist() == [0.1, 0.3]
+    assert (table["caught"] <= table["treated"]).all()
+    assert (table["treated"] + table["missed"] + table["spared"]).tolist() == pytest.approx([1, 1])
+
+
+def test_who_is_scored_at_a_landmark(study):
+    y = study[2].assign(entry=0.0)
+    y.loc[y.index % 3 == 0, "entry"] = 0.5 * y["duration"]
+    found = validated(study, y, landmark=0.1)
+    kept = (found.y["entry"] <= 0.1) & (found.y["duration"] > 0.1)
+    assert len(found.evaluation) == kept.sum() == found.is_scored.sum()
+    assert found.subgroups["n_people"].groupby(found.subgroups["group"]).first().sum() == kept.sum()
+    assert found.verdict().startswith("The model")
+
+
+def test_distances_are_of_means_shares_and_missing_values():
+    then, now = (
+        columns(check_features(frame))
+        for frame in (
+            pd.DataFrame({"a": [0.0, 2.0], "b": pd.Categorical(["u", "v"]), "c": [1.0, np.nan]}),
+            pd.DataFrame({"a": [2.0, 4.0], "b": pd.Categorical(["u", "u"]), "c": [1.0, 1.0]}),
+        )
+    )
+    assert [b.distance(a) for a, b in zip(then, now, strict=True)] == pytest.approx(
+        [2.0, 0.5 / np.sqrt(0.125), 0.5 / np.sqrt(0.125)]
+    )
