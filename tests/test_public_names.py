@@ -30,7 +30,8 @@ PUBLIC = {
     "report": "InShort in_short write_report write_validation",
     "serve": "application",
     "stacking": "HorizonSampler Stack TimeStacker",
-    "uncertainty": "ConformalSurvival SurvivalCompletion conformalize",
+    "uncertainty": "ConformalSurvival DependentCensoring SurvivalCompletion conformalize "
+    "dependent_censoring dependent_incidence",
 }
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "survival_objectives"
