@@ -126,13 +126,12 @@ class _Boost(CallbackSupportMixin, FittedPredictions):  # type: ignore[misc]
                 censored=censored,
             )
             named = tuple(str(column) for column in columns.values() if column is not None)
-            self.fitted_model = model.with_frame(outcome_columns=named)
+            self._model = model.with_frame(outcome_columns=named)
         return self
 
     def training_request(self) -> Request:
         """What is to be trained, after a check of all parameters; for code that trains it."""
-        fitted = self._model if self.__sklearn_is_fitted__() else None
-        return Request.of(self.get_params(deep=False), fitted, self._settings)
+        return Request.of(self.get_params(deep=False), vars(self).get("_model"), self._settings)
 
     # -------------------------------------------------------------------------------- persistence
     @classmethod

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._engines.protocol import import_engine, rising_in_time
 from survival_objectives._people import Features
 from survival_objectives._plugin import alternation
-from survival_objectives.adapters._engine import import_engine, rising_in_time
 from survival_objectives.adapters.catboost._engine import Evaluator
 from survival_objectives.adapters.catboost._pool import row_pool
 from survival_objectives.censoring import MarginModel

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from survival_objectives.adapters._engine import import_engine
+from survival_objectives._engines.protocol import import_engine
 
 #: Compiled code can raise only a fixed message.
 FOREIGN_ROW = "A row of this pool does not belong to this loss. Train on `loss.train_pool`."

@@ -23,6 +23,7 @@ from survival_objectives._engines.forest import Forest, Tree
 from survival_objectives._engines.protocol import (
     BatchJoiner,
     Engine,
+    import_engine,
     packed_state,
     unpacked_state,
 )
@@ -39,7 +40,6 @@ from survival_objectives._engines.settings import (
 )
 from survival_objectives._people import Features
 from survival_objectives._process.running import deliver_interrupt
-from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.catboost._pool import row_pool
 from survival_objectives.stacking import drawn_states
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._engines.protocol import column_names, import_engine
 from survival_objectives._hazards.plugin import MatrixRows
 from survival_objectives._plugin.hazard_objective import HazardTrainingProblem
 from survival_objectives._plugin.problem_rows import counted_target
-from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters.catboost._pool import check_unscaled, constraint_params, row_pool
 from survival_objectives.losses import pointwise_log_loss
 

@@ -29,12 +29,12 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._engines.protocol import column_names, import_engine, rising_in_time
 from survival_objectives._horizons.completion import one_state
 from survival_objectives._horizons.rows import Probes
 from survival_objectives._plugin.objective import TrainingProblem
 from survival_objectives._plugin.problem_rows import ProblemRows, counted_target
 from survival_objectives._plugin.slot import RowTargets, TrainingThread
-from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.adapters.catboost._censoring import CensoringTrainer, SeenMargins
 from survival_objectives.adapters.catboost._derivatives import compiled_derivatives
 from survival_objectives.adapters.catboost._pool import check_unscaled, constraint_params, row_pool

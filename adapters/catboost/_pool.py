@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import Float32Array
+from survival_objectives._engines.protocol import column_names, import_engine
 from survival_objectives._people import Features
 from survival_objectives._process.running import interrupts_held
-from survival_objectives.adapters._engine import column_names, import_engine
 
 catboost = import_engine("catboost")
 

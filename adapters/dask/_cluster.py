@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from survival_objectives.adapters._engine import import_engine
+from survival_objectives._engines.protocol import import_engine
 from survival_objectives.adapters.dask._worker import (
     TrainingCancelled,
     free_tracker,

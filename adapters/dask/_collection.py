@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from survival_objectives._engines.protocol import import_engine
 from survival_objectives._models.fitted import FittedModel
 from survival_objectives._people import Features, check_features
 from survival_objectives._people.labels import EventLabels, check_censored_is_for_text
-from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.dask._cluster import cancel_on_exit, wait_all
 from survival_objectives.adapters.dask._worker import checked_part, part_labels
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from survival_objectives._engines.protocol import import_engine
 from survival_objectives._people import check_positive_int
-from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.dask._cluster import one_at_a_time
 from survival_objectives.adapters.dask._collection import Collection, held_out_collection
 from survival_objectives.adapters.dask._training import ClusterTraining

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from survival_objectives._engines.protocol import import_engine
 from survival_objectives._models.predictions import brier_score_until
 from survival_objectives._people import Features
 from survival_objectives._people.cohort import Cohort
 from survival_objectives._people.labels import EventLabels
-from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.dask._collection import (
     Collection,
     by_rows,

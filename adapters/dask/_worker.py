@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._engines.protocol import import_engine
 from survival_objectives._models.fitted import FittedModel, Run
 from survival_objectives._people import Features, SurvivalTarget
 from survival_objectives._people.cohort import Cohort, MemoryBatches, split_cohort
@@ -39,7 +40,6 @@ from survival_objectives._process.checkpoints import (
     write_checkpoint,
 )
 from survival_objectives._training import Settings, trained
-from survival_objectives.adapters._engine import import_engine
 from survival_objectives.adapters.dask._pairing import check_same_rows
 from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from survival_objectives._arrays import Float32Array
-from survival_objectives._engines.protocol import Engine, StackedBatch, StackedBatches
+from survival_objectives._engines.protocol import (
+    Engine,
+    StackedBatch,
+    StackedBatches,
+    column_names,
+    import_engine,
+)
 from survival_objectives._horizons.settings import HorizonSettings
 from survival_objectives._people import check_positive_int
 from survival_objectives._people.cohort import Cohort, checked_eval_set
@@ -26,7 +32,6 @@ from survival_objectives._people.labels import EventLabels
 from survival_objectives._people.population import LocalReduction, grid_population
 from survival_objectives._process.running import interrupts_held, interrupts_open
 from survival_objectives._training import Request, trained
-from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 
 if TYPE_CHECKING:

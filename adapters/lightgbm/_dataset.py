@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._engines.protocol import column_names, import_engine
 from survival_objectives._engines.settings import INTERACTION, MONOTONE
 from survival_objectives._people import Features
 from survival_objectives._plugin.problem import refuse_change, sklearn_advice
-from survival_objectives.adapters._engine import column_names, import_engine
 
 lgb = import_engine("lightgbm")
 

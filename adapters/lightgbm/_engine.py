@@ -21,6 +21,9 @@ from survival_objectives._engines.forest import Forest, Tree
 from survival_objectives._engines.protocol import (
     BatchJoiner,
     Engine,
+    column_names,
+    import_engine,
+    models_gradient_hessian,
     packed_state,
     unpacked_state,
 )
@@ -38,11 +41,6 @@ from survival_objectives._engines.settings import (
     checked_groups,
 )
 from survival_objectives._process.running import deliver_interrupt
-from survival_objectives.adapters._engine import (
-    column_names,
-    import_engine,
-    models_gradient_hessian,
-)
 
 lgb = import_engine("lightgbm")
 

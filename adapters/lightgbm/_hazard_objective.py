@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray
+from survival_objectives._engines.protocol import column_names, import_engine
 from survival_objectives._hazards.plugin import MatrixRows
 from survival_objectives._plugin.hazard_objective import HazardTrainingProblem
-from survival_objectives.adapters._engine import column_names, import_engine
 from survival_objectives.adapters.lightgbm._dataset import (
     MAKING,
     TrainingDataset,

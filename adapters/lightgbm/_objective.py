@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._engines.protocol import column_names, import_engine, rising_in_time
 from survival_objectives._people import Features
 from survival_objectives._plugin import alternation
 from survival_objectives._plugin.objective import TrainingProblem
 from survival_objectives._plugin.slot import TrainingThread
-from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
 from survival_objectives.adapters.lightgbm._dataset import (
     MAKING,
     TrainingDataset,

@@ -17,7 +17,13 @@ import numpy.typing as npt
 from survival_objectives._arrays import Float32Array, FloatArray
 from survival_objectives._engines import protocol
 from survival_objectives._engines.forest import Forest, Tree
-from survival_objectives._engines.protocol import BatchJoiner, Engine
+from survival_objectives._engines.protocol import (
+    BatchJoiner,
+    Engine,
+    column_names,
+    import_engine,
+    models_gradient_hessian,
+)
 from survival_objectives._engines.settings import (
     INTERACTION,
     MONOTONE,
@@ -32,12 +38,6 @@ from survival_objectives._engines.settings import (
 )
 from survival_objectives._people import Features
 from survival_objectives._process.running import deliver_interrupt, interrupts_held
-from survival_objectives.adapters._engine import (
-    column_names,
-    import_engine,
-    models_gradient_hessian,
-)
-from survival_objectives.adapters.xgboost._matrix import constraint_params
 
 xgb = import_engine("xgboost")
 
@@ -159,10 +159,28 @@ def row_matrix(
     return matrix
 
 
+def constraint_params(
+    directions: list[int] | None, groups: list[list[int]] | None
+) -> dict[str, str]:
+    """Constraints on the stacked columns as parameters of XGBoost."""
+    params = {}
+    if directions is not None:
+        params[MONOTONE] = str(tuple(directions))
+    if groups is not None:
+        params[INTERACTION] = str(groups)
+    return params
+
+
 def margins_of(booster: Any) -> int:
     """Margins per row."""
     shape = json.loads(booster.save_config())["learner"]["learner_model_param"]
     return max(1, int(shape["num_class"]), int(shape["num_target"]))
+
+
+def rounds_of(booster: Any) -> int:
+    """Rounds up to the best one: early stopping leaves those after it in the booster."""
+    best = booster.attr("best_iteration")
+    return int(booster.num_boosted_rounds() if best is None else int(best) + 1)
 
 
 class Evaluator(protocol.Evaluator):

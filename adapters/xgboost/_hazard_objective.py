@@ -15,19 +15,22 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array
+from survival_objectives._engines.protocol import column_names, import_engine
 from survival_objectives._hazards.plugin import MatrixRows
 from survival_objectives._plugin.hazard_objective import HazardTrainingProblem
-from survival_objectives.adapters._engine import column_names, import_engine
-from survival_objectives.adapters.xgboost._engine import margins_of, row_matrix
+from survival_objectives.adapters.xgboost._engine import (
+    constraint_params,
+    margins_of,
+    rounds_of,
+    row_matrix,
+)
 from survival_objectives.adapters.xgboost._matrix import (
     QuantileMatrix,
     SliceableMatrix,
-    constraint_params,
     engine_params,
     mark_of,
     number_rows,
     own_rows,
-    rounds_of,
 )
 
 xgb = import_engine("xgboost")

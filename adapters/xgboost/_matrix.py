@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import IntArray
-from survival_objectives._engines.settings import INTERACTION, MONOTONE
+from survival_objectives._engines.protocol import import_engine
 from survival_objectives._plugin.problem import refuse_change, sklearn_advice
-from survival_objectives.adapters._engine import import_engine
 
 xgb = import_engine("xgboost")
 
@@ -98,21 +97,3 @@ def engine_params(n_margins: int, seed: int) -> dict[str, Any]:
         return {**params, "num_class": n_margins}
     # The same loss by XGBoost itself, should `obj=` be forgotten.
     return {**params, "objective": "binary:logistic", "base_score": 0.5}
-
-
-def rounds_of(booster: Any) -> int:
-    """Rounds up to the best one: early stopping leaves those after it in the booster."""
-    best = booster.attr("best_iteration")
-    return int(booster.num_boosted_rounds() if best is None else int(best) + 1)
-
-
-def constraint_params(
-    directions: list[int] | None, groups: list[list[int]] | None
-) -> dict[str, str]:
-    """Constraints on the stacked columns as parameters of XGBoost."""
-    params = {}
-    if directions is not None:
-        params[MONOTONE] = str(tuple(directions))
-    if groups is not None:
-        params[INTERACTION] = str(groups)
-    return params

@@ -18,21 +18,25 @@ import numpy as np
 import numpy.typing as npt
 
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._engines.protocol import column_names, import_engine, rising_in_time
 from survival_objectives._people import Features
 from survival_objectives._plugin import alternation
 from survival_objectives._plugin.objective import TrainingProblem
 from survival_objectives._plugin.slot import TrainingThread
-from survival_objectives.adapters._engine import column_names, import_engine, rising_in_time
-from survival_objectives.adapters.xgboost._engine import Evaluator, margins_of, row_matrix
+from survival_objectives.adapters.xgboost._engine import (
+    Evaluator,
+    constraint_params,
+    margins_of,
+    rounds_of,
+    row_matrix,
+)
 from survival_objectives.adapters.xgboost._matrix import (
     QuantileMatrix,
     SliceableMatrix,
-    constraint_params,
     engine_params,
     mark_of,
     number_rows,
     own_rows,
-    rounds_of,
 )
 from survival_objectives.censoring import MarginModel
 

@@ -260,7 +260,7 @@ def knot_curves(
         # Other people may have events before the first training event.
         knots = np.concatenate([[0.0], knots])
     marginal = marginal_hazard(axis, knots, aligned.target, aligned.weight)
-    return KnotCurves.uncalibrated(axis, knots, marginal, t_max)
+    return KnotCurves(axis, knots, *marginal.uncalibrated(axis, knots, t_max))
 
 
 def people_on_axis(

@@ -266,7 +266,7 @@ def calibrated_curves(
     if knots is None:
         knots = time_knots(axis, population.event_times(t_max), t_max, n_intervals)
     marginal = marginal_hazard(axis, knots, population.target, population.weight)
-    shape = KnotCurves.uncalibrated(axis, knots, marginal, trained_until)
+    shape = KnotCurves(axis, knots, *marginal.uncalibrated(axis, knots, trained_until))
     n_intervals = len(knots) - 1
     crossed = np.zeros((population.target.n_causes, n_intervals, n_intervals))
     at_risk = np.zeros(n_intervals)

@@ -161,19 +161,6 @@ class KnotCurves:
         block = np.array(content["block"], dtype=np.int64)
         return cls(axis, knots, hazard, block, factor, float(content["trained_until"]))
 
-    @classmethod
-    def uncalibrated(
-        cls, axis: TimeAxis, knots: FloatArray, marginal: MarginalHazard, trained_until: float
-    ) -> KnotCurves:
-        """Curves whose blocks are single intervals and whose factors are all 1."""
-        last = min(float(axis.number(trained_until)), float(knots[marginal.n_with_events]))
-        n_trained = int((knots[1:] <= last).sum())
-        hazard = marginal.hazard
-        block = np.tile(
-            np.minimum(np.arange(len(knots) - 1), max(n_trained - 1, 0)), (len(hazard), 1)
-        )
-        return cls(axis, knots, hazard, block, np.ones_like(hazard), last)
-
     # ------------------------------------------------------------------------------ calibration
     def calibrated(
         self, marginal: MarginalHazard, crossed: FloatArray, at_risk: FloatArray

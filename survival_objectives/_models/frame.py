@@ -22,8 +22,7 @@ from survival_objectives._people.population import (
     rounded_down,
     rounded_up,
 )
-from survival_objectives.censoring import KaplanMeierCensoring
-from survival_objectives.marginal import StepFunction
+from survival_objectives.marginal import StepFunction, kaplan_meier_censoring
 from survival_objectives.stacking import check_causes_seen
 
 if TYPE_CHECKING:
@@ -144,6 +143,19 @@ class MarginalHazard:
         share = self.events.sum(axis=1) / self.events.sum()
         hazard[:, empty] = share[:, None] * _FEW_EVENTS / (self.at_risk[empty] + _FEW_PEOPLE)
         return hazard
+
+    def uncalibrated(
+        self, axis: TimeAxis, knots: FloatArray, trained_until: float
+    ) -> tuple[FloatArray, IntArray, FloatArray, float]:
+        """Hazard, block, factor and end of `KnotCurves` whose factors are all 1.
+
+        Blocks are single intervals.
+        """
+        last = min(float(axis.number(trained_until)), float(knots[self.n_with_events]))
+        n_trained = int((knots[1:] <= last).sum())
+        hazard = self.hazard
+        block = np.minimum(np.arange(len(knots) - 1), max(n_trained - 1, 0))
+        return hazard, np.tile(block, (len(hazard), 1)), np.ones_like(hazard), last
 
 
 @dataclass(frozen=True)
@@ -410,7 +422,7 @@ def coarse_censoring_curve(
     target: SurvivalTarget, sample_weight: FloatArray | None, t_max: float
 ) -> StepFunction:
     """Kaplan-Meier of censoring on a fixed time grid, which reveals no individual time."""
-    curve = KaplanMeierCensoring().fit(target, sample_weight=sample_weight).curve_
+    curve = kaplan_meier_censoring(target, sample_weight)
     even = np.linspace(0, t_max, _EVEN_STEPS + 1)
     times = np.union1d(even, np.geomspace(t_max * 2.0**-14, t_max, _DOUBLING_STEPS))
     return StepFunction(times, curve(times), np.array(1.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +30,7 @@ from survival_objectives._people import (
 from survival_objectives._people.histories import Path
 from survival_objectives._people.labels import named_outcomes
 from survival_objectives._people.values import plain_table
-from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
+from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.metrics import integrated_brier_score
 from survival_objectives.metrics._inputs import SCORED_BY
 
@@ -37,16 +38,48 @@ from survival_objectives.metrics._inputs import SCORED_BY
 _N_TIMES = 101
 
 
+def _fact(read: Callable[[FittedModel], Any]) -> Any:
+    """A fitted attribute, read off the model; where that has None, there is no such attribute."""
+
+    def value(self: FittedPredictions) -> Any:
+        found = read(self.fitted_model)
+        if found is None:
+            msg = f"This {type(self).__name__} has no such attribute."
+            raise AttributeError(msg)
+        return found
+
+    return property(value)
+
+
+def _public(name: str) -> Any:
+    """A fitted attribute that only one kind of model has."""
+    return _fact(lambda model: model.public.get(name))
+
+
 class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ignore[misc]
     """Base class of estimators whose only fitted state is a `FittedModel`.
 
-    Setting ``fitted_model``, after training or loading, sets all public fitted attributes.
+    All public fitted attributes are read off it.
     """
 
-    booster_: Any
-    n_estimators_: int
-    censoring_: CensoringModel
     _model: FittedModel
+
+    engine_ = _fact(lambda model: model.frame.engine)
+    event_ids_ = _fact(lambda model: model.frame.event_ids)
+    times_ = _fact(lambda model: model.frame.times)
+    booster_ = property(lambda self: self.fitted_model.booster)
+    n_estimators_ = _fact(lambda model: model.n_rounds)
+    censoring_ = _fact(lambda model: model.censoring)
+    history_ = _fact(lambda model: model.record.history)
+    n_events_ = _fact(lambda model: model.record.n_events)
+    n_features_in_ = _fact(lambda model: model.schema.n_features)
+    feature_names_in_ = _fact(
+        lambda model: model.schema.names and np.array(model.schema.names, dtype=object)
+    )
+    member_weights_ = _public("member_weights_")
+    censoring_method_ = _public("censoring_method_")
+    refreshed_rounds_ = _public("refreshed_rounds_")
+    n_floored_ = _public("n_floored_")
 
     @classmethod
     def of(cls, model: FittedModel, **parameters: Any) -> Self:
@@ -63,22 +96,7 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
 
     @fitted_model.setter
     def fitted_model(self, model: FittedModel) -> None:
-        frame, record = model.frame, model.record
         self._model = model
-        self.engine_, self.event_ids_, self.times_ = frame.engine, frame.event_ids, frame.times
-        self.booster_, self.n_estimators_ = model.booster, model.n_rounds
-        self.censoring_, self.history_ = model.censoring, record.history
-        self.n_features_in_ = frame.schema.n_features
-        names = frame.schema.names
-        some = {
-            "feature_names_in_": None if names is None else np.array(names, dtype=object),
-            "n_events_": record.n_events,
-            **model.public,
-        }
-        for name, value in some.items():
-            self.__dict__.pop(name, None)
-            if value is not None:
-                setattr(self, name, value)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")

@@ -38,9 +38,11 @@ from survival_objectives._models.fitted import TrainingRecord
 from survival_objectives._models.frame import planned_frame
 from survival_objectives._people import (
     Features,
+    check_features,
     check_positive_int,
     check_random_state,
     check_sample_weight,
+    check_times,
     warn_about_outcomes,
 )
 from survival_objectives._people.cohort import Cohort, MemoryBatches
@@ -337,10 +339,8 @@ class HazardTrainingProblem(PluginProblem):
             Index 0 is the probability of being event-free, index k the incidence of
             ``event_ids_[k]``; they sum to 1.
         """
-        found: FloatArray = HazardPredictions.of(self._mixture(model)).predict_cumulative_incidence(
-            X, times
-        )
-        return found
+        times = check_times(times)
+        return self._mixture(model).incidence(check_features(X, like=self._schema), times)
 
     def predict_survival_function(self, model: Any, X: Any, times: Any) -> FloatArray:
         """Probability of being event-free, (n_samples, n_times); as the incidences' index 0."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 
-from survival_objectives._engines.protocol import ENGINES
+from survival_objectives._engines.protocol import ENGINES, install_command
 from survival_objectives._version import __version__
-from survival_objectives.adapters._engine import install_command
 from survival_objectives.cli._console import PROGRAM
 from survival_objectives.cli._errors import CommandError, UsageError, suggestion
 

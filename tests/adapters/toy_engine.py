@@ -11,9 +11,14 @@ from sklearn.tree import DecisionTreeRegressor
 
 from survival_objectives._engines import protocol
 from survival_objectives._engines.forest import Forest, Tree
-from survival_objectives._engines.protocol import BatchJoiner, Engine, packed_state, unpacked_state
+from survival_objectives._engines.protocol import (
+    BatchJoiner,
+    Engine,
+    models_gradient_hessian,
+    packed_state,
+    unpacked_state,
+)
 from survival_objectives._engines.settings import EngineSettings, Whole
-from survival_objectives.adapters._engine import models_gradient_hessian
 
 SETTINGS = EngineSettings("toy", {"max_leaf_nodes": Whole(2, 1000)}, {"loss": "it is fixed"})
 # Missing values go left at every split.

@@ -18,9 +18,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from survival_objectives import _training, load
 from survival_objectives._engines import protocol as registry
 from survival_objectives._engines.forest import Forest
-from survival_objectives._engines.protocol import Evaluator
+from survival_objectives._engines.protocol import Evaluator, column_names
 from survival_objectives._people import Features
-from survival_objectives.adapters._engine import column_names
 from survival_objectives.adapters.xgboost import _engine as xgboost_engine
 
 REFUSED = [

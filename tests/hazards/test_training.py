@@ -14,7 +14,12 @@ import numpy.typing as npt
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives._engines.protocol import BatchJoiner, Evaluator, engine
+from survival_objectives._engines.protocol import (
+    BatchJoiner,
+    Evaluator,
+    engine,
+    models_gradient_hessian,
+)
 from survival_objectives._engines.settings import TreeSettings
 from survival_objectives._hazards import people as hazard_people
 from survival_objectives._hazards import problem as hazard_problem
@@ -39,7 +44,6 @@ from survival_objectives._hazards.people import (
 from survival_objectives._hazards.settings import HazardSettings, HazardState
 from survival_objectives._people import Features, check_features
 from survival_objectives._people.population import Population
-from survival_objectives.adapters._engine import models_gradient_hessian
 
 FloatArray = npt.NDArray[np.float64]
 SCHEMA = Features(np.empty((0, 3), np.float32), None, {})
