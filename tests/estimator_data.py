@@ -23,6 +23,12 @@ ENGINES = ("lightgbm", "xgboost", "catboost")
 _NOT_OF_CATBOOST = ("min_leaf_people", "min_split_gain")
 
 
+def fitted_attributes(model):
+    """Names of the public attributes that a fitted model has."""
+    names = [name for name in dir(model) if name.endswith("_") and not name.startswith("_")]
+    return {name for name in names if hasattr(model, name)}
+
+
 def boost(engine, **parameters):
     """A model that trains in a tenth of a second, the same on every machine.
 

@@ -42,8 +42,6 @@ from survival_objectives.losses import Target, gradient_hessian, pointwise_log_l
 
 catboost = import_engine("catboost")
 
-__all__ = ["IPCWLoss"]
-
 
 # CatBoost stores targets, and so our row numbers, as float32, which counts exactly up to here.
 _MAX_NUMBERED_ROWS = 2**24

@@ -48,19 +48,6 @@ collective = import_engine("xgboost.collective", extra="dask")
 tracker_module = import_engine("xgboost.tracker", extra="dask")
 distributed = import_engine("distributed", extra="dask")
 
-__all__ = [
-    "CollectiveReduction",
-    "Plan",
-    "checked_part",
-    "free_tracker",
-    "is_running",
-    "part_digest",
-    "part_labels",
-    "resolutions",
-    "start_tracker",
-    "summary",
-    "train",
-]
 
 # Numbers that all workers together send when they agree on a grid of times: 2^20 pairs are 16 MB.
 _GATHERED_TIMES = 2**20

@@ -81,24 +81,6 @@ import numpy.typing as npt
 from survival_objectives._arrays import BoolArray, FloatArray, IntArray
 from survival_objectives._people.population import LocalReduction, Reduction
 
-__all__ = [
-    "LOCAL",
-    "PSEUDO_EVENTS",
-    "PersonLikelihood",
-    "RiskRows",
-    "entry_positions",
-    "interval_positions",
-    "interval_start",
-    "knot_incidence",
-    "mixture_weights",
-    "person_likelihood",
-    "risk_rows",
-    "row_margins",
-    "selected_weights",
-    "time_corrections",
-]
-
-
 #: The reduction of a single process that holds all people.
 LOCAL = LocalReduction()
 

@@ -42,15 +42,6 @@ from survival_objectives._people.population import Reduction
 from survival_objectives._process.running import deliver_interrupt
 from survival_objectives.losses import pointwise_log_loss
 
-__all__ = [
-    "LINEAR_PEOPLE",
-    "LinearDesign",
-    "averaged_hazards",
-    "cross_fitted_linear",
-    "ridge_hazards",
-]
-
-
 #: Column kinds besides the levels 0, 1, ... of a category.
 NUMBER, MISSING = -1, -2
 

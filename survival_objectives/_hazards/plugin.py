@@ -271,6 +271,3 @@ def _penalty_parts(
     numbers: list[int] = list(range(_PENALTY_FOLDS))
     training = [rows.take(fold != number) for number in numbers]
     return training, [rows.take(fold == number) for number in numbers]
-
-
-__all__: list[str] = ["HazardStart", "MatrixRows", "PluginHazards"]

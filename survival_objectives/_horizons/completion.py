@@ -34,20 +34,6 @@ from survival_objectives._people import SurvivalTarget, take_rows
 from survival_objectives._people.population import TimeAxis
 from survival_objectives.stacking import TrainingRows, conditional_incidence, rows_after_censoring
 
-__all__ = [
-    "CompletionModel",
-    "CrossFittedCompletion",
-    "SurvivalCompletion",
-    "check_completion_model",
-    "completed_targets",
-    "completing_incidence",
-    "cross_fitted",
-    "cross_fitted_hazards",
-    "labelled_rows",
-    "one_state",
-    "states_after_censoring",
-]
-
 #: Incidences (n_people, K + 1, n_times) of some people, by their positions, at sorted times.
 Incidence = Callable[[IntArray, FloatArray], npt.ArrayLike]
 

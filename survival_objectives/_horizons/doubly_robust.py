@@ -46,9 +46,6 @@ from survival_objectives._people import SurvivalTarget
 from survival_objectives._people.population import TimeAxis
 from survival_objectives.stacking import TrainingRows, rows_after_censoring
 
-__all__ = ["DoublyRobustTargets", "PersonNodes", "person_nodes"]
-
-
 # How far targets may be outside [0, 1].
 _ROOM = 1.0
 

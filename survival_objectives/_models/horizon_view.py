@@ -20,8 +20,6 @@ from survival_objectives.metrics import brier_score
 from survival_objectives.metrics._inputs import check_cause
 from survival_objectives.metrics._reach import predicted_curves, survival_model
 
-__all__ = ["HorizonClassifier", "HorizonRegressor", "view_at"]
-
 
 class _HorizonView(BaseEstimator):  # type: ignore[misc]
     """Base class of both views: training, and the incidence at the horizon."""

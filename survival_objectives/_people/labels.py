@@ -17,17 +17,6 @@ from survival_objectives._arrays import IntArray
 from survival_objectives._people import split_target
 from survival_objectives._people.values import plain_series, plain_table
 
-__all__ = [
-    "CENSORED",
-    "EVENT_FREE",
-    "EventLabels",
-    "check_censored_is_for_text",
-    "named_outcomes",
-    "names_of",
-    "survival_outcomes",
-    "text_events",
-]
-
 EVENT_FREE = "event-free"
 _ATTRIBUTE = "event_names"
 #: Labels that mean censored, in lower case.

@@ -452,9 +452,6 @@ def warn_about_labels(event_ids: IntArray, *, has_censored: bool) -> None:
         warn(msg)
 
 
-__all__ = ["outcomes_frame"]
-
-
 def outcomes_frame(y: Any) -> pd.DataFrame:
     """Outcomes as a DataFrame with the columns ``event``, ``duration`` and, if late, ``entry``.
 

@@ -40,18 +40,6 @@ import numpy.typing as npt
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._people import SurvivalTarget
 
-__all__ = [
-    "ANSWER_SHARE",
-    "HORIZON_SHARE",
-    "UNIT_ROUNDING",
-    "TimeAxis",
-    "event_unit",
-    "rounded_down",
-    "rounded_up",
-    "time_feature",
-    "time_unit",
-]
-
 #: Rounding error of a whole number of units.
 UNIT_ROUNDING = 2e-3
 #: Share of a unit that horizons fall into; censoring is placed at its end.

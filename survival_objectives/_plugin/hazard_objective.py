@@ -54,8 +54,6 @@ from survival_objectives._plugin.slot import DerivativeBuffers
 from survival_objectives._process.running import blas_threads
 from survival_objectives.losses import pointwise_log_loss
 
-__all__ = ["HazardTrainingProblem"]
-
 _PARAMETERS = """Parameters
     ----------
     X : array or DataFrame of shape (n_samples, n_features)

@@ -62,8 +62,6 @@ from survival_objectives.losses import Target, gradient_hessian, log_loss
 from survival_objectives.marginal import StepFunction
 from survival_objectives.stacking import HorizonSampler, TrainingRows, stacked_matrix
 
-__all__ = ["TrainingProblem"]
-
 # A larger rise of survival is no rounding error: the trees lack the constraint of `monotone`.
 _RISE = 1e-4
 # Intervals between the knots of curves, and people on whom models are told apart and checked.

@@ -19,9 +19,6 @@ from survival_objectives._people import Features, check_positive_int
 from survival_objectives._plugin.slot import DerivativeBuffers
 from survival_objectives.losses import Target, gradient_hessian
 
-__all__ = ["PluginProblem", "refuse_change", "sklearn_advice"]
-
-
 HOLDS_OUT_NO_ONE = (
     "This objective holds out no one. Pass people, `held_out(X, y)`, or use the objectives of "
     "`cross_fit`."

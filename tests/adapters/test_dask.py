@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
+from estimator_data import fitted_attributes
 from numpy.testing import assert_array_equal
 from seed_noise import largest_mean
 from sklearn.base import clone
@@ -128,7 +129,7 @@ def test_one_worker_trains_the_model_of_one_machine_bit_for_bit(client, data, se
     local = boost(**settings).fit(data.X, data.y)
 
     assert same_model(model, local, data.X)
-    assert vars(model).keys() == vars(local).keys()
+    assert fitted_attributes(model) == fitted_attributes(local)
     assert model.fitted_model.record.n_floored == local.fitted_model.record.n_floored
     assert model.history_ == local.history_
     assert_array_equal(model.n_events_, local.n_events_)
