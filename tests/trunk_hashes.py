@@ -1,11 +1,12 @@
 """Digests of trained models, to show that a change of the training code changes no model.
 
-Run by hand before and after such a change, with the same engine versions on the same machine:
+Run before and after such a change, with the same versions on the same kind of machine:
 
     python -m tests.trunk_hashes --write    # before: records tests/trunk_hashes.json
     python -m tests.trunk_hashes            # after: names every model that differs
 
-Bits of a model depend on the engine's version and build, so no test compares with the record.
+Bits of a model depend on versions and builds: `.ci/run` installs those of the record, which
+`--requirements` prints, and compares. Elsewhere nothing is compared, and the exit code is 2.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import platform
 import sys
 import tempfile
 import warnings
@@ -30,6 +32,7 @@ from survival_objectives.datasets import make_competing_risks
 
 RECORD = Path(__file__).with_suffix(".json")
 ENGINES = ("xgboost", "lightgbm", "catboost")
+PACKAGES = (*ENGINES, "numpy", "scipy")
 METHODS = ("boosted", "kaplan-meier", "imputed")
 TIMES = np.linspace(0.05, 4.0, 23)
 SETTINGS = {
@@ -281,17 +284,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="record the digests")
     parser.add_argument("--only", default="", help="cases whose names contain this")
+    parser.add_argument("--requirements", action="store_true", help="print the versions recorded")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    found = {name: case() for name, case in cases() if options.only in name}
-    engines = {engine: version(engine) for engine in ENGINES}
-    if options.write:
-        RECORD.write_text(json.dumps({"engines": engines, "digests": found}, indent=0) + "\n")
+    known = json.loads(RECORD.read_text())
+    if options.requirements:
+        sys.stdout.write(" ".join(f"{name}=={of}" for name, of in known["versions"].items()) + "\n")
         return 0
-    if known.get("engines") != engines:
-        sys.stdout.write(f"Recorded with {known.get('engines')}, not {engines}.\n")
+    here = {"machine": platform.machine(), "versions": {name: version(name) for name in PACKAGES}}
+    recorded = {name: known[name] for name in here}
+    if not options.write and recorded != here:
+        sys.stdout.write(f"Nothing is compared: recorded with {recorded}, not {here}.\n")
         return 2
+    found = {name: case() for name, case in cases() if options.only in name}
+    if options.write:
+        RECORD.write_text(json.dumps({**here, "digests": found}, indent=0) + "\n")
+        return 0
     differ = [name for name, value in found.items() if known["digests"].get(name) != value]
     for name in differ:
         sys.stdout.write(f"differs: {name}\n")
