@@ -52,7 +52,7 @@ def test_public_names_are_those_listed():
         if getattr(module, "__all__", ()):
             found[name] = " ".join(sorted(module.__all__))
     assert found == PUBLIC
-    assert sum(len(names.split()) for names in PUBLIC.values()) <= 90
+    assert sum(len(names.split()) for names in PUBLIC.values()) <= 95
 
 
 def test_reference_lists_every_module():
