@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from survival_objectives._engines.protocol import (
     installed_engine,
     is_installed,
 )
+from survival_objectives._hazards.intervals import fit_intervals, interval_outcomes
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._hazards.training import fit_hazards
 from survival_objectives._horizons.settings import HorizonSettings
@@ -237,6 +238,7 @@ def fit_in_memory(
         names = frame.event_names
     keep_as_passed = request.settings.own_model is not None
     late_entry = request.settings.late_entry
+    y, lower = interval_outcomes(y) if late_entry else (y, None)
     y, labels = named_outcomes(y, names=names, censored=censored)
     people = Cohort.checked(
         X,
@@ -249,6 +251,8 @@ def fit_in_memory(
     )
     request.check_people(people.target)
     people = people.with_relative_weights(LocalReduction())
+    if lower is not None and sample_weight is not None:
+        lower = lower[np.asarray(sample_weight, dtype=np.float64) > 0]
     held_out = None
     if eval_set is not None:
         held_out = checked_eval_set(
@@ -256,8 +260,28 @@ def fit_in_memory(
         )
     run, batches = request.run(), MemoryBatches([people])
     split = partial(batches.split, generator=run.generator)
-    model = trained(request.settings, run, batches, held_out, split=split)
+    if lower is None:
+        model = trained(request.settings, run, batches, held_out, split=split)
+    else:
+        model = _fitted_to_intervals(request, run, people, lower, held_out)
     return request.finished(model, labels)
+
+
+def _fitted_to_intervals(
+    request: Request, run: Run, people: Cohort, lower: FloatArray, held_out: Cohort | None
+) -> FittedModel:
+    """The model of events known to lie between ``lower`` and the duration."""
+    settings = request.settings
+    assert isinstance(settings, HazardSettings)
+    if request.previous is not None:
+        msg = "Fits to `lower` and `upper` cannot be continued: set `warm_start=False`."
+        raise ValueError(msg)
+
+    def fit(drawn: Cohort, *, is_last: bool) -> FittedModel:
+        own = settings if is_last else replace(settings, n_repeats=1)
+        return trained(own, run, MemoryBatches([drawn]), held_out)
+
+    return fit_intervals(fit, people, lower, run.generator)
 
 
 _FLOORED_SHARE = 0.1

@@ -252,6 +252,20 @@ def _same_people(event: Any, other: Any, name: str = "duration") -> tuple[Any, A
     return event, other
 
 
+def interval_fields(y: Any) -> dict[str, Any] | None:
+    """Fields of interval-censored outcomes by their names; None for others.
+
+    They have ``event``, ``lower`` and ``upper``, perhaps ``entry``, and no duration.
+    """
+    y = plain_table(y, "y")
+    fields = getattr(getattr(y, "dtype", None), "names", None)
+    names = y.keys() if isinstance(y, Mapping) else getattr(y, "columns", fields or ())
+    found = {str(name).lower(): y[name] for name in names}
+    if not {"lower", "upper"} <= set(found) or set(_DURATION_NAMES) & set(found):
+        return None
+    return {name: found[name] for name in ("event", "entry", "lower", "upper") if name in found}
+
+
 def _fields(y: Any, names: list[Any]) -> tuple[Any, Any, Any, Any]:
     def find(wanted: tuple[str, ...], *, optional: bool = False) -> Any:
         matches = [name for name in names if str(name).lower() in wanted]
@@ -264,6 +278,12 @@ def _fields(y: Any, names: list[Any]) -> tuple[Any, Any, Any, Any]:
         raise ValueError(msg)
 
     found = {str(name).lower() for name in names}
+    if interval_fields(y) is not None:
+        msg = (
+            "`y` has `lower` and `upper`, but no `duration`. Only `HazardBoost.fit` takes events "
+            "that are known to lie in (lower, upper], as its `y`."
+        )
+        raise ValueError(msg)
     if {"start", "stop"} <= found:
         if "id" not in found:
             msg = (
