@@ -68,7 +68,9 @@ class _Boost(CallbackSupportMixin, FittedPredictions):  # type: ignore[misc]
             Outcomes: ``event`` (0 = censored, 1..K = causes, or text) and ``duration``. Names of
             causes are kept in ``event_names_``. A `HazardBoost` also takes ``entry``, the time at
             which people came under observation, and long tables: ``id``, ``start``, ``stop`` in
-            place of the duration, a row per person and stretch (start, stop] of constant features.
+            place of the duration, a row per person and stretch (start, stop] of constant features;
+            or ``lower`` and ``upper`` in place of the duration: the event was in (lower, upper],
+            and who has no ``upper`` is event-free at ``lower``.
         sample_weight : array of shape (n_samples,), optional
             Sample weights. Only their ratios matter: they are divided by their mean, so that limits
             such as ``min_leaf_people`` are in units of people.

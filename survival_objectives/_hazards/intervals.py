@@ -3,7 +3,7 @@
 Of such a person it is known that the event of cause k happened in (L, R]. Given the incidence F_k
 of a model, the person stands for people of equal weight whose times t have levels u in (0, 1),
 
-    F_k(t|x) = F_k(L|x) + u (F_k(R|x) - F_k(L|x)),                                            (100)
+    F_k(t|x) = F_k(L|x) + u (F_k(R|x) - F_k(L|x)),                                            (83)
 
 one u in each part of (0, 1). The mean of their log-likelihoods has soft targets, and soft weights
 of being at risk, in the rows of the risk sets: what the EM algorithm maximises. At first times are
@@ -78,7 +78,7 @@ def check_intervals(people: Cohort, lower: FloatArray) -> None:
 def completed(
     people: Cohort, lower: FloatArray, model: FittedModel | None, generator: np.random.Generator
 ) -> Cohort:
-    """The people, those with an event after ``lower`` drawn several times by equation (100)."""
+    """The people, those with an event after ``lower`` drawn several times by equation (83)."""
     target = people.target
     is_open = lower < target.duration
     n_draws = np.where(is_open, _N_DRAWS, 1)
@@ -121,6 +121,7 @@ def fit_intervals(
     generator: np.random.Generator,
 ) -> FittedModel:
     """The model of the last step; ``fit(people, is_last=...)`` gives that of one."""
+    lower = time_feature(lower).astype(np.float64)
     check_intervals(people, lower)
     if not (lower < people.target.duration).any():
         return fit(people, is_last=True)
