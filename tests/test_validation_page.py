@@ -1,6 +1,7 @@
 """The page of a validation: what it says of people who differ, and of those who do not."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -44,7 +45,9 @@ def test_people_like_those_of_training(study):
     found = validated(study)
     assert found.verdict().startswith("The model transports, as far as")
     assert recalibration_table(found) is None
-    assert all(float(row[-1].strip("*")) < 0.15 for row in shift_table(found)[1])
+    assert all(0 < float(row[-1].strip("*")) < 0.15 for row in shift_table(found)[1])
+    assert found.cautions == []
+    assert "those of training" in replace(found, training=found.now).cautions[0]
 
 
 def test_another_level_is_seen_and_what_recalibration_would_do(study):
@@ -71,7 +74,7 @@ def test_a_model_that_cannot_rank_does_not_transport(study):
     _, _, y = study
     shuffled = y.sample(frac=1, random_state=0).reset_index(drop=True)
     verdict = validated(study, shuffled).verdict()
-    assert verdict.startswith("The model does not transport: it does not rank")
+    assert verdict.startswith("The model does not transport for cause 1 and cause 2: it does not")
 
 
 def test_the_page_has_every_score_and_escapes_names(study, tmp_path):

@@ -35,25 +35,20 @@ def run_evaluate(options: argparse.Namespace, console: Console) -> int:
     """Print the scores of a model on the people of a file."""
     page = _page(options)
     model, schema = load_folder(options.model)
-    table, y, person = schema_outcomes(options, schema_table(options, schema), schema)
-    X = schema_features(table, schema, console)
-    times = _times(options, y, model)
-    by = _groups(table, X, options.by)
-    console.progress(f"scoring {table.n_rows} people")
-    found = validation_of(model, schema, X, y, times, options, person, by)
+    found = validated(model, schema, options, console)
     scores = _named(found.table, schema)
-    head = {"model": options.model, **_extent(options, y)}
-    if options.json and by:
+    head = {"model": options.model, **_extent(options, found.y)}
+    if options.json and found.by:
         head["groups"] = _records(_named(found.subgroups, schema))
     _print(scores, "value", head, options, console)
-    if by and not options.json:
+    if found.by and not options.json:
         _print_groups(found, console)
     if page is not None:
         from survival_objectives.report._validation import validation_page
 
         console.progress("writing the page")
         with replacing(page) as file:
-            title = options.title or f"{Path(table.source).name}: validation of {options.model}"
+            title = options.title or f"{Path(options.data).name}: validation of {options.model}"
             file.write_text(validation_page(found, title), encoding="utf-8")
         console.progress(f"wrote {page}")
     return 0
@@ -70,22 +65,20 @@ def _page(options: argparse.Namespace) -> Path | None:
     return check_file(options.report, "--report", force=options.force, inputs=inputs, is_page=True)
 
 
-def validation_of(
-    model: Any,
-    schema: Schema,
-    X: pd.DataFrame,
-    y: pd.DataFrame,
-    times: FloatArray,
-    options: argparse.Namespace,
-    person: IntArray | None,
-    by: dict[str, Any],
+def validated(
+    model: Any, schema: Schema, options: argparse.Namespace, console: Console
 ) -> Validation:
     """The model on the people of a file."""
     from survival_objectives.report._facts import Column
     from survival_objectives.report._validation import Validation
 
+    table, y, person = schema_outcomes(options, schema_table(options, schema), schema)
+    X = schema_features(table, schema, console)
+    times = _times(options, y, model)
+    by = _groups(table, X, options.by)
+    console.progress(f"scoring {table.n_rows} people")
     landmark = None if options.landmark is None else float(options.landmark)
-    return Validation(
+    found = Validation(
         model=model,
         X=X,
         y=y,
@@ -99,6 +92,9 @@ def validation_of(
         time_name=schema.follow_up.duration or "time",
         time_unit=schema.follow_up.unit,
     )
+    for caution in found.cautions:
+        console.warn(caution)
+    return found
 
 
 def _groups(table: Table, X: pd.DataFrame, given: list[str]) -> dict[str, Any]:

@@ -133,6 +133,11 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
         "score a saved model on people with known outcomes, with their censoring weights",
         "evaluate model new.csv --times 365:1825:365 --by sex,age --report validation.html",
     ),
+    "card": (
+        "_card",
+        "write a model card by TRIPOD+AI, in Markdown and HTML",
+        "card model --data new.csv --by sex,age --out card.md",
+    ),
     "compare": (
         "_evaluate",
         "score two saved models on the same people",
@@ -182,11 +187,14 @@ def _parser() -> argparse.ArgumentParser:
             add("model", help="the folder that `fit` wrote")
         if name == "compare":
             add("other", help="another such folder")
-        if name not in ("demo", "fit", "info", "serve"):
+        if name == "card":
+            add("--data", **_FILE, help=f"people to validate on: {_FILES}")
+        elif name not in ("demo", "fit", "info", "serve"):
             add("data", help=f"{_FILES} with the columns of training")
+        if name not in ("demo", "fit", "info", "serve"):
             add("--times", type=times, default=[], metavar="T,T,...", help="such as 1,2 or 1:9:2")
             _add_reading(commands[name])
-        if name in ("evaluate", "compare"):
+        if name in ("evaluate", "compare", "card"):
             add("--duration", **_COLUMN, help="duration, where its column has another name")
             add("--event", **_COLUMN, help="outcome, where its column has another name")
             add("--id", **_COLUMN, help="column that names the person (default: as in training)")
@@ -195,6 +203,7 @@ def _parser() -> argparse.ArgumentParser:
         if name in ("evaluate", "compare", "info"):
             add("--json", **_FLAG, help="print JSON")
     _add_evaluate(commands["evaluate"])
+    _add_card(commands["card"])
     _add_demo(commands["demo"])
     _add_fit(commands["fit"])
     _add_predict(commands["predict"])
@@ -253,11 +262,24 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
 
 def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     add = evaluate.add_argument
-    add("--by", **_COLUMNS, help="columns whose groups are scored too")
+    _add_groups(evaluate)
     add("--report", **_FILE, help="a page with curves, groups, decisions and recalibration")
-    add("--thresholds", **_SHARES, help="with --report: risks above which people are treated")
     add("--title", help="with --report: heading of the page (default: the name of the file)")
     add("--force", **_FLAG, help="replace a page of that name")
+
+
+def _add_groups(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--by", **_COLUMNS, help="columns whose groups are scored too")
+    add("--thresholds", **_SHARES, help="risks above which people would be treated, for a page")
+
+
+def _add_card(card: argparse.ArgumentParser) -> None:
+    _add_groups(card)
+    add = card.add_argument
+    add("--out", **_FILE, default="card.md", help="where to write; beside it goes .html")
+    add("--title", help="heading (default: Model card)")
+    add("--force", **_FLAG, help="replace files of these names")
 
 
 def _add_predict(predict: argparse.ArgumentParser) -> None:

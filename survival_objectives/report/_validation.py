@@ -209,14 +209,26 @@ class Validation:
         return table[chosen & (table["time"] == self.middle)].iloc[0]
 
     # --------------------------------------------------------------------------------- in a word
+    @cached_property
+    def cautions(self) -> list[str]:
+        """What to know before the findings."""
+        pairs = zip(self.training, self.now, strict=False)
+        if not self.training or any(now.distance(then) for then, now in pairs):
+            return []
+        return [
+            "These people have the same means and shares in all columns as those of training. If "
+            "they are those of training, the scores are too good."
+        ]
+
     def verdict(self) -> str:
         """One sentence on whether the model transports to these people."""
         useless = [cause for cause in self.causes if not self.row("auc", cause)["lower"] > 0.5]
         if useless:
             shown = "; ".join(self._said("auc", cause) for cause in useless)
+            names = " and ".join(self.causes[cause] for cause in useless)
             return (
-                "The model does not transport: it does not rank these people better than chance "
-                f"({shown} by {self.when(self.middle)})."
+                f"The model does not transport for {names}: it does not rank these people better "
+                f"than chance ({shown} by {self.when(self.middle)})."
             )
         level = _LEVEL / len(self.causes)
         wrong = [cause for cause, found in self.calibrations.items() if found.p_value < level]
@@ -330,6 +342,7 @@ def validation_page(found: Validation, title: str) -> str:
         style=source("style.css"),
         tiles=_tiles(found),
         verdict=found.verdict(),
+        cautions=found.cautions,
         middle=found.when(found.middle),
         scores=[(name, score_table(found, cause)) for cause, name in found.causes.items()],
         calibration=[_calibration(found, cause) for cause in found.causes],
