@@ -26,8 +26,6 @@ from survival_objectives._training import Request, Settings, fit_in_memory
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.stacking import HorizonSampler
 
-__all__ = ["HazardBoost", "SurvivalBoost", "load"]
-
 
 class _Boost(CallbackSupportMixin, FittedPredictions):  # type: ignore[misc]
     """What both estimators share: training from memory, saving and loading."""

@@ -4,6 +4,6 @@
 from survival_objectives._process import running as _running  # noqa: F401
 
 # isort: split
-from survival_objectives.assessment._assess import Assessment, assess, check_assessable
+from survival_objectives.assessment._assess import Assessment, assess
 
-__all__ = ["Assessment", "assess", "check_assessable"]
+__all__ = ["Assessment", "assess"]

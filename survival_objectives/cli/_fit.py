@@ -16,7 +16,7 @@ from survival_objectives._arrays import IntArray
 from survival_objectives._people import check_features
 from survival_objectives._process.files import replacing
 from survival_objectives._process.running import progress_to
-from survival_objectives.assessment import check_assessable
+from survival_objectives.assessment._assess import check_assessable
 from survival_objectives.assessment.leaks import leaks
 from survival_objectives.cli._columns import Column, Selection, features, understand_columns
 from survival_objectives.cli._console import Console
