@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array
 
 from survival_objectives._arrays import BoolArray, Float32Array, FloatArray, IntArray
 
-# People times leaves at a time: their outcomes stay in the processor's cache.
-_WALKED_LEAVES = 2**17
+# People and leaves at a time: what they reach stays in the processor's cache.
+_WALKED_PEOPLE, _WALKED_LEAVES = 256, 1024
 
 
 def crossed_rows(values: Float32Array, times: npt.ArrayLike) -> Float32Array:
@@ -147,11 +147,9 @@ class Forest:
         """
         leaves = self._leaves
         margins = np.empty((self.n_margins, self.n_steps, len(values)))
-        n_people = max(1, _WALKED_LEAVES // max(1, leaves.n_leaves))
-        for begin in range(0, len(values), n_people):
-            people = slice(begin, begin + n_people)
-            added = leaves.jumps @ leaves.reached(values[people]).astype(np.float64)
-            by_edge = added.reshape(self.n_margins, self.n_steps + 1, -1)
+        for begin in range(0, len(values), _WALKED_PEOPLE):
+            people = slice(begin, begin + _WALKED_PEOPLE)
+            by_edge = leaves.sums(values[people]).reshape(self.n_margins, self.n_steps + 1, -1)
             np.cumsum(by_edge[:, :-1], axis=1, out=margins[:, :, people])
         return margins
 
@@ -175,11 +173,12 @@ class _Leaves:
 
     Attributes
     ----------
-    paths : int64 array of shape (depth, n_leaves)
-        Rows 2s and 2s + 1 of the outcomes stand for split s going left and right, the last for a
-        path that is shorter.
-    jumps : sparse array of shape (n_margins (n_steps + 1), n_leaves)
-        Each leaf's value where its steps begin, and minus it where they end.
+    n_leaves : int
+    parts : list of pairs
+        Paths and jumps of some of the leaves. Paths, (depth, n_part): rows 2s and 2s + 1 of the
+        outcomes stand for split s going left and right, the last for a path that is shorter.
+        Jumps, sparse, (n_margins (n_steps + 1), n_part): each leaf's value where its steps begin,
+        and minus it where they end.
     """
 
     def __init__(self, forest: Forest) -> None:
@@ -198,42 +197,73 @@ class _Leaves:
                     rows += [margin * n_edges + first, margin * n_edges + last]
                     values += [value, -value]
         self.n_leaves = len(paths)
-        self.paths = np.full((max(map(len, paths), default=0), len(paths)), 2 * len(splits))
+        nodes = np.full((max(map(len, paths), default=0), len(paths)), 2 * len(splits))
         for leaf, path in enumerate(paths):
-            self.paths[: len(path), leaf] = path
+            nodes[: len(path), leaf] = path
         columns = np.repeat(np.arange(len(paths)), n_jumps)
         shape = forest.n_margins * n_edges, len(paths)
-        self.jumps = csr_array((values, (rows, columns)), shape=shape)
+        jumps = csc_array((values, (rows, columns)), shape=shape)
+        self._n_sums = shape[0]
+        self.parts = [
+            (nodes[:, part], jumps[:, part].tocsr())
+            for part in (
+                slice(first, first + _WALKED_LEAVES)
+                for first in range(0, len(paths), _WALKED_LEAVES)
+            )
+        ]
         self._feature = np.array([split.feature for split in splits], np.int64)
         threshold = np.array([split.threshold for split in splits])[:, None]
         self._threshold = threshold if forest.at_most else threshold.astype(np.float32)
         self._nan_left = np.array([split.nan_left for split in splits], np.bool_)[:, None]
         self._zero_is_missing = np.array([one.zero_is_missing for one in splits], np.bool_)[:, None]
+        by_feature: dict[int, list[tuple[int, frozenset[int]]]] = {}
+        for split, number in splits.items():
+            if split.goes_left is not None:
+                by_feature.setdefault(split.feature, []).append((number, split.goes_left))
         self._categories = [
-            (number, np.array(sorted(split.goes_left), np.float32))
-            for split, number in splits.items()
-            if split.goes_left is not None
+            (feature, np.array([number for number, _ in some]), _table([left for _, left in some]))
+            for feature, some in by_feature.items()
         ]
 
-    def reached(self, values: Float32Array) -> BoolArray:
-        """Which people reach which leaves but for the time, (n_leaves, n_samples)."""
+    def sums(self, values: Float32Array) -> FloatArray:
+        """Sums of the jumps of the leaves that people reach but for the time, (n, n_samples)."""
+        outcome = self._outcomes(values)
+        total = np.zeros((self._n_sums, len(values)))
+        for nodes, jumps in self.parts:
+            reached = np.ones((nodes.shape[1], len(values)), np.bool_)
+            for step in nodes:
+                reached &= outcome[step]
+            total += jumps @ reached.astype(np.float64)
+        return total
+
+    def _outcomes(self, values: Float32Array) -> BoolArray:
+        """Which people go left and right at each split, (2 n_splits + 1, n_samples)."""
         column = np.ascontiguousarray(values.T)[self._feature]
         missing = np.isnan(column)
         if self._at_most:
             goes_left = column.astype(np.float64) <= self._threshold
         else:
             goes_left = column < self._threshold
-        for split, codes in self._categories:
-            goes_left[split] = np.isin(column[split], codes)
+        for feature, some, table in self._categories:
+            code = values[:, feature]
+            last = table.shape[1] - 1
+            is_known = (code >= 0) & (code < last)
+            goes_left[some] = table[:, np.where(is_known, code, last).astype(np.int64)]
         if self._zero_is_missing.any():
             missing |= self._zero_is_missing & (column == 0)
         goes_left = np.where(missing, self._nan_left, goes_left)
         outcome = np.ones((2 * len(goes_left) + 1, len(values)), np.bool_)
         outcome[:-1:2], outcome[1::2] = goes_left, ~goes_left
-        reached = np.ones((self.n_leaves, len(values)), np.bool_)
-        for step in self.paths:
-            reached &= outcome[step]
-        return reached
+        return outcome
+
+
+def _table(left_sets: Sequence[frozenset[int]]) -> BoolArray:
+    """Which codes go left in each split; the last column is for others, missing ones (-1) too."""
+    n_codes = 1 + max(max(codes, default=-1) for codes in left_sets)
+    table = np.zeros((len(left_sets), n_codes + 1), np.bool_)
+    for row, codes in enumerate(left_sets):
+        table[row, [code for code in codes if code >= 0]] = True
+    return table
 
 
 def _leaves_of(
