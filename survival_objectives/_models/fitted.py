@@ -308,7 +308,7 @@ class FittedModel(ABC):
         at: FloatArray = np.concatenate([[np.finfo(np.float32).tiny], edges[1:]])
         found = np.empty((features.n_samples, len(quantiles)))
         for people in self.parts(features.n_samples, len(edges)):
-            own = _rows(features, people)
+            own = rows_of(features, people)
             event = 1 - self.incidence(own, at)[:, 0]
             survived = None
             if known is not None:
@@ -342,7 +342,7 @@ class FittedModel(ABC):
             times, weight = self.curves.integral(self._steps(), horizon, np.zeros(1))
             mean = np.empty(features.n_samples)
             for people in self.parts(features.n_samples, times.shape[1]):
-                curves = self.incidence(_rows(features, people), times[0])
+                curves = self.incidence(rows_of(features, people), times[0])
                 mean[people] = curves[:, state] @ weight[0]
             return mean
         known = np.minimum(known, horizon)
@@ -354,7 +354,8 @@ class FittedModel(ABC):
         return area / np.maximum(curves[:, 0, -1], np.finfo(np.float64).tiny)
 
 
-def _rows(features: Features, rows: slice) -> Features:
+def rows_of(features: Features, rows: slice) -> Features:
+    """Some of the people."""
     return replace(features, values=features.values[rows])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from survival_objectives._arrays import FloatArray
 from survival_objectives._models.display import DisplayMixin
 from survival_objectives._models.explanations import Explanations
-from survival_objectives._models.fitted import FittedModel
+from survival_objectives._models.fitted import FittedModel, parts_of, rows_of
 from survival_objectives._models.horizon_view import view_at
 from survival_objectives._models.onnx.export import write_onnx
 from survival_objectives._models.recalibration import Recalibration
@@ -24,8 +24,10 @@ from survival_objectives._people import (
     check_features,
     check_fraction,
     check_paired,
+    check_positive_int,
     check_survival_target,
     check_times,
+    take_rows,
 )
 from survival_objectives._people.histories import Path
 from survival_objectives._people.labels import named_outcomes
@@ -164,6 +166,7 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
         start: Any = None,
         stop: Any = None,
         as_frame: bool = False,
+        dtype: Any = "float64",
     ) -> Any:
         """Probability of each state at each time.
 
@@ -174,7 +177,8 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
         times : array of shape (n_times,), optional
             Times >= 0 in any order. Default: ``times_``.
         cause : int or str, optional
-            A label of ``event_ids_`` or a name of ``event_names_``: return its incidence alone.
+            A label of ``event_ids_`` or a name of ``event_names_``: return its incidence alone. The
+            curves of all states are then never in memory together.
         conditional_after : float or array of shape (n_samples,), optional
             Return probabilities given that the person is event-free at this time, one for all or
             one per person. At earlier times the event-free probability is 1.
@@ -187,10 +191,12 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
             Whether to return a DataFrame with one row per person, the index of ``X``, and columns
             (event, time), or times if ``cause`` is given. Events are names if training had names,
             else labels.
+        dtype : {"float64", "float32"}, default="float64"
+            Of the result. Curves are computed in float64, some people at a time.
 
         Returns
         -------
-        float64 array of shape (n_samples, K + 1, n_times), or (n_samples, n_times) with ``cause``
+        array of shape (n_samples, K + 1, n_times), or (n_samples, n_times) with ``cause``
             Index 0 is the probability of being event-free, index k the incidence of
             ``event_ids_[k]``; they sum to 1.
         """
@@ -204,16 +210,79 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
             # Who starts at 0 may have an event at time 0.
             entry = np.where(path.entry > 0, path.entry, -1.0)
             known = entry if known is None else np.maximum(known, entry)
-        if known is None:
-            curves = self._model.incidence(features, times)
-        else:
-            curves = self._model.conditional_incidence(features, times, known, path)
-        if cause is not None:
-            curves = curves[:, self._state(cause)]
+        check_choice(str(np.dtype(dtype)), "dtype", ("float64", "float32"))
+        state = None if cause is None else self._state(cause)
+        curves = self._curves(features, times, known, path, state, dtype)
+        if state is not None:
             return pd.DataFrame(curves, index, _time_index(times)) if as_frame else curves
         if not as_frame:
             return curves
         return self._frame(curves, index, times)
+
+    def _curves(
+        self,
+        features: Features,
+        times: FloatArray,
+        known: FloatArray | None,
+        path: Path | None,
+        state: int | None,
+        dtype: Any,
+    ) -> Any:
+        """Curves of all states, or of one, of the people given."""
+        chosen: Any = slice(None) if state is None else state
+        model, n_times = self._model, len(times)
+        if path is not None:
+            assert known is not None
+            found = model.conditional_incidence(features, times, known, path)
+            return found[:, chosen].astype(dtype, copy=False)
+        n_states = () if state is not None else (model.frame.n_causes + 1,)
+        curves = np.empty((features.n_samples, *n_states, n_times), dtype)
+        for people in model.parts(features.n_samples, n_times + (known is not None)):
+            own = rows_of(features, people)
+            if known is None:
+                found = model.incidence(own, times)
+            else:
+                found = model.conditional_incidence(own, times, known[people])
+            curves[people] = found[:, chosen]
+        return curves
+
+    def predict_batches(
+        self, X: Any, times: Any = None, *, batch_size: int = 100_000, **options: Any
+    ) -> Iterator[tuple[slice, Any]]:
+        """Curves of many people, batch by batch, so that they are never in memory together.
+
+        Parameters
+        ----------
+        X, times
+            As in `predict_cumulative_incidence`.
+        batch_size : int, default=100_000
+            People at a time.
+        **options
+            ``cause``, ``conditional_after``, ``as_frame`` and ``dtype`` of
+            `predict_cumulative_incidence`.
+
+        Yields
+        ------
+        people : slice
+            Rows of ``X``.
+        curves
+            What `predict_cumulative_incidence` returns for them.
+
+        Examples
+        --------
+        >>> for people, curves in model.predict_batches(X, times, cause=1):  # doctest: +SKIP
+        ...     risk[people] = curves[:, -1]
+        """
+        size, X = check_positive_int(batch_size, "batch_size"), plain_table(X)
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        known = _known(options.pop("conditional_after", None), X.shape[0])
+        for people in parts_of(X.shape[0], size):
+            after = None if known is None else known[people]
+            own = take_rows(X, people)
+            yield (
+                people,
+                self.predict_cumulative_incidence(own, times, conditional_after=after, **options),
+            )
 
     def _frame(self, curves: FloatArray, index: Any, times: FloatArray) -> pd.DataFrame:
         """Values of the last states, (n_rows, n_states, n_times), with columns (event, time)."""
@@ -237,6 +306,7 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
         start: Any = None,
         stop: Any = None,
         as_frame: bool = False,
+        dtype: Any = "float64",
     ) -> Any:
         """Probability of being event-free, of shape (n_samples, n_times).
 
@@ -251,6 +321,7 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
             start=start,
             stop=stop,
             as_frame=as_frame,
+            dtype=dtype,
         )
 
     def predict_cumulative_hazard_function(self, X: Any, times: Any = None, **options: Any) -> Any:

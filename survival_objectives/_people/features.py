@@ -425,7 +425,7 @@ def _check_same_columns(names: tuple[str, ...] | None, n_features: int, like: Fe
         raise ValueError(msg)
 
 
-def take_rows(X: Any, rows: IntArray) -> Any:
+def take_rows(X: Any, rows: IntArray | slice) -> Any:
     """The given rows of ``X``, in its own type: pandas, polars or array; a list as an array."""
     X = plain_table(X)
     if isinstance(X, pd.DataFrame):

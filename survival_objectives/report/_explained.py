@@ -13,7 +13,7 @@ from survival_objectives.report._facts import Study, column_name
 from survival_objectives.report._format import number
 
 # Numbers of people used where all would take long and change no chart.
-_N_EXPLAINED = 1000
+_N_EXPLAINED = 250
 _N_RANKED = 20_000
 _LEAST_LEVEL = 0.02
 # Rank correlation of values and effects from which on "higher raises" is a fair summary.

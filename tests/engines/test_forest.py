@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost
+from survival_objectives._engines import forest
 from survival_objectives._engines.forest import Forest, Tree
 from survival_objectives._engines.protocol import Evaluator
 from survival_objectives._people import Features
@@ -58,6 +59,32 @@ def test_both_ways_of_evaluation_agree():
     steps = trees.forest().step_margins(rows[:, :1])[0]
     by_hand = steps[trees.forest().interval(rows[:, 1]), np.arange(3)]
     assert_array_equal(by_hand, by_engine)
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_codes_are_looked_up_whatever_the_size_of_a_part(size, monkeypatch):
+    """Codes 1 and 3 go left in one tree, 0 and the missing (-1) in the other; others go right."""
+    monkeypatch.setattr(forest, "_WALKED_PEOPLE", size)
+    monkeypatch.setattr(forest, "_WALKED_LEAVES", size)
+    trees = [
+        Tree(
+            [0, -1, -1],
+            [0, 0, 0],
+            [1, -1, -1],
+            [2, -1, -1],
+            [nan_left] * 3,
+            {0: codes},
+            [(), (left,), (0.0,)],
+            0,
+        )
+        for codes, nan_left, left in (
+            (frozenset([1, 3]), False, 1.0),
+            (frozenset([-1, 0]), True, 10.0),
+        )
+    ]
+    people = np.array([[0], [1], [2], [3], [4], [200], [-1], [np.nan]], np.float32)
+    margins = Forest(trees, 1, 1, at_most=True).step_margins(people)
+    assert_array_equal(margins[0, 0], [10, 1, 0, 1, 0, 0, 0, 10])
 
 
 @pytest.mark.parametrize("engine", ["xgboost", "lightgbm", "catboost"])

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from survival_objectives import load
+from survival_objectives import HazardBoost, SurvivalBoost, load
+from survival_objectives._models.fitted import parts_of
 from survival_objectives._models.frame import check_same_time_unit, rounded_horizon, two_digits
 from survival_objectives._people import check_survival_target
 from survival_objectives._people.population import Population, grid_population
@@ -36,6 +37,33 @@ def test_weights_that_sum_to_1_tell_people_apart(engine, data):
     equal = boost(engine).fit(data.X, data.y, sample_weight=np.full(300, 1 / 300))
     assert np.ptp(equal.predict(data.X)) > 0.1
     assert_array_equal(equal.predict(data.X), model.predict(data.X))
+
+
+# -------------------------------------------------------------------------------------- batches
+@pytest.mark.parametrize("estimator", [HazardBoost, SurvivalBoost])
+def test_parts_of_predictions_are_those_of_all(estimator, data, monkeypatch):
+    model = estimator("xgboost", n_estimators=5, random_state=0).fit(data.X, data.y)
+    times, known = [0.5, 1.0, 2.0], np.linspace(0, 0.4, 300)
+    curves = model.predict_cumulative_incidence(data.X, times)
+    given = model.predict_cumulative_incidence(data.X, times, conditional_after=known)
+    # Some people at a time, by the engine as before.
+    monkeypatch.setattr(type(model.fitted_model), "parts", lambda _, n, __: parts_of(n, 70))
+    own = model.predict_cumulative_incidence(data.X, times, cause=1, dtype="float32")
+    assert own.dtype == np.float32
+    assert_allclose(own, curves[:, 1], atol=1e-6)
+    survival = model.predict_survival_function(data.X, times, conditional_after=known)
+    assert_allclose(survival, given[:, 0], atol=1e-6)
+    rows = []
+    for people, part in model.predict_batches(
+        data.X, times, batch_size=130, conditional_after=known, as_frame=True
+    ):
+        assert_allclose(part, given[people].reshape(len(part), -1), atol=1e-6)
+        rows += part.index.tolist()
+    assert rows == data.X.index.tolist()
+    with pytest.raises(ValueError, match="`dtype` is 'int64'; choose from 'float64', 'float32'"):
+        model.predict_cumulative_incidence(data.X, times, dtype=int)
+    with pytest.raises(ValueError, match="`batch_size`"):
+        next(model.predict_batches(data.X, times, batch_size=0))
 
 
 # ----------------------------------------------------------------------------- training entries
