@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.lib.introspect import opt_func_info
+from threadpoolctl import threadpool_info
 
 from survival_objectives import HazardBoost, SurvivalBoost
 from survival_objectives.adapters.external_memory import fit_external
@@ -280,6 +282,13 @@ def cases() -> Iterator[tuple[str, Case]]:
     yield from dask_cases()
 
 
+def machine() -> str:
+    """Kind of machine, with the instructions that numpy and BLAS choose: they change last digits."""
+    chosen = opt_func_info(func_name="^exp$", signature="float64")["exp"]["dd"]["current"]
+    blas = {one.get("architecture") for one in threadpool_info() if one["user_api"] == "blas"}
+    return " ".join([platform.machine(), chosen, *sorted(map(str, blas))])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="record the digests")
@@ -291,7 +300,7 @@ def main() -> int:
     if options.requirements:
         sys.stdout.write(" ".join(f"{name}=={of}" for name, of in known["versions"].items()) + "\n")
         return 0
-    here = {"machine": platform.machine(), "versions": {name: version(name) for name in PACKAGES}}
+    here = {"machine": machine(), "versions": {name: version(name) for name in PACKAGES}}
     recorded = {name: known[name] for name in here}
     if not options.write and recorded != here:
         sys.stdout.write(f"Nothing is compared: recorded with {recorded}, not {here}.\n")
