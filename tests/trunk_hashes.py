@@ -283,7 +283,7 @@ def cases() -> Iterator[tuple[str, Case]]:
 
 
 def machine() -> str:
-    """Kind of machine, with the instructions that numpy and BLAS choose: they change last digits."""
+    """Kind of machine, and the instructions of numpy and BLAS, which decide last digits."""
     chosen = opt_func_info(func_name="^exp$", signature="float64")["exp"]["dd"]["current"]
     blas = {one.get("architecture") for one in threadpool_info() if one["user_api"] == "blas"}
     return " ".join([platform.machine(), chosen, *sorted(map(str, blas))])
