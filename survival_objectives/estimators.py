@@ -115,7 +115,7 @@ class _Boost(CallbackSupportMixin, FittedPredictions):  # type: ignore[misc]
                 msg = "Pass held-out people as `eval_set`, or as `eval_X` and `eval_y`, not both."
                 raise ValueError(msg)
             eval_set = (eval_X, eval_y)
-        with sklearn_tasks(self, X, y) as tasks, progress_to(*callbacks, *tasks):
+        with sklearn_tasks(self, X, y) as tasks, progress_to(*_functions(callbacks), *tasks):
             model = fit_in_memory(
                 self.training_request(),
                 X,
@@ -156,6 +156,19 @@ class _Boost(CallbackSupportMixin, FittedPredictions):  # type: ignore[misc]
         tags.target_tags.two_d_labels = True
         tags.target_tags.multi_output = True
         return tags
+
+
+def _functions(callbacks: Any) -> list[Callable[[int, int, float], object]]:
+    """Callbacks as a list, one alone included."""
+    found = [callbacks] if callable(callbacks) else list(callbacks)
+    for one in found:
+        if not callable(one):
+            msg = (
+                f"`callbacks` has {one!r}; each is a function of the rounds done, the rounds "
+                "planned and the loss. Callbacks of an engine belong in its own training call."
+            )
+            raise TypeError(msg)
+    return found
 
 
 class HazardBoost(_Boost, HazardPredictions):

@@ -8,6 +8,14 @@ from typing import Any
 import numpy as np
 
 
+def rounds_of(model: Any) -> str:
+    """How many rounds of trees a model has, in words."""
+    if not model.n_estimators_:
+        linear = getattr(model, "member_weights_", {}).get("linear")
+        return f"{'linear hazards' if linear else 'one curve'} only: no tree was worth its place"
+    return f"{model.n_estimators_:,} rounds"
+
+
 class DisplayMixin:
     """What a fitted model is, added to the display of a scikit-learn estimator."""
 
@@ -16,7 +24,7 @@ class DisplayMixin:
         model: Any = self
         if not model.__sklearn_is_fitted__():
             return {}
-        facts = {"engine": f"{model.engine_}, {model.n_estimators_} rounds"}
+        facts = {"engine": f"{model.engine_}, {rounds_of(model)}"}
         counts = getattr(model, "n_events_", None)
         names = model.event_names_
         if counts is not None:

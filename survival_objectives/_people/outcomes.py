@@ -307,7 +307,10 @@ def _fields(y: Any, names: list[Any]) -> tuple[Any, Any, Any, Any]:
 def _check_event(event: Any) -> IntArray:
     array = as_float(event, "event")
     where = "`event` is {value} at row {row}"
-    refuse_rows(~np.isfinite(array), array, f"{where}; 0 marks a censored person.")
+    unknown = (
+        f"{where} ({{n}} such rows); 0 marks a censored person. Drop those of whom it is not known."
+    )
+    refuse_rows(~np.isfinite(array), array, unknown)
     refuse_rows(
         array != np.rint(array),
         array,

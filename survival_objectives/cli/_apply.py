@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from survival_objectives._arrays import FloatArray
+from survival_objectives._models.display import rounds_of
 from survival_objectives._process.files import replacing
 from survival_objectives._process.running import available_threads
 from survival_objectives.cli._console import Console
@@ -62,16 +63,15 @@ def run_predict(options: argparse.Namespace, console: Console) -> int:
     if taken:
         msg = f"--id names {listed(taken)}, which is also a name of predictions; rename the column"
         raise CommandError(msg)
-    answer = pd.concat([table.frame[ids], predicted], axis=1)
-    how = {"decimal": options.out_decimal, "digits": options.digits}
+    answer = pd.concat([table.frame[ids], predicted.round(options.digits)], axis=1)
     if target is None:
         content = io.BytesIO()
-        write_table(answer, content, console, **how)
+        write_table(answer, content, console, decimal=options.out_decimal)
         shown = content.getvalue().decode()
         sys.stdout.write(visible(shown) if sys.stdout.isatty() else shown)
         return 0
     with replacing(target) as file:
-        write_table(answer, file, console, **how)
+        write_table(answer, file, console, decimal=options.out_decimal)
     console.progress(f"wrote {target}")
     return 0
 
@@ -198,6 +198,7 @@ def run_info(options: argparse.Namespace, console: Console) -> int:
         console.result(json.dumps(content, indent=1, ensure_ascii=False))
         return 0
     assessment = content.pop("assessment", None)
+    content["rounds"] = content["rounds"] or rounds_of(model)
     for name, value in content.items():
         label = name.replace("_", " ")
         if isinstance(value, dict) and len(value) > _IN_A_LINE:

@@ -99,17 +99,21 @@ def days(table: Table, name: str, date_format: str | None = None) -> FloatArray:
 def _with_other_format(dates: pd.Series[Any], texts: pd.Series[Any], chosen: str) -> pd.Series[Any]:
     """Dates, with all others in a second format, where only one other reading is possible."""
     others = texts[dates.isna()]
-    layout = re.sub("%[dm]", "#", chosen)
     found = [
         parsed
         for candidate in _FORMATS
         # Day and month may not be swapped from one cell to the next.
-        if re.sub("%[dm]", "#", candidate) != layout
+        if _layout(candidate) != _layout(chosen)
         and (parsed := _parsed(others, candidate)).notna().all()
     ]
     if len(others) == 0 or not found or not all(parsed.equals(found[0]) for parsed in found):
         return dates
     return dates.fillna(found[0])
+
+
+def _layout(date_format: str) -> str:
+    """A format without saying which is the day and which the month."""
+    return re.sub("%[dm]", "#", date_format)
 
 
 def _parsed(texts: pd.Series[Any], date_format: str) -> pd.Series[Any]:
@@ -135,7 +139,9 @@ def _date_format(table: Table, name: str, texts: pd.Series[Any], n_cells: pd.Ser
         )
         raise CommandError(msg)
     best = [candidate for candidate, count in counts.items() if count == most]
-    others = [other for other in best[1:] if not parsed[other].equals(parsed[best[0]])]
+    # Cells of another layout are read beside the others, see `_with_other_format`.
+    alike = [other for other in best[1:] if _layout(other) == _layout(best[0])]
+    others = [other for other in alike if not parsed[other].equals(parsed[best[0]])]
     if others:
         msg = (
             f"{table.source}: which is the day and which the month in column {name!r}, such as "

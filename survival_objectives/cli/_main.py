@@ -290,7 +290,8 @@ def _add_predict(predict: argparse.ArgumentParser) -> None:
     add("--shap", **_TIME, help="SHAP values of the log-odds of each cause at T")
     add("--out", **_FILE, default="-", help=".csv, .csv.gz, .tsv, .xlsx or .parquet (default: CSV)")
     add("--id", **_COLUMNS, help="columns to copy to the output")
-    add("--digits", type=whole_number(0), metavar="N", help="decimals to write (default: all)")
+    digits = "decimals of predictions (default: 7, what single precision has)"
+    add("--digits", type=whole_number(0), metavar="N", default=7, help=digits)
     add("--out-decimal", choices=[".", ","], default=".", help="decimal sign in CSV")
     add("--force", **_FLAG, help="replace a file of that name")
 

@@ -46,16 +46,12 @@ def write_table(
     console: Console,
     *,
     decimal: str = ".",
-    digits: int | None = None,
 ) -> None:
     """Write a table in the format of the file extension; an open file is written as CSV.
 
     Text that a spreadsheet would run as a formula gets an apostrophe in front, with a warning. With
-    a decimal comma, columns of CSV are separated by semicolons. All ``digits`` are written by
-    default.
+    a decimal comma, columns of CSV are separated by semicolons.
     """
-    if digits is not None:
-        frame = frame.round(digits)
     suffix = file.suffix.lower() if isinstance(file, Path) else ""
     if suffix in _PARQUET:
         frame.to_parquet(file, index=False)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from survival_objectives._arrays import FloatArray
+from survival_objectives._models.display import rounds_of
 from survival_objectives._version import __version__
 from survival_objectives.report import _facts as facts
 from survival_objectives.report import _performance as performance
@@ -285,7 +286,7 @@ def _how(study: Study) -> list[tuple[str, str]]:
     if any("Cox" in name for name in assessment.models):
         versions.append(f"lifelines {metadata.version('lifelines')}")
     return [
-        ("Engine", f"{model.engine_}, {count(model.n_estimators_)} rounds"),
+        ("Engine", f"{model.engine_}, {rounds_of(model)}"),
         ("Censored people", _CENSORED.get(study.method, _CENSORED_BY_OTHERS)),
         ("Seed of the model", repr(model.random_state)),
         ("Assessment", held_out),

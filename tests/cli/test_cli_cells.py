@@ -57,6 +57,13 @@ def test_two_formats_of_dates_in_one_column(read):
     np.testing.assert_array_equal(days(table, "day") - start, [0, 1, 2, 3, 4])
 
 
+def test_two_formats_as_frequent_as_each_other(read):
+    table = read("day\n2020-02-01\n13.02.2020\n2020-02-03\n02.02.2020\n")
+    np.testing.assert_array_equal(days(table, "day") - days(table, "day")[0], [0, 12, 2, 1])
+    with pytest.raises(CommandError, match="which is the day"):
+        days(read("day\n01.02.2020\n02/03/2020\n05/04/2020\n"), "day")
+
+
 def test_day_and_month_are_not_swapped_within_a_column(read):
     with pytest.raises(CommandError, match="not dates such as"):
         days(read("day\n31/01/2020\n30/01/2020\n01/30/2020\n"), "day")

@@ -249,6 +249,7 @@ def test_trees_alone_and_no_trees_at_all(two_causes: Any, tmp_path: Path) -> Non
     )
     assert nothing.booster_ is None
     assert nothing.n_estimators_ == 0
+    assert "one curve only: no tree was worth its place" in repr(nothing)
     median = nothing.predict_quantile(np.ones((1, 1)))[0]
     assert median == pytest.approx(np.median(duration), rel=0.1)
     nothing.save(tmp_path / "nothing")

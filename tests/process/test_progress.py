@@ -69,7 +69,9 @@ def test_an_exception_of_a_callback_ends_the_training(model):
         raise StopIteration(f"at {done}")
 
     with pytest.raises(StopIteration, match="at "):
-        clone(model).fit(DATA.X, DATA.y, callbacks=[refuse])
+        clone(model).fit(DATA.X, DATA.y, callbacks=refuse)
+    with pytest.raises(TypeError, match="`callbacks` has 'bar'; each is a function"):
+        clone(model).fit(DATA.X, DATA.y, callbacks=["bar"])
 
 
 @pytest.mark.parametrize("model", MODELS[:2], ids=["hazards", "boosted"])
