@@ -111,6 +111,20 @@ class HazardTrees:
         margin = self.evaluator.sum_of_trees(crossed_rows(values, intervals))
         return self.by_cause(margin.reshape(n_people, n_intervals, -1).transpose(2, 1, 0))
 
+    def margins_by_model(self, values: Float32Array, n_intervals: int) -> FloatArray:
+        """As `margin`, of each model, (L, K, M, n_samples)."""
+        rows, shape = crossed_rows(values, np.arange(n_intervals)), (len(values), n_intervals)
+        if self._is_side_by_side:
+            margin = self.evaluator.sum_of_trees(rows).T
+        else:
+            n_rounds = self.n_rounds
+            parts = [
+                self.evaluator.sum_of_trees(rows, model * n_rounds, (model + 1) * n_rounds).T
+                for model in range(self.n_models)
+            ]
+            margin = np.concatenate([against_event_free(one, self.n_causes) for one in parts])
+        return margin.reshape(self.n_models, self.n_causes, *shape).swapaxes(2, 3)
+
     def row_margin(self, values: Float32Array, interval: npt.ArrayLike) -> FloatArray:
         """Sum of the trees for all causes, with one interval per row, (K, n_rows)."""
         return self.by_cause(self.evaluator.sum_of_trees(stacked_rows(values, interval)).T)
@@ -192,6 +206,15 @@ class HazardModel:
             margin += (self.slopes @ design.T)[:, None]
         if self.trees is not None:
             margin += self.trees.margin(values, self.level.shape[1], engine_rows=engine_rows)
+        return margin
+
+    def margins_by_model(self, values: Float32Array, design: FloatArray | None) -> FloatArray:
+        """Margins of each model, (L, K, M, n_samples)."""
+        margin = np.repeat(self.levels[:, :, :, None], len(values), axis=3)
+        if self.coefficients is not None and design is not None:
+            margin += (self.coefficients @ design.T)[:, :, None]
+        if self.trees is not None:
+            margin += self.trees.margins_by_model(values, self.level.shape[1])
         return margin
 
     def contributions(
@@ -290,6 +313,15 @@ class Mixture:
             curves *= share
             total = curves if total is None else total + curves
         assert total is not None
+        return total
+
+    def incidences_by_model(self, values: Float32Array) -> FloatArray:
+        """Incidences at knots by the models without each fold, (L, K, M + 1, n_samples)."""
+        design = None if self.design is None else self.design.matrix(values)
+        total: FloatArray = sum(
+            share * np.stack([knot_incidence(one) for one in model.margins_by_model(values, design)])
+            for share, model in self.members.values()
+        )
         return total
 
     def knot_curves(self, values: Float32Array) -> Iterator[tuple[float, FloatArray]]:

@@ -20,6 +20,7 @@ from survival_objectives._hazards.mixture import (
     Mixture,
 )
 from survival_objectives._hazards.paths import PathWalk
+from survival_objectives._models.bands import Limit
 from survival_objectives._models.curves import KnotCurves
 from survival_objectives._models.fitted import ENGINE_ROWS, FittedModel, TrainingRecord, parts_of
 from survival_objectives._models.frame import ModelFrame
@@ -50,6 +51,8 @@ class HazardMixture(FittedModel):
     mixture : Mixture
     importance : float64 array of shape (n_features,)
         Mean absolute contributions, see `with_importances`.
+    limit : Limit, optional
+        Side of the bands that curves are, in place of the estimate.
     """
 
     subject = "hazards"
@@ -57,6 +60,7 @@ class HazardMixture(FittedModel):
     curves: KnotCurves
     mixture: Mixture
     importance: FloatArray
+    limit: Limit | None = None
 
     @property
     def booster(self) -> Any:
@@ -100,10 +104,35 @@ class HazardMixture(FittedModel):
         return ENGINE_ROWS // self.mixture.n_intervals + 1
 
     def parts(self, n_samples: int, n_times: int = 1) -> Iterator[slice]:
+        if self.limit is not None:
+            n_times *= self.mixture.n_models
         return self.mixture.parts(n_samples, n_times)
 
     def _incidence(self, values: Float32Array, times: FloatArray) -> FloatArray:
         return self.curves.values(self.mixture.incidence(values), times)
+
+    def at_limit(self, confidence: float, *, later: bool) -> HazardMixture:
+        n_folds, n_events = self.record.n_folds, self.record.n_events
+        if n_folds == 1 or n_events is None:
+            return super().at_limit(confidence, later=later)
+        if self.frame.recalibration is not None:
+            msg = (
+                "`confidence` is not available after `recalibrate`: how wrong the model is elsewhere "
+                "is not known from its own folds. Leave it out, or train a model there."
+            )
+            raise ValueError(msg)
+        return replace(self, limit=Limit(confidence, later, n_folds, n_events))
+
+    def _fill(self, curves: FloatArray, values: Float32Array, times: FloatArray) -> None:
+        super()._fill(curves, values, times)
+        if self.limit is not None:
+            by_model = np.empty((self.mixture.n_models, *curves.shape))
+            for own, incidence in zip(
+                by_model, self.mixture.incidences_by_model(values), strict=True
+            ):
+                own[:, 1:] = self.curves.values(incidence, times).transpose(2, 0, 1)
+                own[:, 0] = np.maximum(1 - own[:, 1:].sum(axis=1), 0)
+            curves[:] = self.limit.of(curves, by_model)
 
     def along(self, features: Features, path: Path, times: FloatArray) -> FloatArray:
         return self._recalibrated(partial(self._plain_along, features, path), times)

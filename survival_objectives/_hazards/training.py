@@ -126,7 +126,7 @@ def fit_hazards(
         mixture = training.mixture()
     kind, _ = mixture.heaviest_trees() or (None, None)
     history = [RoundRecord(one.round, one.loss) for one in training.history if one.kind == kind]
-    record = TrainingRecord("hazards", history=history)
+    record = TrainingRecord("hazards", history=history, n_folds=training.problem.n_folds)
     model = HazardMixture(frame, record, curves, mixture, np.zeros(frame.schema.n_features))
     values = _some_values(batches)
     if not run.reduction.is_shared:

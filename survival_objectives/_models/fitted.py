@@ -70,6 +70,8 @@ class TrainingRecord:
         The floor of G, in training and in scores.
     same_curves : bool
         Whether all people get the same curve, although their features vary.
+    n_folds : int
+        Number of folds without each of which there is a model; 1 without folds.
     """
 
     method: str
@@ -80,6 +82,7 @@ class TrainingRecord:
     n_weighted_rows: int = 0
     floor: float = 0.05
     same_curves: bool = False
+    n_folds: int = 1
 
 
 def parts_of(n_samples: int, n_people: int) -> Iterator[slice]:
@@ -211,6 +214,15 @@ class FittedModel(ABC):
     def with_record(self, **changes: Any) -> Self:
         """The model with some entries of its record replaced."""
         return replace(self, record=replace(self.record, **changes))
+
+    def at_limit(self, confidence: float, *, later: bool) -> Self:  # noqa: ARG002
+        """The model whose curves are one side of its bands (99), where it has any."""
+        msg = (
+            "`confidence` needs models of folds, which a HazardBoost that was trained without "
+            "`eval_set` has. For bounds of other models, see "
+            "`survival_objectives.uncertainty.conformalize`."
+        )
+        raise ValueError(msg)
 
     def incidence(self, features: Features, times: FloatArray) -> FloatArray:
         """Event-free probability and incidences, (n_samples, K + 1, n_times).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from survival_objectives._arrays import FloatArray
+from survival_objectives._models.bands import Band
 from survival_objectives._models.display import DisplayMixin
 from survival_objectives._models.explanations import Explanations
 from survival_objectives._models.fitted import FittedModel, parts_of, rows_of
@@ -162,6 +164,7 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
         *,
         cause: int | str | None = None,
         conditional_after: Any = None,
+        confidence: float | None = None,
         id: Any = None,
         start: Any = None,
         stop: Any = None,
@@ -182,6 +185,11 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
         conditional_after : float or array of shape (n_samples,), optional
             Return probabilities given that the person is event-free at this time, one for all or
             one per person. At earlier times the event-free probability is 1.
+        confidence : float, optional
+            Return a named tuple ``(estimate, lower, upper)``, of which each is what is returned
+            without it: pointwise limits of the curve of people with these features. A
+            `HazardBoost` has them, from its folds; docs/howto/how_sure.md shows what they cover.
+            Not beside ``conditional_after`` or ``id``.
         id, start, stop : column names, optional
             Predict along a path of features: the frame ``X`` has a row per person and stretch
             (start, stop] of constant features, in any order. People come in the order of their
@@ -201,6 +209,15 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
             ``event_ids_[k]``; they sum to 1.
         """
         self._check_fitted()
+        if confidence is not None:
+            return self._band(
+                lambda model: model.predict_cumulative_incidence(
+                    X, times, cause=cause, as_frame=as_frame, dtype=dtype
+                ),
+                confidence,
+                conditional_after=conditional_after,
+                id=id,
+            )
         X, path, index = path_of(X, id, start, stop)
         features = self._checked(X)
         times = self.times_ if times is None else check_times(times)
@@ -258,7 +275,7 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
         batch_size : int, default=100_000
             People at a time.
         **options
-            ``cause``, ``conditional_after``, ``as_frame`` and ``dtype`` of
+            ``cause``, ``conditional_after``, ``confidence``, ``as_frame`` and ``dtype`` of
             `predict_cumulative_incidence`.
 
         Yields
@@ -284,6 +301,23 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
                 self.predict_cumulative_incidence(own, times, conditional_after=after, **options),
             )
 
+    def _band(
+        self, predicted: Callable[[FittedPredictions], Any], confidence: Any, **others: Any
+    ) -> Band:
+        """What is predicted, with its limits; ``others`` are parameters without limits."""
+        self._check_fitted()
+        level = check_fraction(confidence, "confidence", zero=False, one=False)
+        for name in ("conditional_after", "id"):
+            if others.get(name) is not None:
+                msg = f"`confidence` is not available beside `{name}`. Leave one of them out."
+                raise ValueError(msg)
+        sides = []
+        for later in (False, True):
+            side = copy.copy(self)
+            side._model = self._model.at_limit(level, later=later)  # noqa: SLF001  A copy of self.
+            sides.append(predicted(side))
+        return Band(predicted(self), np.minimum(*sides), np.maximum(*sides))
+
     def _frame(self, curves: FloatArray, index: Any, times: FloatArray) -> pd.DataFrame:
         """Values of the last states, (n_rows, n_states, n_times), with columns (event, time)."""
         names = self._column_names[-curves.shape[1] :]
@@ -302,6 +336,7 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
         times: Any = None,
         *,
         conditional_after: Any = None,
+        confidence: float | None = None,
         id: Any = None,
         start: Any = None,
         stop: Any = None,
@@ -317,6 +352,7 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
             times,
             cause=0,
             conditional_after=conditional_after,
+            confidence=confidence,
             id=id,
             start=start,
             stop=stop,
@@ -329,6 +365,13 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
 
         Parameters as in `predict_survival_function`; inf where survival is 0.
         """
+        confidence = options.pop("confidence", None)
+        if confidence is not None:
+            return self._band(
+                lambda model: model.predict_cumulative_hazard_function(X, times, **options),
+                confidence,
+                **options,
+            )
         with np.errstate(divide="ignore"):
             # `0 -` makes a hazard of 0 positive.
             return 0 - np.log(self.predict_survival_function(X, times, **options))
@@ -339,14 +382,21 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
         time_horizon: float | None = None,
         *,
         conditional_after: Any = None,
+        confidence: float | None = None,
         as_frame: bool = False,
     ) -> Any:
         """Probability of each state at one horizon, of shape (n_samples, K + 1).
 
         The horizon defaults to the middle of ``times_``. A frame has one column per state.
-        ``conditional_after`` is that of `predict_cumulative_incidence`.
+        ``conditional_after`` and ``confidence`` are those of `predict_cumulative_incidence`.
         """
         self._check_fitted()
+        if confidence is not None:
+            return self._band(
+                lambda model: model.predict_proba(X, time_horizon, as_frame=as_frame),
+                confidence,
+                conditional_after=conditional_after,
+            )
         if time_horizon is None:
             time_horizon = float(self.times_[len(self.times_) // 2])
         time_horizon = _one_time(time_horizon, "time_horizon")
@@ -370,14 +420,22 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
         quantile: Any = 0.5,
         *,
         conditional_after: Any = None,
+        confidence: float | None = None,
         as_frame: bool = False,
     ) -> Any:
         """Quantile of the time to any event; inf if it is not reached.
 
         The default is the median. Several quantiles give one column each; a frame has the quantiles
-        as column labels. ``conditional_after`` is that of `predict_cumulative_incidence`; quantiles
-        stay times since the origin.
+        as column labels. ``conditional_after`` and ``confidence`` are those of
+        `predict_cumulative_incidence`; quantiles stay times since the origin, and their limits are
+        the times at which the limits of the curve reach them.
         """
+        if confidence is not None:
+            return self._band(
+                lambda model: model.predict_quantile(X, quantile, as_frame=as_frame),
+                confidence,
+                conditional_after=conditional_after,
+            )
         features = self._checked(X)
         quantiles = [
             check_fraction(q, "quantile", zero=False, one=False) for q in np.ravel(quantile)
@@ -398,7 +456,8 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
         *,
         cause: int | str | None = None,
         conditional_after: Any = None,
-    ) -> FloatArray:
+        confidence: float | None = None,
+    ) -> Any:
         """Mean event-free time up to a horizon, or the mean time lost to a cause.
 
         Parameters
@@ -413,7 +472,15 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
             causes sum to the horizon.
         conditional_after : float or array of shape (n_samples,), optional
             As in `predict_cumulative_incidence`; means then count from this time to the horizon.
+        confidence : float, optional
+            As in `predict_cumulative_incidence`; limits are the areas under those of the curve.
         """
+        if confidence is not None:
+            return self._band(
+                lambda model: model.predict_restricted_mean_time(X, horizon, cause=cause),
+                confidence,
+                conditional_after=conditional_after,
+            )
         features = self._checked(X)
         horizon = float(self.times_[-1]) if horizon is None else _one_time(horizon, "horizon")
         state = 0 if cause is None else self._state(cause)

@@ -91,6 +91,7 @@ def _frame_content(model: FittedModel) -> dict[str, Any]:
         "floor": record.floor,
         "censoring_curve": frame.censoring_curve.to_plain(),
         "n_floored": record.n_floored,
+        "n_folds": record.n_folds,
         "recalibration": frame.recalibration and frame.recalibration.to_plain(),
     }
 
@@ -127,6 +128,7 @@ def _record(content: Mapping[str, Any]) -> TrainingRecord:
         n_events=None if counts is None else np.array(counts, dtype=np.int64),
         n_floored=content["n_floored"],
         floor=content["floor"],
+        n_folds=content["n_folds"],
     )
 
 

@@ -1,0 +1,327 @@
+"""How much of known curves the bands of predictions cover, and what other ways would cover.
+
+    python -m benchmarks.bands_study bands [--engine xgboost] [--n 1000] [--seeds 3]
+    python -m benchmarks.bands_study ways [--refits 6]
+    python -m benchmarks.bands_study show
+
+"bands" trains a HazardBoost with its defaults on n people of every family of `_truths.py` and asks
+for bands (``confidence=``) of the curves, the median time and the restricted mean time of 400 new
+people. "ways" compares standard deviations from which a band can be made, for n = 1 000 and one
+population per family, all on the scale of the log-odds:
+
+- folds: between the models without each fold, as a group jackknife;
+- half-samples: between models of halves of the people;
+- bootstrap: the root mean square error of models of outcomes that were drawn from the fitted model,
+  so that shrinkage counts; and from the model without one fold, a rougher truth;
+- second level: folds, times the factor that covers 90 % of the curves that outcomes were drawn from;
+- folds + 20/E: with the term for effects that no model found, as shipped.
+
+Each is multiplied by the constant that covers 90 % on the first half of the families; the other
+half confirms. Results are kept in `benchmarks/results/bands_study.json`; "show" writes the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks._truths import Sample, Truth, draw_truth
+from survival_objectives import HazardBoost
+from survival_objectives._hazards.model import HazardMixture
+
+FloatArray = npt.NDArray[np.float64]
+RECORD = Path(__file__).parent / "results" / "bands_study.json"
+TABLE = RECORD.with_suffix(".md")
+#: Share of the people who are censored, by family; the first six served to choose.
+CASES = {
+    "hazards, 1 cause": 0.47,
+    "hazards, 3 causes": 0.30,
+    "hazards, linear": 0.40,
+    "additive hazards": 0.50,
+    "crossing curves": 0.40,
+    "months": 0.45,
+    "hazards, 2 causes": 0.40,
+    "six causes": 0.35,
+    "incidences": 0.30,
+    "cured": 0.60,
+    "odds": 0.40,
+}
+CHOOSE = tuple(CASES)[:6]
+TIMES = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
+_GRID = np.linspace(0, 1, 201)
+_HORIZON = 0.8
+_N_NEW = 400
+_Z = 1.645
+
+
+def outcomes(sample: Sample, truth: Truth) -> tuple[Any, FloatArray]:
+    duration = np.maximum(sample.duration, 1e-6)
+    if truth.time_unit:
+        duration = np.ceil(duration / truth.time_unit - 1e-9) * truth.time_unit
+    return sample.event, duration
+
+
+def people(family: str, seed: int, n: int) -> tuple[Truth, Sample, Sample]:
+    truth, generator = draw_truth(family, seed, censored=CASES[family], by_features=True)
+    return truth, truth.draw(n, generator), truth.draw(_N_NEW, generator)
+
+
+def fitted(X: FloatArray, y: Any, seed: int = 0, engine: str = "xgboost", **given: Any) -> Any:
+    return HazardBoost(engine, random_state=seed, n_jobs=1, **given).fit(X, y)
+
+
+# ------------------------------------------------------------------------------ the bands as they are
+def covered(band: Any, truth: FloatArray) -> npt.NDArray[np.bool_]:
+    near: npt.NDArray[np.bool_] = (band.lower <= truth + 1e-9) & (truth <= band.upper + 1e-9)
+    return near
+
+
+def bands(family: str, seed: int, n: int, engine: str) -> dict[str, Any]:
+    """What the bands of one model cover, and how wide they are."""
+    truth, train, new = people(family, seed, n)
+    started = time.process_time()
+    model = fitted(train.X, outcomes(train, truth), engine=engine)
+    seconds = time.process_time() - started
+    true = truth.incidence(new.X, TIMES)
+    found: dict[str, Any] = {"family": family, "seed": seed, "n": n, "engine": engine}
+    for confidence in (0.8, 0.9, 0.95):
+        band = model.predict_cumulative_incidence(new.X, TIMES, confidence=confidence)
+        found[f"{confidence:g}"] = float(covered(band, true).mean())
+        if confidence == 0.9:
+            inside = covered(band, true)
+            found["width"] = float((band.upper - band.lower).mean())
+            found["by_state"] = inside.mean(axis=(0, 2)).tolist()
+            found["by_time"] = inside.mean(axis=(0, 1)).tolist()
+    survival = truth.incidence(new.X, _GRID)[:, 0]
+    mean = np.trapezoid(survival[:, _GRID <= _HORIZON], _GRID[_GRID <= _HORIZON], axis=1)
+    band = model.predict_restricted_mean_time(new.X, _HORIZON, confidence=0.9)
+    found["mean"], found["mean_width"] = (
+        float(covered(band, mean).mean()),
+        float((band.upper - band.lower).mean()),
+    )
+    reached = survival <= 0.5
+    # A step of the grid and, in whole months, a unit more.
+    slack = 1 / 200 + truth.time_unit
+    median = np.where(reached.any(axis=1), _GRID[reached.argmax(axis=1)], np.inf)
+    band = model.predict_quantile(new.X, confidence=0.9)
+    found["median"] = float(
+        ((band.lower <= median + slack) & ((median - slack <= band.upper) | (band.upper > 1))).mean()
+    )
+    return {**found, "seconds": seconds}
+
+
+# ---------------------------------------------------------------------------------------- other ways
+def log_odds(curves: FloatArray, n: int) -> FloatArray:
+    found: FloatArray = np.log((curves + 3 / n) / (1 - curves + 3 / n))
+    return found
+
+
+def by_model(model: Any, X: FloatArray, times: FloatArray) -> FloatArray:
+    """Curves of the models without each fold, (L, n_samples, K + 1, n_times)."""
+    mixture = model.fitted_model
+    assert isinstance(mixture, HazardMixture)
+    incidence = [
+        mixture.curves.values(one, times).transpose(2, 0, 1)
+        for one in mixture.mixture.incidences_by_model(X.astype(np.float32))
+    ]
+    return np.stack([np.insert(one, 0, 1 - one.sum(axis=1), axis=1) for one in incidence])
+
+
+def jackknife(curves: FloatArray, n: int) -> FloatArray:
+    """Standard deviation of five folds, in one or several draws."""
+    own = log_odds(curves, n).reshape(-1, 5, *curves.shape[1:])
+    deviation: FloatArray = np.sqrt(4 * own.var(axis=1).mean(axis=0))
+    return deviation
+
+
+def redrawn(
+    world: FloatArray, train: Sample, truth: Truth, generator: np.random.Generator
+) -> tuple[Any, FloatArray]:
+    """Outcomes from incidences on the grid; people with events are censored as others are."""
+    total = np.maximum.accumulate(1 - world[:, 0], axis=1)
+    drawn = generator.random(len(total))
+    step = np.array([np.searchsorted(row, u) for row, u in zip(total, drawn, strict=True)])
+    at, person = np.minimum(step, len(_GRID) - 1), np.arange(len(total))
+    rises = np.maximum(world[person, 1:, at] - world[person, 1:, np.maximum(at - 1, 0)], 0)
+    shares = np.cumsum(rises, axis=1)
+    pick = generator.random(len(total))[:, None] * shares[:, -1:]
+    cause = 1 + np.minimum((pick > shares).sum(axis=1), shares.shape[1] - 1)
+    happens = np.where(step < len(_GRID), _GRID[at] - generator.random(len(at)) / 200, np.inf)
+    left = train.duration[(train.event == 0) & (train.duration < 1)]
+    later = [left[left > t] for t in train.duration]
+    share = np.array([len(some) for some in later]) / np.maximum(
+        [(train.duration > t).sum() for t in train.duration], 1
+    )
+    drawn_end = np.array([generator.choice(some) if len(some) else 1.0 for some in later])
+    drawn_end = np.where(generator.random(len(share)) < share, drawn_end, 1.0)
+    end = np.where(train.event == 0, train.duration, drawn_end)
+    event = np.where(happens <= end, cause, 0)
+    return outcomes(Sample(train.X, event, np.minimum(np.maximum(happens, 0), end)), truth)
+
+
+def ways(family: str, seed: int, n: int, n_refits: int) -> dict[str, Any]:
+    """Errors and widths of the ways to make a band, for each person, state and time."""
+    truth, train, new = people(family, seed, n)
+    y, generator = outcomes(train, truth), np.random.default_rng(seed)
+    model = fitted(train.X, y)
+    estimate = model.predict_cumulative_incidence(new.X, TIMES)
+    parts = by_model(model, new.X, TIMES)
+    fine, fine_parts = by_model(model, train.X, _GRID).mean(axis=0), None
+    scale = {"folds": jackknife(parts, n)}
+    halves = []
+    for number in range(n_refits):
+        half = generator.permutation(n)[: n // 2]
+        own = fitted(train.X[half], (y[0][half], y[1][half]), number, n_repeats=1)
+        halves.append(log_odds(own.predict_cumulative_incidence(new.X, TIMES), n))
+    scale["half-samples"] = np.std(halves, axis=0, ddof=1)
+    fine_parts = by_model(model, train.X, _GRID)
+    for name in ("bootstrap", "bootstrap, rough"):
+        errors, ratios = [], []
+        for number in range(n_refits):
+            rough = generator.integers(len(parts))
+            world = fine if name == "bootstrap" else fine_parts[rough]
+            known = parts.mean(axis=0) if name == "bootstrap" else parts[rough]
+            own = fitted(train.X, redrawn(world, train, truth, generator), number, n_repeats=1)
+            error = log_odds(own.predict_cumulative_incidence(new.X, TIMES), n) - log_odds(known, n)
+            errors.append(error**2)
+            spread = jackknife(by_model(own, new.X, TIMES), n)
+            ratios.append(np.quantile(np.abs(error) / spread, 0.9))
+        scale[name] = np.sqrt(np.mean(errors, axis=0))
+        scale["second level" + name[9:]] = scale["folds"] * np.mean(ratios) / _Z
+    events = np.bincount(train.event, minlength=estimate.shape[1]).astype(float)
+    events[0] = events[1:].sum()
+    scale["folds + 20/E"] = np.sqrt(scale["folds"] ** 2 + (20 / events)[:, None])
+    error = np.abs(log_odds(estimate, n) - log_odds(truth.incidence(new.X, TIMES), n))
+    needed = np.linspace(0.2, 6, 117)
+    odds = log_odds(estimate, n)
+    return {
+        "family": family,
+        "ways": {
+            name: {
+                # Coverage and width by the constant.
+                "covered": [float((error <= c * _Z * one).mean()) for c in needed],
+                "width": [
+                    float(np.mean(1 / (1 + np.exp(-odds - w)) - 1 / (1 + np.exp(-odds + w))))
+                    for w in (c * _Z * one for c in needed)
+                ],
+            }
+            for name, one in scale.items()
+        },
+    }
+
+
+# ------------------------------------------------------------------------------------------- records
+def table(record: dict[str, Any]) -> list[str]:
+    lines = ["# Bands of predicted curves: what they cover on known truths", ""]
+    if record["ways"]:
+        lines += _ways_table(record["ways"])
+    lines += [
+        "## The bands as they are (`confidence=`)",
+        "",
+        f"Share of true curves inside, over {_N_NEW} new people, all states and ten times; means of "
+        "the populations. Families above the line served to choose the constants. Worst state and "
+        "time, width, restricted mean and median are of the 90 % band.",
+        "",
+        "| truth | engine | n | populations | 80 % | 90 % | 95 % | worst state | worst time | width "
+        "| restricted mean | median |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for one in record["bands"]:
+        groups.setdefault((one["engine"], one["n"], one["family"]), []).append(one)
+    order = {name: number for number, name in enumerate(("xgboost", "lightgbm", "catboost"))}
+    families = {name: number for number, name in enumerate(CASES)}
+    keys = sorted(groups, key=lambda key: (order[key[0]], key[1], families[key[2]]))
+    for engine, n, family in keys:
+        some = groups[engine, n, family]
+        mean = {name: np.mean([one[name] for one in some], axis=0) for name in some[0] if name not in ("family", "engine")}
+        role = "" if family in CHOOSE else " (confirms)"
+        numbers = [
+            *(mean[name] for name in ("0.8", "0.9", "0.95")),
+            mean["by_state"].min(),
+            mean["by_time"].min(),
+            *(mean[name] for name in ("width", "mean", "median")),
+        ]
+        cells = " | ".join(f"{value:.2f}" for value in numbers)
+        lines.append(f"| {family}{role} | {engine} | {n} | {len(some)} | {cells} |")
+    return lines
+
+
+def _ways_table(found: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "## Ways to make a band",
+        "",
+        "Share of true curves inside 90 % bands, n = 1 000, XGBoost, one population per family. "
+        "Nominal: 1.645 standard deviations. Then times the constant that covers 90 % on average on "
+        "the families that served to choose.",
+        "",
+        "| way | nominal: mean, least | constant | chosen: least to most | others: mean | least to "
+        "most | width |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    needed = np.linspace(0.2, 6, 117)
+    for name in found[0]["ways"]:
+        chosen, others, widths, nominal = [], [], [], []
+        for one in found:
+            own = one["ways"][name]
+            (chosen if one["family"] in CHOOSE else others).append(own["covered"])
+            widths.append(own["width"])
+            nominal.append(np.interp(1, needed, own["covered"]))
+        mean = np.mean(chosen, axis=0)
+        at = int(np.argmax(mean >= 0.9)) if (mean >= 0.9).any() else len(needed) - 1
+        a, b = np.array(chosen)[:, at], np.array(others)[:, at]
+        lines.append(
+            f"| {name} | {np.mean(nominal):.2f}, {min(nominal):.2f} | {needed[at]:.2f} | "
+            f"{a.min():.2f} to {a.max():.2f} | {b.mean():.2f} | {b.min():.2f} to {b.max():.2f} | "
+            f"{np.array(widths)[:, at].mean():.2f} |"
+        )
+    return [*lines, ""]
+
+
+def _kept() -> dict[str, Any]:
+    if RECORD.exists():
+        found: dict[str, Any] = json.loads(RECORD.read_text(encoding="utf-8"))
+        return found
+    return {"bands": [], "ways": []}
+
+
+def _keep(part: str, one: dict[str, Any]) -> None:
+    """Replace what is known of the same case."""
+    record = _kept()
+    facts = ("family", "seed", "n", "engine")
+    key = [one.get(fact) for fact in facts]
+    record[part] = [known for known in record[part] if [known.get(f) for f in facts] != key]
+    record[part].append(one)
+    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    print(part, *key, {name: one.get(name) for name in ("0.9", "width", "seconds")}, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=("bands", "ways", "show"))
+    parser.add_argument("--engine", default="xgboost")
+    parser.add_argument("--n", type=int, default=1000)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--families", type=int, default=len(CASES))
+    parser.add_argument("--refits", type=int, default=6)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for family in tuple(CASES)[:: max(1, len(CASES) // given.families)]:
+        if given.part == "ways":
+            _keep("ways", ways(family, 0, 1000, given.refits))
+        for seed in range(given.seeds) if given.part == "bands" else ():
+            _keep("bands", bands(family, seed, given.n, given.engine))
+    lines = table(_kept())
+    print("\n".join(lines))
+    TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
