@@ -318,10 +318,10 @@ class Mixture:
     def incidences_by_model(self, values: Float32Array) -> FloatArray:
         """Incidences at knots by the models without each fold, (L, K, M + 1, n_samples)."""
         design = None if self.design is None else self.design.matrix(values)
-        total: FloatArray = sum(
-            share * np.stack([knot_incidence(one) for one in model.margins_by_model(values, design)])
-            for share, model in self.members.values()
-        )
+        total = np.zeros(())
+        for share, model in self.members.values():
+            margins = model.margins_by_model(values, design)
+            total = total + share * np.stack([knot_incidence(margin) for margin in margins])
         return total
 
     def knot_curves(self, values: Float32Array) -> Iterator[tuple[float, FloatArray]]:

@@ -111,17 +111,22 @@ class HazardMixture(FittedModel):
     def _incidence(self, values: Float32Array, times: FloatArray) -> FloatArray:
         return self.curves.values(self.mixture.incidence(values), times)
 
+    @property
+    def has_bands(self) -> bool:
+        return self.record.n_folds > 1 and self.frame.recalibration is None
+
     def at_limit(self, confidence: float, *, later: bool) -> HazardMixture:
-        n_folds, n_events = self.record.n_folds, self.record.n_events
-        if n_folds == 1 or n_events is None:
-            return super().at_limit(confidence, later=later)
         if self.frame.recalibration is not None:
             msg = (
-                "`confidence` is not available after `recalibrate`: how wrong the model is elsewhere "
-                "is not known from its own folds. Leave it out, or train a model there."
+                "`confidence` is not available after `recalibrate`: the folds of a model do not "
+                "tell how wrong it is on other people. Leave it out, or train a model there."
             )
             raise ValueError(msg)
-        return replace(self, limit=Limit(confidence, later, n_folds, n_events))
+        if not self.has_bands:
+            return super().at_limit(confidence, later=later)
+        n_events = self.record.n_events
+        assert n_events is not None
+        return replace(self, limit=Limit(confidence, later, self.record.n_folds, n_events))
 
     def _fill(self, curves: FloatArray, values: Float32Array, times: FloatArray) -> None:
         super()._fill(curves, values, times)

@@ -6,7 +6,7 @@ With
 
     g(p) = log((p + 3/n) / (1 - p + 3/n)),
 
-    s^2 = (J - 1) / (J R) sum_rj (g(F_rj) - mean_j g(F_rj))^2 + 20 / E,                        (99)
+    s^2 = (J - 1) / (J R) sum_rj (g(F_rj) - mean_j g(F_rj))^2 + 20 / E,                        (90)
 
     band = g^-1(g(F) -/+ 1.2 q s),
 
@@ -39,7 +39,7 @@ class Band(NamedTuple):
 
 @dataclass(frozen=True)
 class Limit:
-    """One side of the bands (99).
+    """One side of the bands (90).
 
     Attributes
     ----------

@@ -215,8 +215,13 @@ class FittedModel(ABC):
         """The model with some entries of its record replaced."""
         return replace(self, record=replace(self.record, **changes))
 
+    @property
+    def has_bands(self) -> bool:
+        """Whether predictions can have limits; see `at_limit`."""
+        return False
+
     def at_limit(self, confidence: float, *, later: bool) -> Self:  # noqa: ARG002
-        """The model whose curves are one side of its bands (99), where it has any."""
+        """The model whose curves are one side of its bands (90), where it has any."""
         msg = (
             "`confidence` needs models of folds, which a HazardBoost that was trained without "
             "`eval_set` has. For bounds of other models, see "

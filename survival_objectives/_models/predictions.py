@@ -540,25 +540,26 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
         times: Any = None,
         *,
         conditional_after: float | None = None,
+        confidence: float | None = None,
         time_label: str = "Time",
         ax: Any = None,
     ) -> Any:
         """Axes with the stacked probabilities of one person's states over time.
 
-        Needs matplotlib.
+        With ``confidence``, the curves of the causes with their bands. Needs matplotlib.
 
         Parameters
         ----------
         person : Series, or DataFrame or array with one row
             Features of the person.
-        times, conditional_after
+        times, conditional_after, confidence
             As in `predict_cumulative_incidence`; times are increasing.
         time_label : str, default="Time"
             Label of the horizontal axis.
         ax : Axes, optional
             Axes to draw on. Default: new axes.
         """
-        from survival_objectives.plots import plot_stacked_incidence
+        from survival_objectives.plots import plot_bands, plot_stacked_incidence
 
         self._check_fitted()
         X = person.to_frame().T.infer_objects() if isinstance(person, pd.Series) else person
@@ -567,7 +568,13 @@ class FittedPredictions(Explanations, DisplayMixin, BaseEstimator):  # type: ign
             msg = f"`person` has {len(X)} rows; give one, such as `X.iloc[[0]]`."
             raise ValueError(msg)
         times = np.linspace(0, self.times_[-1], 200) if times is None else check_times(times)
-        curves = self.predict_cumulative_incidence(X, times, conditional_after=conditional_after)
+        curves = self.predict_cumulative_incidence(
+            X, times, conditional_after=conditional_after, confidence=confidence
+        )
+        if isinstance(curves, Band):
+            names = self.event_names_
+            bands = {names[k]: tuple(one[0, k] for one in curves) for k in range(1, len(names))}
+            return plot_bands(bands, times, time_label=time_label, ax=ax)
         return plot_stacked_incidence(
             curves[0], times, state_names=self.event_names_, time_label=time_label, ax=ax
         )

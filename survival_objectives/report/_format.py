@@ -49,6 +49,15 @@ def percent(value: float) -> str:
     return f"{100 * value:.{decimals}f}%"
 
 
+def percent_band(estimate: float, lower: float, upper: float) -> str:
+    """A probability with its limits, in percent.
+
+    >>> percent_band(0.314, 0.092, 0.5)
+    '31% (9.2%–50%)'
+    """
+    return f"{percent(estimate)} ({percent(lower)}–{percent(upper)})"
+
+
 def percent_tick(value: float) -> str:
     """A round probability on an axis.
 

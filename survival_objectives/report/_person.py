@@ -10,10 +10,12 @@ import numpy as np
 from survival_objectives._people import check_features
 from survival_objectives.report._charts import stacked_chart
 from survival_objectives.report._explained import feature_value
-from survival_objectives.report._format import number, percent
+from survival_objectives.report._format import number, percent, percent_band
 from survival_objectives.report._svg import nice_ticks
 from survival_objectives.report._write import source, template
 
+# Of the bands beside probabilities.
+_CONFIDENCE = 0.9
 _N_STEPS = 120
 _N_SHOWN = 12
 
@@ -34,7 +36,9 @@ def person_page(
     grid = np.linspace(0.0, max(end, float(shown.max())), _N_STEPS + 1)
     middle = float(shown[len(shown) // 2])
     curves = model.predict_cumulative_incidence(X, grid)[0]
-    at = model.predict_cumulative_incidence(X, shown)[0]
+    has_bands = model.fitted_model.has_bands
+    at = model.predict_cumulative_incidence(X, shown, confidence=_CONFIDENCE if has_bands else None)
+    cells = np.vectorize(percent_band if has_bands else percent)(*(at if has_bands else (at,)))[0]
     unit = f" {time_unit}" if time_unit else ""
     median = float(model.predict_quantile(X)[0])
     order = [*range(1, len(states)), 0]
@@ -51,7 +55,8 @@ def person_page(
         style=source("style.css"),
         chart=chart,
         head=[f"by {time:g}{unit}" for time in shown],
-        states=[(states[row], f"c{min(row, 7)}", [percent(p) for p in at[row]]) for row in order],
+        states=[(states[row], f"c{min(row, 7)}", cells[row].tolist()) for row in order],
+        confidence=percent(_CONFIDENCE) if has_bands else None,
         median=None if np.isinf(median) else number(median, 3) + unit,
         end=number(end, 3) + unit,
         middle=number(middle) + unit,

@@ -9,7 +9,7 @@ import pytest
 
 from survival_objectives import load
 from survival_objectives.metrics import Evaluation
-from survival_objectives.report._format import percent
+from survival_objectives.report._format import percent_band
 
 QUICK = ["--rounds", "3", "--test-size", "0.3", "--threads", "1", "--quiet"]
 PREDICT = ["predict", "model", "people.csv", "--quiet"]
@@ -215,15 +215,15 @@ def test_explain_writes_a_page_of_one_person(run, workplace, people, X):
     done = run("explain", "model", "people.csv", "--row", "3", "--times", "5,10", "--title", "<i>")
     assert (done.code, done.out) == (0, "page: person.html\n")
     page = (workplace / "person.html").read_text(encoding="utf-8")
-    risks = load("model").predict_cumulative_incidence(X[2:3], [5.0, 10.0])[0]
+    risks = load("model").predict_cumulative_incidence(X[2:3], [5.0, 10.0], confidence=0.9)
     for fragment in (
         "<title>&lt;i&gt;",
         "What moves the risk of relapse by 10",
         "lab value (mg/l)",
     ):
         assert fragment in page
-    for value in risks.ravel():
-        assert f">{percent(value)}<" in page
+    for values in zip(*map(np.ravel, risks), strict=True):
+        assert f">{percent_band(*values)}<" in page
     assert "<i>" not in page
     people[:1].to_csv("row.csv", index=False)
     assert run("explain", "model", "row.csv").code == 1
