@@ -313,7 +313,6 @@ class IPCWLoss(TrainingProblem):
 
     # ----------------------------------------------------------------------------------- prediction
     def _check_model(self, model: Any) -> None:
-        self._check_trained(model.feature_names_, check_unscaled(model))
         trained = str(model.get_all_params().get("loss_function"))
         same_loss = "Logloss" if self._reference else "MultiClass"
         if trained != same_loss and not trained.startswith("PythonUserDefined"):
@@ -322,6 +321,7 @@ class IPCWLoss(TrainingProblem):
                 'Train it with `{**loss.params, "loss_function": loss}`.'
             )
             raise ValueError(msg)
+        self._check_trained(model.feature_names_, check_unscaled(model))
 
     def _finished_model(self, model: Any) -> Any:
         return model.copy()
