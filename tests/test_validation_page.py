@@ -99,7 +99,7 @@ def test_the_page_has_every_score_and_escapes_names(study, tmp_path):
 
 
 def test_decisions_add_up_to_all_people(study):
-    table = validated(study, thresholds=np.array([0.1, 0.3])).decisions(1)
+    table = validated(study, thresholds=(0.1, 0.3)).decisions(1)
     assert table["threshold"].tolist() == [0.1, 0.3]
     assert (table["caught"] <= table["treated"]).all()
     assert (table["treated"] + table["missed"] + table["spared"]).tolist() == pytest.approx([1, 1])

@@ -146,7 +146,7 @@ def _contributions(
 ) -> dict[str, FloatArray]:
     """SHAP values of the log-odds of each cause against being event-free, by column."""
     values = model.shap_values(X, float(time))
-    causes = _cause_words(schema.events)
+    causes = cause_words(schema.events)
     names = [*(column.name for column in schema.columns), "time", "base"]
     return {
         f"shap_{cause}_at_{time}_{name}": values[:, row, column]
@@ -167,14 +167,14 @@ def _output(options: argparse.Namespace) -> Path | None:
 
 def _risk_names(events: Events, times: list[str]) -> list[str]:
     """Names of the predicted columns, in the order of the curves."""
-    causes = _cause_words(events)
+    causes = cause_words(events)
     return [
         *(f"event_free_at_{time}" for time in times),
         *(f"{cause}_by_{time}" for cause in causes for time in times),
     ]
 
 
-def _cause_words(events: Events) -> list[str]:
+def cause_words(events: Events) -> list[str]:
     """Names of the causes as one word each, if they stay distinct."""
     slugs = [_slug(name) for name in events.causes]
     return slugs if len(set(slugs)) == len(slugs) else events.causes

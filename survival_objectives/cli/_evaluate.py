@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from survival_objectives._arrays import FloatArray, IntArray
+from survival_objectives._arrays import FloatArray
 from survival_objectives._process.files import replacing
+from survival_objectives.cli._apply import cause_words
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._engines import missing_for_report
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._fit import named_columns
 from survival_objectives.cli._folder import Schema, check_file, load_folder
 from survival_objectives.cli._people import schema_features, schema_outcomes, schema_table
-from survival_objectives.cli._tables import Table
+from survival_objectives.cli._tables import Table, read_table
 from survival_objectives.metrics import Evaluation
 
 if TYPE_CHECKING:
@@ -87,7 +90,7 @@ def validated(
         groups=person,
         landmark=landmark,
         by=by or None,
-        thresholds=np.array(options.thresholds, np.float64) if options.thresholds else None,
+        thresholds=[float(share) for share in options.thresholds],
         training=[Column(**each) for each in schema.features],
         time_name=schema.follow_up.duration or "time",
         time_unit=schema.follow_up.unit,
@@ -112,46 +115,109 @@ def _groups(table: Table, X: pd.DataFrame, given: list[str]) -> dict[str, Any]:
 
 def run_compare(options: argparse.Namespace, console: Console) -> int:
     """Print the differences of the scores of two models on the same people."""
-    (first, schema), (second, other) = load_folder(options.model), load_folder(options.other)
-    if schema.events.codes != other.events.codes:
-        msg = (
-            f"{options.model!r} and {options.other!r} were trained on different events "
-            f"({', '.join(schema.events.causes)}; {', '.join(other.events.causes)}); train both on "
-            "the same events"
-        )
-        raise CommandError(msg)
-    table, y, person = schema_outcomes(options, schema_table(options, schema), schema)
-    times = _times(options, y, first, second)
+    first, schema = load_folder(options.model)
+    everyone = schema_table(options, schema)
+    table, y, person = schema_outcomes(options, everyone, schema)
+    X = schema_features(table, schema, console)
+    if Path(options.other).is_file():
+        named = _curve_columns(options, schema)
+        options.times = options.times or [f"{time:g}" for time in named.times]
+        times = _times(options, y, first)
+        others = named.curves(times, everyone, table)
+    else:
+        second, other = load_folder(options.other)
+        if schema.events.codes != other.events.codes:
+            msg = (
+                f"{options.model!r} and {options.other!r} were trained on different events "
+                f"({', '.join(schema.events.causes)}; {', '.join(other.events.causes)}); train "
+                "both on the same events"
+            )
+            raise CommandError(msg)
+        times = _times(options, y, first, second)
+        people = schema_features(table, other, console)
+        others = second.predict_cumulative_incidence(people, times)
     console.progress(f"scoring {table.n_rows} people")
+    landmark = None if options.landmark is None else float(options.landmark)
     found, reference = (
-        _evaluation(model, schema_features(table, each, console), y, times, options, schema, person)
-        for model, each in ((first, schema), (second, other))
+        Evaluation(
+            None, y, curves, times, groups=person, event_ids=schema.events.ids, landmark=landmark
+        )
+        for curves in (first.predict_cumulative_incidence(X, times), others)
     )
-    scores = _named(found.compare(reference), schema)
+    thresholds = np.array(options.thresholds, np.float64)
+    scores = _named(found.compare(reference, thresholds=thresholds), schema)
     head = {"first": options.model, "second": options.other, **_extent(options, y)}
     _print(scores, "difference", head, options, console)
     return 0
 
 
-def _evaluation(
-    model: Any,
-    X: pd.DataFrame,
-    y: pd.DataFrame,
-    times: FloatArray,
-    options: argparse.Namespace,
-    schema: Schema,
-    person: IntArray | None,
-) -> Evaluation:
-    landmark = None if options.landmark is None else float(options.landmark)
-    return Evaluation(
-        None,
-        y,
-        model.predict_cumulative_incidence(X, times),
-        times,
-        groups=person,
-        event_ids=schema.events.ids,
-        landmark=landmark,
+@dataclass(frozen=True)
+class _Curves:
+    """Predictions of any package in a file, with columns named as `predict` names them."""
+
+    table: Table
+    columns: dict[float, list[str]]  # Names of the columns of all causes, by time.
+
+    @property
+    def times(self) -> list[float]:
+        return sorted(self.columns)
+
+    def curves(self, times: FloatArray, everyone: Table, scored: Table) -> FloatArray:
+        """The curves of the people scored at ``times``."""
+        if self.table.n_rows != everyone.n_rows:
+            msg = (
+                f"{self.table.source} has {self.table.n_rows} rows of curves for "
+                f"{everyone.n_rows} rows of {everyone.source}; give one for each, in their order"
+            )
+            raise CommandError(msg)
+        unknown = [f"{time:g}" for time in times if time not in self.columns]
+        if unknown:
+            known = ", ".join(f"{time:g}" for time in self.times)
+            msg = f"{self.table.source} has no curves at {', '.join(unknown)}, only at {known}"
+            raise CommandError(msg)
+        rows = np.searchsorted(everyone.lines, scored.lines)
+        causes = np.stack(
+            [[self._numbers(name) for name in self.columns[t]] for t in times], axis=2
+        )
+        values = causes.transpose(1, 0, 2)[rows]
+        return np.concatenate([1 - values.sum(axis=1, keepdims=True), values], axis=1)
+
+    def _numbers(self, name: str) -> FloatArray:
+        values = self.table.numbers(name).values
+        unknown = np.flatnonzero(np.isnan(values))
+        if len(unknown):
+            msg = (
+                f"{self.table.source}: column {name!r} has no number on "
+                f"{self.table.place(int(unknown[0]))}"
+            )
+            raise CommandError(msg)
+        return values
+
+
+def _curve_columns(options: argparse.Namespace, schema: Schema) -> _Curves:
+    table = read_table(
+        options.other, separator=options.separator, decimal=options.decimal, missing=options.missing
     )
+    words = cause_words(schema.events)
+    found: dict[float, dict[str, str]] = {}
+    for name in table.names:
+        word, _, text = name.rpartition("_by_")
+        with suppress(ValueError):
+            if word in words:
+                found.setdefault(float(text), {})[word] = name
+    columns = {
+        time: [names[word] for word in words]
+        for time, names in found.items()
+        if len(names) == len(words)
+    }
+    if not columns:
+        wanted = ", ".join(f"{word}_by_1" for word in words)
+        msg = (
+            f"{table.source} has no curves: name the columns as `predict` does, such as {wanted} "
+            "for the probabilities of all causes by time 1"
+        )
+        raise CommandError(msg)
+    return _Curves(table, columns)
 
 
 def _times(options: argparse.Namespace, y: pd.DataFrame, *models: Any) -> FloatArray:
@@ -228,7 +294,7 @@ def _print(
     console.result(", ".join(f"{name}: {value}" for name, value in head.items()) + "\n")
     shown = scores.assign(
         cell=[
-            f"{value:.4f} ± {error:.4f}"
+            f"{round(value, 4) + 0:.4f} ± {error:.4f}"
             for value, error in zip(scores[number], scores["standard_error"], strict=True)
         ]
     )

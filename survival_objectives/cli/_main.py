@@ -140,8 +140,8 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "compare": (
         "_evaluate",
-        "score two saved models on the same people",
-        "compare model other new.csv",
+        "score two models on the same people",
+        "compare model other new.csv --thresholds 0.1,0.2",
     ),
     "explain": (
         "_explain",
@@ -186,7 +186,9 @@ def _parser() -> argparse.ArgumentParser:
         if name not in ("demo", "fit"):
             add("model", help="the folder that `fit` wrote")
         if name == "compare":
-            add("other", help="another such folder")
+            add(
+                "other", help="another such folder, or a file of curves in the columns of `predict`"
+            )
         if name == "card":
             add("--data", **_FILE, help=f"people to validate on: {_FILES}")
         elif name not in ("demo", "fit", "info", "serve"):
@@ -200,6 +202,7 @@ def _parser() -> argparse.ArgumentParser:
             add("--id", **_COLUMN, help="column that names the person (default: as in training)")
             add("--landmark", **_TIME, help="score people event-free then, from then on")
             add("--skip-unknown", **_FLAG, help="leave out people without a duration or an event")
+            add("--thresholds", **_SHARES, help="risks above which people would be treated")
         if name in ("evaluate", "compare", "info"):
             add("--json", **_FLAG, help="print JSON")
     _add_evaluate(commands["evaluate"])
@@ -262,21 +265,15 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
 
 def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     add = evaluate.add_argument
-    _add_groups(evaluate)
+    add("--by", **_COLUMNS, help="columns whose groups are scored too")
     add("--report", **_FILE, help="a page with curves, groups, decisions and recalibration")
     add("--title", help="with --report: heading of the page (default: the name of the file)")
     add("--force", **_FLAG, help="replace a page of that name")
 
 
-def _add_groups(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add("--by", **_COLUMNS, help="columns whose groups are scored too")
-    add("--thresholds", **_SHARES, help="risks above which people would be treated, for a page")
-
-
 def _add_card(card: argparse.ArgumentParser) -> None:
-    _add_groups(card)
     add = card.add_argument
+    add("--by", **_COLUMNS, help="columns whose groups are scored too")
     add("--out", **_FILE, default="card.md", help="where to write; beside it goes .html")
     add("--title", help="heading (default: Model card)")
     add("--force", **_FLAG, help="replace files of these names")

@@ -9,7 +9,7 @@ import pandas as pd
 from survival_objectives._arrays import FloatArray
 from survival_objectives._people import check_times
 from survival_objectives.marginal import aalen_johansen, incidence_influence
-from survival_objectives.metrics._influence import Influence
+from survival_objectives.metrics._influence import Influence, stacked
 from survival_objectives.metrics._inputs import ScoredPeople
 from survival_objectives.metrics._workspace import Workspace
 
@@ -18,7 +18,7 @@ _N_THRESHOLDS = 19
 
 def net_benefit(work: Workspace, cause: int, thresholds: npt.ArrayLike | None) -> pd.DataFrame:
     """The table of `Evaluation.net_benefit` at the only time."""
-    q, scored, is_known = _checked_thresholds(thresholds), work.scored, work.followed()[0]
+    q, scored, is_known = checked_thresholds(thresholds), work.scored, work.followed()[0]
     ((code, risk),) = scored.risks(cause)
     model, everyone, described = net_benefit_influence(
         scored, code, risk[:, 0], float(scored.times[0]), q
@@ -43,7 +43,21 @@ def net_benefit(work: Workspace, cause: int, thresholds: npt.ArrayLike | None) -
     return pd.DataFrame(columns | {name: share * known for name, share in shares.items()})
 
 
-def _checked_thresholds(thresholds: npt.ArrayLike | None) -> FloatArray:
+def net_benefit_over_time(work: Workspace, cause: int | None, threshold: float) -> Influence:
+    """Influence on the net benefit of a threshold at all times."""
+    parts = []
+    for column, known in enumerate(work.followed()):
+        scored = work.only(column).scored
+        ((code, risk),) = scored.risks(cause)
+        at, q = float(scored.times[0]), np.array([threshold])
+        found = net_benefit_influence(scored, code, risk[:, 0], at, q)[0]
+        factor = 1.0 if known else np.nan
+        parts.append(Influence(factor * found.value[0], factor * found.people[:, 0], None))
+    return stacked(parts)
+
+
+def checked_thresholds(thresholds: npt.ArrayLike | None) -> FloatArray:
+    """Risks between 0 and 1; None for 0.05, 0.1, ..., 0.95."""
     if thresholds is None:
         return np.arange(1, _N_THRESHOLDS + 1) / (_N_THRESHOLDS + 1)
     q = check_times(thresholds)

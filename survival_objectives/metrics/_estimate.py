@@ -13,6 +13,7 @@ from survival_objectives._arrays import FloatArray
 from survival_objectives.metrics._influence import Influence
 
 _Z95 = float(norm.ppf(0.975))
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,8 @@ class Estimate:
         """Two-sided, of the hypothesis that the true value is 0; for differences."""
         error, size = self.standard_error, np.abs(self.value)
         scaled = np.divide(size, error, out=np.full(error.shape, np.nan), where=error > 0)
-        # Equal predictions have no error and no difference.
-        scaled = np.where((error == 0) & (size == 0), 0.0, scaled)
+        # Predictions that are equal up to rounding have no error and no difference.
+        scaled = np.where((error <= _ROUNDING) & (size <= _ROUNDING), 0.0, scaled)
         return np.asarray(2 * norm.sf(scaled))
 
 

@@ -21,7 +21,11 @@ from survival_objectives._people import (
     check_positive_int,
 )
 from survival_objectives.metrics._accuracy import accuracy
-from survival_objectives.metrics._decisions import net_benefit
+from survival_objectives.metrics._decisions import (
+    checked_thresholds,
+    net_benefit,
+    net_benefit_over_time,
+)
 from survival_objectives.metrics._distribution import ProbabilityBins, probability_bins
 from survival_objectives.metrics._estimate import Estimate
 from survival_objectives.metrics._influence import (
@@ -442,13 +446,16 @@ class Evaluation:
         return values
 
     # -------------------------------------------------------------------------------------- tables
-    def table(self, cause: int | None = None) -> pd.DataFrame:
+    def table(self, cause: int | None = None, *, thresholds: npt.ArrayLike = ()) -> pd.DataFrame:
         """The scores that a validation reports, one row per score, cause and time.
 
         Parameters
         ----------
         cause : int, optional
             Label of a cause. Default: all causes.
+        thresholds : array, optional
+            Risks in (0, 1) at which the net benefit of treating is a score too, named
+            "net_benefit_0.2".
 
         Returns
         -------
@@ -456,16 +463,18 @@ class Evaluation:
             ``score``, ``cause``, ``time``, ``value``, ``standard_error``, ``lower``, ``upper``.
             Where people enter late: the concordance of people at risk together.
         """
-        return table_of(self._rows(cause))
+        return table_of(self._rows(cause, thresholds))
 
-    def compare(self, other: Evaluation, cause: int | None = None) -> pd.DataFrame:
+    def compare(
+        self, other: Evaluation, cause: int | None = None, *, thresholds: npt.ArrayLike = ()
+    ) -> pd.DataFrame:
         """Differences from another model on the same people: this one minus the other.
 
         Parameters
         ----------
         other : Evaluation
-            Of other curves, with the same outcomes and times.
-        cause : int, optional
+            Of other curves, by any package, with the same outcomes and times.
+        cause, thresholds
             As in `table`.
 
         Returns
@@ -480,9 +489,11 @@ class Evaluation:
         if not same:
             msg = "The evaluations are of other people or times; a comparison needs the same."
             raise ValueError(msg)
-        return differences_of(self._rows(cause), other._rows(cause))
+        return differences_of(self._rows(cause, thresholds), other._rows(cause, thresholds))
 
-    def by(self, column: npt.ArrayLike, cause: int | None = None) -> pd.DataFrame:
+    def by(
+        self, column: npt.ArrayLike, cause: int | None = None, *, thresholds: npt.ArrayLike = ()
+    ) -> pd.DataFrame:
         """The `table` of every group of people, with numbers of people and events.
 
         Parameters
@@ -490,7 +501,7 @@ class Evaluation:
         column : array of shape (n_samples,)
             Group of each person scored: labels, or numbers, which are cut at quartiles if there are
             more than ten. People without a value are the group "missing".
-        cause : int, optional
+        cause, thresholds
             As in `table`.
 
         Returns
@@ -505,17 +516,26 @@ class Evaluation:
             part = self.take(np.flatnonzero(labels == level))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FollowUpWarning)
-                table = part.table(cause)
+                table = part.table(cause, thresholds=thresholds)
             tables.append(group_table(level, part.workspace, table))
         return joined_groups(tables)
 
     # -------------------------------------------------------------------------------------- pieces
-    def _rows(self, cause: int | None) -> Iterator[ScoreRow]:
+    def _rows(self, cause: int | None, thresholds: npt.ArrayLike) -> Iterator[ScoreRow]:
         scores: Scores = {"concordance": self.concordance}
         if self.workspace.scored.target.entry is None:
             others = (self.brier, self.scaled_brier, self.auc, self.observed_expected)
             scores |= {method.__name__: method for method in others}
+        if len(np.atleast_1d(thresholds)):
+            self.workspace.refuse_entry("net_benefit")
+            scores |= {
+                f"net_benefit_{threshold:g}": partial(self._benefit, threshold=threshold)
+                for threshold in checked_thresholds(thresholds).tolist()
+            }
         return score_rows(self.workspace, scores, cause)
+
+    def _benefit(self, cause: int | None, threshold: float) -> Estimate:
+        return self.workspace.estimate(net_benefit_over_time(self.workspace, cause, threshold))
 
     def _estimate(
         self, parts: list[Influence], cause: int | None, limits: str = "plain"

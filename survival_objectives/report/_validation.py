@@ -80,7 +80,7 @@ class Validation:
     groups: Any = None
     landmark: float | None = None
     by: Mapping[str, Any] | None = None
-    thresholds: FloatArray | None = None
+    thresholds: Sequence[float] = ()
     training: Sequence[Column] = ()
     time_name: str = "time"
     time_unit: str | None = None
@@ -145,7 +145,7 @@ class Validation:
     @cached_property
     def table(self) -> pd.DataFrame:
         """All scores at all times."""
-        return self.evaluation.table()
+        return self.evaluation.table(thresholds=self.thresholds)
 
     @cached_property
     def calibrations(self) -> dict[int, Calibration]:
@@ -175,8 +175,8 @@ class Validation:
 
     def decisions(self, cause: int) -> pd.DataFrame:
         """Net benefit of treating people by their risk of a cause."""
-        thresholds = self.thresholds
-        if thresholds is None:
+        thresholds: Any = self.thresholds
+        if not thresholds:
             code = self.model.event_ids_.tolist().index(cause)
             risk = self.at_middle.workspace.scored.incidence[:, code, 0]
             high = min(round_up(float(np.quantile(risk, 0.95))), 0.95)
@@ -269,7 +269,7 @@ def write_validation(
     times: Sequence[float],
     X_train: Any = None,
     by: Mapping[str, Any] | None = None,
-    thresholds: Sequence[float] | None = None,
+    thresholds: Sequence[float] = (),
     landmark: float | None = None,
     groups: Any = None,
     title: str = "Validation",
@@ -326,7 +326,7 @@ def write_validation(
         groups=groups,
         landmark=landmark,
         by=by,
-        thresholds=None if thresholds is None else np.asarray(thresholds, np.float64),
+        thresholds=thresholds,
         training=training,
         time_name=duration_name,
         time_unit=time_unit,
@@ -453,7 +453,7 @@ def _decision(found: Validation, cause: int) -> tuple[Figure, Table]:
         x_label="Treated from a risk of (%)",
         y_label="Net benefit per 100 people",
     )
-    chosen = _SHOWN_THRESHOLDS if found.thresholds is None else np.arange(len(table))
+    chosen = np.arange(len(table)) if found.thresholds else _SHOWN_THRESHOLDS
     who = ("Treated", f"with {name}", "in vain", "Missed", "Spared")
     head = ("Treat from a risk of", *who, "Net benefit", "More than treating all")
     rows = []

@@ -209,6 +209,45 @@ def test_compare_tells_a_difference_from_chance(run, workplace, people):
     assert "beyond chance: the first for " in printed
 
 
+def test_compare_with_the_curves_of_another_package(run, workplace, people, X, y):
+    times = [4.0, 8.0]
+    mine = load("model").predict_cumulative_incidence(X, times)
+    other = 0.7 * mine[:, 1:] + 0.05
+    names = [f"{cause}_by_{time:g}" for cause in ("death", "relapse") for time in times]
+    curves = pd.DataFrame(other.reshape(len(other), -1), columns=names)
+    curves.to_csv("curves.csv", index=False)
+    command = ["compare", "model", "curves.csv", "people.csv", "--json", "--thresholds", "0.2"]
+    found = pd.DataFrame(json.loads(run(*command).out)["scores"])
+    full = np.concatenate([1 - other.sum(axis=1, keepdims=True), other], axis=1)
+    expected = Evaluation(None, y, mine, times).compare(
+        Evaluation(None, y, full, times), thresholds=[0.2]
+    )
+    np.testing.assert_allclose(found["difference"].astype(float), expected["difference"], atol=1e-9)
+    assert "net benefit 0.2" in {*found["score"]}
+    # People without an outcome are left out of both.
+    gaps = people.assign(status=people["status"].where(people.index != 3))
+    gaps.to_csv("gaps.csv", index=False)
+    rows = np.arange(240) != 3
+    part = json.loads(run(*command[:3], "gaps.csv", "--json", "--skip-unknown").out)["scores"]
+    without = Evaluation(None, y[rows], mine[rows], times).compare(
+        Evaluation(None, y[rows], full[rows], times)
+    )
+    np.testing.assert_allclose(
+        [row["difference"] for row in part], without["difference"], atol=1e-9
+    )
+    # The file of `predict`, whose rounding is no difference.
+    run("predict", "model", "people.csv", "--times", "4,8", "--out", "own.csv")
+    assert "beyond chance: neither" in run("compare", "model", "own.csv", "people.csv").out
+    assert "no curves at 5, only at 4, 8" in run(*command, "--times", "5").err
+    curves[1:].to_csv("short.csv", index=False)
+    assert "239 rows of curves for 240" in run("compare", "model", "short.csv", "people.csv").err
+    curves.assign(death_by_4="x").to_csv("text.csv", index=False)
+    refused = run("compare", "model", "text.csv", "people.csv").err
+    assert "column 'death_by_4' has no number on line 2" in refused
+    none = run("compare", "model", "people.csv", "people.csv").err
+    assert "such as death_by_1, relapse_by_1" in none
+
+
 # --------------------------------------------------------------------------------------- explain
 def test_explain_writes_a_page_of_one_person(run, workplace, people, X):
     assert "has 240 people; choose one with --row" in run("explain", "model", "people.csv").err

@@ -401,6 +401,23 @@ def test_groups_are_scored_as_people_of_their_own(whole):
     assert not np.allclose(given["value"], table["value"])
 
 
+def test_net_benefit_is_a_score_of_tables_too(whole):
+    data, evaluation = whole
+    other = Evaluation(None, data.y, data.incidence(TIMES, data.hazard**0.3), TIMES)
+    found = evaluation.compare(other, 1, thresholds=[0.2])
+    found = found[found["score"] == "net_benefit_0.2"]
+    for time, difference in zip(found["time"], found["difference"], strict=True):
+        mine, theirs = (
+            each.net_benefit(1, time, thresholds=[0.2]).iloc[0] for each in (evaluation, other)
+        )
+        assert difference == pytest.approx(mine["net_benefit"] - theirs["net_benefit"])
+        row = evaluation.table(1, thresholds=[0.2]).query("score == 'net_benefit_0.2'")
+        (error,) = row[row["time"] == time]["standard_error"]
+        assert error == pytest.approx(mine["standard_error"])
+    assert len(found) == len(TIMES)
+    assert (found["standard_error"] > 0).all()
+
+
 def test_numbers_are_cut_at_quartiles_and_small_groups_are_named(whole):
     data, evaluation = whole
     with pytest.warns(UserWarning, match=r"Groups with fewer than 20 events.*join groups"):
