@@ -98,6 +98,26 @@ def test_the_page_has_every_score_and_escapes_names(study, tmp_path):
         write_validation(path, model=model, X=X, y=y, times=TIMES)
 
 
+@pytest.mark.parametrize("kind", ["array", "polars", "labelled"])
+def test_groups_are_of_the_columns_whatever_the_table_is(kind):
+    data = make_competing_risks(400, n_causes=1, n_features=2, random_state=0)
+    X, y = data.X, data.y
+    if kind == "array":
+        X = X.to_numpy()
+    elif kind == "polars":
+        X = pytest.importorskip("polars").from_pandas(X)
+    else:
+        order = np.random.default_rng(0).permutation(400)
+        X, y = X.iloc[order], y.iloc[order]
+    model = HazardBoost(n_estimators=5, random_state=0, n_jobs=1).fit(X, y)
+    found = Validation(model, X, y, TIMES[:1], model.event_names_)
+    (low, *_), first = found.subgroups["group"].unique(), np.asarray(X)[:, 0]
+    limit = float(low.removeprefix("up to "))
+    expected = found.evaluation.take(first <= np.quantile(first, 0.25)).auc(1).value[0]
+    assert limit == pytest.approx(np.quantile(first, 0.25), abs=1e-3)
+    assert found.subgroups.query("score == 'auc'")["value"].iloc[0] == pytest.approx(expected)
+
+
 def test_decisions_add_up_to_all_people(study):
     table = validated(study, thresholds=(0.1, 0.3)).decisions(1)
     assert table["threshold"].tolist() == [0.1, 0.3]

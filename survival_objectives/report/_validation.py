@@ -161,12 +161,13 @@ class Validation:
     def subgroups(self) -> pd.DataFrame:
         """Scores of groups at the middle time, with the ``column`` that makes the groups."""
         by = self.by
-        if by is None:
-            first = self.now[:_MOST_COLUMNS]
-            by = {each.name: pd.DataFrame(self.X).iloc[:, i] for i, each in enumerate(first)}
+        if not by:
+            first = enumerate(self.now[:_MOST_COLUMNS])
+            named = hasattr(self.X, "columns")
+            by = {c.name: self.X[c.name] if named else np.asarray(self.X)[:, i] for i, c in first}
         found = []
         for name, values in by.items():
-            kept = take_rows(values, np.flatnonzero(self.is_scored))
+            kept = pd.Series(values).iloc[np.flatnonzero(self.is_scored)]
             with warnings.catch_warnings():
                 # Small groups are marked.
                 warnings.simplefilter("ignore", UserWarning)
