@@ -86,9 +86,10 @@ class KaplanMeierCensoring:
     def fit(self, y: Any, X: Any = None, *, sample_weight: Any = None) -> KaplanMeierCensoring:  # noqa: ARG002
         """Estimate the curve from outcomes ``y``; ``X`` is not used."""
         target = check_survival_target(y, require_event=False, late_entry=True)
-        self.curve_ = kaplan_meier_censoring(
-            target, check_sample_weight(sample_weight, target.n_samples)
-        )
+        weight = check_sample_weight(sample_weight, target.n_samples)
+        if weight is not None:
+            weight = weight[target.first_rows]
+        self.curve_ = kaplan_meier_censoring(target.people, weight)
         return self
 
     @classmethod

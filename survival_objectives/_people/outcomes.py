@@ -19,7 +19,7 @@ _DURATION_NAMES = ("duration", "time")
 _ENTRY_NAMES = ("entry",)
 # Names that others use for the time of entry: they must not be ignored.
 _OTHER_ENTRY_NAMES = ("entry_time", "start", "start_time", "tstart", "truncation")
-TAKES_ENTRY = "Use HazardBoost or HazardObjective, which take it"
+TAKES_ENTRY = "Use HazardBoost or HazardObjective (CatBoost: HazardLoss), which take it"
 # More labels than any study distinguishes: a sign that the columns are swapped.
 _MAX_CAUSES = 50
 # More causes than most studies have: worth a warning about the interpretation.
@@ -87,14 +87,34 @@ class SurvivalTarget:
         return np.append(self.is_first[1:], True)
 
     @property
+    def first_rows(self) -> IntArray:
+        """A row of each person, the first one if rows are sorted."""
+        if self.person is None:
+            return np.arange(self.n_samples)
+        return np.unique(self.person, return_index=True)[1]
+
+    @property
+    def until_last(self) -> SurvivalTarget:
+        """The same rows in any order, each with the end and the event of its person."""
+        if self.person is None:
+            return self
+        last, event = np.zeros(self.person.max() + 1), np.zeros(self.person.max() + 1, np.int32)
+        np.maximum.at(last, self.person, self.duration)
+        np.maximum.at(event, self.person, self.event)
+        return replace(self, event=event[self.person], duration=last[self.person])
+
+    @property
     def people(self) -> SurvivalTarget:
         """One row per person: from the first entry to the end of the last row."""
         if self.person is None:
             return self
-        last = self.take(self.is_last)
-        entry = None if self.entry is None else self.entry[self.is_first]
-        is_late = entry is not None and entry.any()
-        return replace(last, entry=entry if is_late else None, person=None)
+        one = replace(self.until_last.take(self.first_rows), person=None)
+        if self.entry is None:
+            return one
+        begin = np.full(self.person.max() + 1, np.inf)
+        np.minimum.at(begin, self.person, self.entry)
+        entry = begin[self.person[self.first_rows]]
+        return replace(one, entry=entry if entry.any() else None)
 
 
 def check_same_people(n_people: int, n_outcomes: int) -> None:
@@ -292,6 +312,13 @@ def _fields(y: Any, names: list[Any]) -> tuple[Any, Any, Any, Any]:
             )
             raise ValueError(msg)
         return find(_EVENT_NAMES), find(("stop",)), find(("start",)), find(("id",))
+    if "id" in found and pd.Series(np.asarray(find(("id",)))).duplicated().any():
+        msg = (
+            "`y` has values of `id` that repeat, but no `start` and `stop`: every row would be a "
+            "person of its own. Add the two where rows are stretches of a person's time; "
+            "otherwise drop `id` from `y`, and pass it as `groups`."
+        )
+        raise ValueError(msg)
     entry = find(_ENTRY_NAMES, optional=True)
     others = [name for name in names if str(name).lower() in _OTHER_ENTRY_NAMES]
     if entry is None and others:

@@ -58,7 +58,7 @@ class Landmark:
         frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X)).add_prefix("x")
         entry = np.zeros(n_rows) if target.entry is None else target.entry
         label = target.event_ids[target.event]
-        person = target.person
+        person, whole = target.person, target.until_last
         is_grouped = group is not None or person is not None
         if person is None:
             person = np.arange(n_rows)
@@ -66,21 +66,17 @@ class Landmark:
         else:
             y = pd.DataFrame({"id": person, "start": entry, "stop": target.duration})
             y["event"] = label
-        last, event = np.zeros(person.max() + 1), np.zeros(person.max() + 1, np.int64)
-        np.maximum.at(last, person, target.duration)
-        np.maximum.at(event, person, label)
         if time is None:
-            time = _with_most_events(entry, target.duration, event[person] > 0)
+            time = _with_most_events(entry, target.duration, whole.event > 0)
         rows = np.flatnonzero((entry <= time) & (time < target.duration))
-        if not (event[person[rows]] > 0).any():
+        if not whole.event[rows].any():
             msg = (
                 f"At the landmark {time:g}, {len(rows)} people are under observation, and none of "
                 "them has an event later. Use another `landmark`."
             )
             raise ValueError(msg)
-        outcomes = pd.DataFrame(
-            {"event": event[person[rows]], "duration": last[person[rows]] - time}
-        )
+        event = target.event_ids[whole.event[rows]]
+        outcomes = pd.DataFrame({"event": event, "duration": whole.duration[rows] - time})
         unit = person if group is None else group
         frame = frame.reset_index(drop=True)
         return cls(float(time), rows, frame, y, unit, is_grouped, outcomes)

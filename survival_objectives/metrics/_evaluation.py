@@ -81,7 +81,8 @@ class Evaluation:
         method of `survival_objectives.censoring.CensoringModel`, an oracle included. With None, or
         outcomes equal to ``y``, the censoring of the people scored, as for new data.
     y : outcomes
-        What happened to the people predicted for.
+        What happened to the people predicted for. In a long table, curves are of the features of
+        each row; `likelihood` and `concordance` take it, and at a `landmark` all scores do.
     curves : array of shape (n_samples, K + 1, n_times) or (n_samples, n_times)
         Predicted probabilities by any package, the event-free one first. In two dimensions: the
         event-free probability, or the incidence of the ``cause`` that a method is asked for.
@@ -138,7 +139,8 @@ class Evaluation:
         min_censoring_survival: float = 0.0,
     ) -> None:
         scored = check_scored(y_train, y, curves, times, X, sample_weight, event_ids)
-        scored = replace(scored, group=check_groups(groups, scored.target.n_samples))
+        group = check_groups(groups, scored.target.n_samples)
+        scored = replace(scored, group=scored.target.person if group is None else group)
         if landmark is not None:
             scored = at_landmark(scored, landmark)
         floor = check_fraction(min_censoring_survival, "min_censoring_survival", one=False)
@@ -267,9 +269,15 @@ class Evaluation:
         """
         scored = self.workspace.scored
         losses, counts = likelihood_losses(scored, n_nodes, nodes, min_probability)
-        share = scored.sample_weight * counts / (scored.sample_weight @ counts)
-        mean = share @ losses
-        return self.workspace.estimate(Influence(mean, share * (losses - mean), None))
+        one_per_person = counts.copy()
+        if scored.target.person is not None:
+            rows = np.flatnonzero(counts)
+            one_per_person[:] = False
+            one_per_person[rows[np.unique(scored.target.person[rows], return_index=True)[1]]] = True
+        weight = scored.sample_weight / (scored.sample_weight @ one_per_person)
+        mean = weight @ (losses * counts)
+        influence = weight * (losses * counts - mean * one_per_person)
+        return self.workspace.estimate(Influence(mean, influence, None))
 
     # ------------------------------------------------------------------------------ discrimination
     def auc(self, cause: int | None = None, *, controls: str = "all") -> Estimate:

@@ -135,7 +135,7 @@ class ScoredPeople:
         if self.incidence.ndim == 3:
             return self.target
         event = (self.target.event > 0).astype(np.int32)
-        return SurvivalTarget(event, self.target.duration, np.array([0, 1]), self.target.entry)
+        return replace(self.target, event=event, event_ids=np.array([0, 1]))
 
     def uncensored(self, times: FloatArray, *, left: bool = False) -> FloatArray:
         """Probability of being uncensored; 1 for a metric without weights."""
@@ -211,7 +211,7 @@ def at_landmark(scored: ScoredPeople, landmark: float) -> ScoredPeople:
     weight, X = scored.sample_weight[here], scored.X
     people = replace(
         scored,
-        target=replace(target.take(here), entry=None),
+        target=replace(target.until_last.take(here), entry=None, person=None),
         incidence=curves,
         times=times[times > s],
         sample_weight=weight,
@@ -236,7 +236,9 @@ def at_landmark(scored: ScoredPeople, landmark: float) -> ScoredPeople:
         needed=not people.target.event.all(),
     )
     if rows is not None and scored.group is not None:
-        people = replace(people, sample_group=scored.group[kept])
+        group = np.empty(given.target.n_samples, np.int64)
+        group[rows] = scored.group
+        people = replace(people, sample_group=group[kept])
     return replace(people, sample=sample, censoring=sample.curve())
 
 
@@ -275,20 +277,23 @@ def _censoring_sample(
     censoring: Any, target: SurvivalTarget, weight: FloatArray
 ) -> CensoringSample:
     """Outcomes to estimate censoring from; the people predicted for keep their weights."""
-    trained = _trained(censoring)
-    is_test = np.array_equal(trained.duration, target.duration) and np.array_equal(
-        trained.event_ids[trained.event], target.event_ids[target.event]
+    trained, tested = _trained(censoring), target.people
+    is_test = np.array_equal(trained.duration, tested.duration) and np.array_equal(
+        trained.event_ids[trained.event], tested.event_ids[tested.event]
     )
+    rows = np.arange(target.n_samples)
+    if target.person is not None:
+        rows = np.unique(target.person, return_inverse=True)[1]
     return CensoringSample.of(
         trained,
-        weight if is_test else np.ones(trained.n_samples),
-        np.arange(target.n_samples) if is_test else None,
+        weight[target.first_rows] if is_test else np.ones(trained.n_samples),
+        rows if is_test else None,
         needed=not target.event.all(),
     )
 
 
 def _trained(censoring: Any) -> SurvivalTarget:
-    return check_survival_target(censoring, require_event=False, late_entry=True)
+    return check_survival_target(censoring, require_event=False, late_entry=True).people
 
 
 def check_cause(cause: Any, labels: IntArray) -> int:

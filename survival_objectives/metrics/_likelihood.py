@@ -30,8 +30,9 @@ def likelihood_losses(
                     { log F_0(z_{j+1}|x_i)                             if d_i = 0               (30)
             + mean_i log F_0(e_i|x_i).                                                          (97)
 
-    A duration of 0 belongs to the first interval. Follow-up ends at z_B: t_i > z_B counts as
-    censored in the last interval, and people who enter after it do not count.
+    Rows of one person are summed; those before the last end at t_i in place of z_{j+1}. A duration
+    of 0 belongs to the first interval. Follow-up ends at z_B: t_i > z_B counts as censored in the
+    last interval, and people who enter after it do not count.
     """
     floor = check_fraction(min_probability, "min_probability", one=False)
     known, curves = sorted_by_time(scored)
@@ -48,6 +49,9 @@ def likelihood_losses(
     right = np.clip(np.searchsorted(node, target.duration, side="left"), 1, len(node) - 1)
     entry = np.zeros(target.n_samples) if target.entry is None else target.entry
     left = np.maximum(node[right - 1], entry)
+    # Where a person has another row, it begins at this time, not at the node after it.
+    has_next = target.duration < target.until_last.duration
+    end = np.where(has_next & ~beyond, target.duration, node[right])
 
     if curves.ndim == 2:
         curves = np.stack([curves, 1 - curves], axis=1)
@@ -60,7 +64,7 @@ def likelihood_losses(
         rows = event == code
         # Incidences are read as 1 - F, event-free curves as they are: both start at 1.
         curve = curves[rows, 0] if code == 0 else 1 - curves[rows, code]
-        probability[rows] = read(curve, node[right[rows]])
+        probability[rows] = read(curve, end[rows])
         if code:
             probability[rows] = read(curve, left[rows]) - probability[rows]
     with np.errstate(divide="ignore"):

@@ -496,3 +496,37 @@ def test_the_truth_is_calibrated_and_the_rest_is_not():
     assert wrong.p_value < 1e-6
     assert wrong.observed_expected.upper < 1
     assert wrong.ici.lower > 0.02
+
+
+def test_people_in_several_rows_are_scored_as_people():
+    rng = np.random.default_rng(0)
+    n, times = 80, [1.0, 1.5, 2.0, 2.3]
+    stop = rng.uniform(1.1, 2.5, n)
+    whole = {"event": rng.integers(0, 2, n), "duration": stop}
+    order = rng.permutation(2 * n)
+    rows = np.arange(2 * n)[order] // 2
+    is_last = np.arange(2 * n)[order] % 2 == 1
+    long = {
+        "id": rows,
+        "start": np.where(is_last, 1.0, 0.0),
+        "stop": np.where(is_last, stop[rows], 1.0),
+        "event": np.where(is_last, whole["event"][rows], 0),
+    }
+    curves = 1 - rng.uniform(0.1, 0.9, (n, 1)) * (np.array(times) / 3)
+    as_people = Evaluation(whole, whole, curves, times, landmark=1.0)
+    as_rows = Evaluation(long, long, curves[rows], times, landmark=1.0)
+    for name in ("brier", "auc", "log_loss"):
+        ours, theirs = (getattr(one, name)() for one in (as_rows, as_people))
+        assert_allclose(ours.value, theirs.value, atol=1e-12)
+        assert_allclose(ours.standard_error, theirs.standard_error, atol=1e-12)
+    ours, theirs = (
+        Evaluation(None, y, found, times).likelihood()
+        for y, found in ((long, curves[rows]), (whole, curves))
+    )
+    assert_allclose(ours.value, theirs.value)
+    assert_allclose(ours.standard_error, theirs.standard_error)
+    # Ends of rows are not censored.
+    assert_allclose(
+        KaplanMeierCensoring().fit(long).survival(times),
+        KaplanMeierCensoring().fit(whole).survival(times),
+    )

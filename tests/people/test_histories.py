@@ -102,6 +102,13 @@ def test_start_and_stop_without_id_are_asked_about() -> None:
         checked(X, {name: TABLE[name] for name in ("start", "stop", "event")})
 
 
+def test_ids_that_repeat_without_start_and_stop_are_asked_about() -> None:
+    y = {"id": TABLE["id"], "event": TABLE["event"], "duration": TABLE["stop"]}
+    with pytest.raises(ValueError, match=r"`id` that repeat.*`groups`"):
+        checked(X, y)
+    assert checked(X, {**y, "id": list("abcde")}).target.person is None
+
+
 def test_weights_and_groups_belong_to_people() -> None:
     weight = np.array([3.0, 1.0, 3.0, 2.0, 1.0])
     cohort = checked(sample_weight=weight).with_relative_weights(LocalReduction())
