@@ -14,7 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from survival_objectives import HazardBoost
-from survival_objectives.assessment import assess, check_assessable
+from survival_objectives.assessment import assess
+from survival_objectives.assessment._assess import check_assessable
 from survival_objectives.baselines import AalenJohansen, CauseSpecificCox
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.metrics import (

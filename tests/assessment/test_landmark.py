@@ -6,7 +6,8 @@ import pytest
 
 from survival_objectives import HazardBoost
 from survival_objectives._people import check_survival_target
-from survival_objectives.assessment import assess, check_assessable
+from survival_objectives.assessment import assess
+from survival_objectives.assessment._assess import check_assessable
 from survival_objectives.assessment._landmark import Landmark
 from survival_objectives.metrics import integrated_brier_score
 
