@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scores import NAMES, WITHOUT_CAUSE
 from simulated import simulate
 
-from benchmarks.stratos_guide import neighbour_means
+from benchmarks.stratos_guide import neighbour_means, subdistribution_risks
 from survival_objectives._people import check_survival_target
 from survival_objectives.censoring import KaplanMeierCensoring
 from survival_objectives.marginal import aalen_johansen, kaplan_meier_censoring
@@ -416,6 +416,16 @@ def test_net_benefit_is_a_score_of_tables_too(whole):
         assert error == pytest.approx(mine["standard_error"])
     assert len(found) == len(TIMES)
     assert (found["standard_error"] > 0).all()
+
+
+def test_subdistribution_model_of_the_guide_finds_true_risks(whole):
+    data, _ = whole
+    risk = data.incidence(TIMES)[:, 1, 1]
+    y = {"event": np.asarray(data.y[0]), "duration": np.asarray(data.y[1])}
+    found = subdistribution_risks(y, risk, TIMES[1], n_knots=1)
+    assert np.abs(found - risk).mean() < 0.05
+    halved = subdistribution_risks(y, risk / 2, TIMES[1], n_knots=1)
+    assert np.abs(halved - found).mean() < 0.01 < np.abs(halved - risk / 2).mean()
 
 
 def test_numbers_are_cut_at_quartiles_and_small_groups_are_named(whole):
