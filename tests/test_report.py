@@ -26,13 +26,13 @@ from survival_objectives.report import _facts, in_short, write_report
 from survival_objectives.report._cautions import miscalibration
 from survival_objectives.report._facts import Calibration
 from survival_objectives.report._format import (
+    difference,
     distinct_names,
     number,
     percent,
     short_names,
     shortened,
 )
-from survival_objectives.report._interval import difference
 from survival_objectives.report._svg import nice_ticks
 from survival_objectives.report._write import checked_study
 

@@ -24,7 +24,7 @@ from survival_objectives._process.checkpoints import (
     State,
     read_checkpoint,
 )
-from survival_objectives._process.folders import plain_entries
+from survival_objectives._process.files import plain_entries
 from survival_objectives._training import Request
 from survival_objectives.adapters.dask._cluster import WorkerGroup, gather
 from survival_objectives.adapters.dask._collection import Collection, partition_blocks

@@ -22,7 +22,7 @@ from survival_objectives._models.frame import ModelFrame
 from survival_objectives._models.recalibration import Recalibration
 from survival_objectives._people import Features
 from survival_objectives._people.population import TimeAxis
-from survival_objectives._process.folders import plain_entries, read_folder, write_folder
+from survival_objectives._process.files import plain_entries, read_folder, write_folder
 from survival_objectives._version import __version__
 from survival_objectives.marginal import StepFunction
 

@@ -55,8 +55,12 @@ from survival_objectives._plugin.problem_rows import (
     HorizonSettings,
     ProblemRows,
 )
-from survival_objectives._plugin.slot import DerivativeBuffers, WeightSlot
-from survival_objectives._plugin.start import coarse_start, start_curve
+from survival_objectives._plugin.slot import (
+    DerivativeBuffers,
+    WeightSlot,
+    coarse_start,
+    start_curve,
+)
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.losses import Target, gradient_hessian, log_loss
 from survival_objectives.marginal import StepFunction

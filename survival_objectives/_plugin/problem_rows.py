@@ -30,7 +30,7 @@ from survival_objectives._horizons.schemes import (
     OwnCensoringScheme,
     WeightSettings,
 )
-from survival_objectives._horizons.schemes.base import marginal_survival
+from survival_objectives._horizons.schemes.weighted import marginal_survival
 from survival_objectives._people import (
     Features,
     SurvivalTarget,
@@ -53,8 +53,7 @@ from survival_objectives._people.population import (
     rounded_up,
     time_feature,
 )
-from survival_objectives._plugin.folds import FoldWeights
-from survival_objectives._plugin.slot import RowTargets
+from survival_objectives._plugin.slot import FoldWeights, RowTargets
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring, censoring_log_odds
 from survival_objectives.marginal import StepFunction, aalen_johansen
 from survival_objectives.stacking import (

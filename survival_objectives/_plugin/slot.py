@@ -1,15 +1,22 @@
-"""What rounds of a training share: the next targets and weights, and arrays used again."""
+"""Targets, weights and starting margins of the rows of a training, and arrays used again."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+from weakref import WeakSet
 
 import numpy as np
 
-from survival_objectives._arrays import Float32Array
+from survival_objectives._arrays import Float32Array, FloatArray, IntArray
+from survival_objectives._people import SurvivalTarget
+from survival_objectives._people.population import time_feature
+from survival_objectives.censoring import log_odds
 from survival_objectives.losses import Target
+from survival_objectives.marginal import StepFunction
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,3 +110,115 @@ class DerivativeBuffers(threading.local):
 
     def __reduce__(self) -> tuple[type[DerivativeBuffers], tuple[()]]:
         return DerivativeBuffers, ()
+
+
+# -------------------------------------------------------------------------------------------- folds
+class FoldWeights:
+    """Weights of the rows of folds, each from the censoring of its own training people.
+
+    Parameters
+    ----------
+    person : int64 array of shape (n_rows,)
+        Person of each training row.
+    n_samples : int
+        Number of people.
+    weight : callable
+        Weights of all rows, from the censoring of some people by their positions.
+    """
+
+    def __init__(
+        self, person: IntArray, n_samples: int, weight: Callable[[IntArray], Float32Array]
+    ) -> None:
+        self._person = person
+        self._n_samples = n_samples
+        self._weight = weight
+        self._known: dict[bytes, Float32Array] = {}
+        self._trained_on: WeakSet[Any] = WeakSet()
+
+    def trains_on(self, fold: Any) -> None:
+        """Remember that the objective was evaluated on a fold, which is thus not held out."""
+        self._trained_on.add(fold)
+
+    def is_held_out(self, fold: Any) -> bool:
+        """Whether only the metric was evaluated on a fold; the objective is evaluated first."""
+        return fold not in self._trained_on
+
+    def of(self, rows: IntArray, *, held_out: bool) -> Float32Array:
+        """Weights of a fold's rows.
+
+        Training people are all those without a held-out row. People who were censored before each
+        of their horizons have no row at all, but count in the censoring.
+        """
+        # With two folds, the training rows of one are the held-out rows of the other.
+        key = hashlib.sha256(rows.tobytes() + bytes([held_out])).digest()
+        if key not in self._known:
+            held_out_rows = rows if held_out else np.delete(np.arange(len(self._person)), rows)
+            people = np.setdiff1d(np.arange(self._n_samples), self._person[held_out_rows])
+            self._known[key] = self._weight(people)[rows]
+        return self._known[key]
+
+
+# -------------------------------------------------------------------------------------------- start
+# Steps of a start that is kept with a model, which must not reveal when single people had events:
+# evenly spaced, and geometric for times concentrated near 0.
+_EVEN_STEPS, _DOUBLING_STEPS = 48, 48
+
+
+def start_curve(
+    kind: str,
+    targets: RowTargets,
+    population: StepFunction,
+    target: SurvivalTarget,
+    reference: bool,
+) -> StepFunction:
+    """Margins by time at which boosting starts.
+
+    Parameters
+    ----------
+    kind : {"marginal", "constant", "zero"}
+        Those of the population's curves, of the best constant, or 0.
+    targets : RowTargets
+        For the best constant.
+    population : StepFunction
+        Aalen-Johansen curves.
+    target : SurvivalTarget
+        The people.
+    reference : bool
+        Link, see `survival_objectives.losses`.
+    """
+    n_states = target.n_causes + 1
+    first = int(reference)
+    if kind == "zero":
+        return StepFunction.constant(np.zeros(n_states - first))
+    # Half a person: the smallest probability distinguishable from 0.
+    floor = 0.5 / target.n_samples
+    if kind == "marginal":
+        values, initial = population.values, population.initial[None]
+        times = time_feature(population.times).astype(np.float64)
+    else:
+        weight = targets.weight.astype(np.float64)
+        frequency: FloatArray
+        if targets.target.ndim == 2:
+            frequency = weight @ targets.target.astype(np.float64)
+        else:
+            counts = np.bincount(targets.target, weights=weight, minlength=n_states)
+            frequency = counts.astype(np.float64)
+        values, times = np.empty((0, n_states)), np.empty(0)
+        initial = frequency[None] / frequency.sum()
+
+    def margins(proba: FloatArray) -> FloatArray:
+        other = proba[:, :1] if reference else np.ones((len(proba), 1))
+        return log_odds(proba[:, first:], other, floor)
+
+    return StepFunction(times, margins(values), margins(initial)[0])
+
+
+def coarse_start(start: StepFunction, last: float) -> StepFunction:
+    """The start on a fixed time grid up to ``last``, which reveals no individual time."""
+    if not len(start.times):
+        return start
+    even = np.linspace(0, last, _EVEN_STEPS + 1)
+    times = np.union1d(even, np.geomspace(last * 2.0**-14, last, _DOUBLING_STEPS))
+    times = time_feature(times).astype(np.float64)
+    middle = np.append((times[1:] + times[:-1]) / 2, times[-1])
+    return StepFunction(times, start(middle), start.initial)

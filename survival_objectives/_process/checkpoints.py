@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
-from survival_objectives._process.folders import read_folder, write_folder
+from survival_objectives._process.files import read_folder, write_folder
 
 _METADATA = "checkpoint.json"
 _FORMAT = 1

@@ -1,4 +1,4 @@
-"""``predict`` and ``info``: use of a model folder."""
+"""``predict``, ``info``, ``explain`` and ``serve``: use of a model folder."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ from survival_objectives.cli._folder import (
 )
 from survival_objectives.cli._outcomes import Events
 from survival_objectives.cli._outputs import check_format, write_table
-from survival_objectives.cli._people import (
+from survival_objectives.cli._rows import (
     schema_features,
     schema_table,
     warn_of_late_times,
 )
+from survival_objectives.cli._training import missing_for_report
 from survival_objectives.estimators import HazardBoost
 
 # Longer contents are printed with one line per entry.
@@ -244,3 +245,67 @@ def _info(path: str, model: HazardBoost, schema: Schema | None) -> dict[str, Any
     }
     stored = ("versions", "people", "dropped", "assessment")
     return content | {name: getattr(schema, name) for name in stored}
+
+
+# ------------------------------------------------------------------------------------------ explain
+def run_explain(options: argparse.Namespace, console: Console) -> int:
+    """Write a page about one person of a file."""
+    lacking = missing_for_report()
+    if lacking is not None:
+        raise CommandError(lacking)
+    from survival_objectives.report._person import person_page
+
+    inputs = [options.data, options.model]
+    target = check_file(options.out, "--out", force=options.force, inputs=inputs, is_page=True)
+    model, schema = load_folder(options.model)
+    table = schema_table(options, schema)
+    if options.row is None and table.n_rows > 1:
+        msg = (
+            f"{table.source} has {table.n_rows} people; choose one with --row 1 to --row "
+            f"{table.n_rows}"
+        )
+        raise CommandError(msg)
+    row = (options.row or 1) - 1
+    if row >= table.n_rows:
+        msg = f"--row is {row + 1}, but {table.source} has {table.n_rows} people; use a lower one"
+        raise CommandError(msg)
+    warn_of_late_times(model, options.times, console)
+    page = person_page(
+        model,
+        schema_features(table, schema, console).iloc[[row]],
+        title=options.title or f"{Path(table.source).name}, {table.place(row)}",
+        states=["event-free", *schema.events.causes],
+        times=[float(time) for time in options.times] or None,
+        time_name=schema.follow_up.duration or "time",
+        time_unit=schema.follow_up.unit,
+    )
+    with replacing(target) as file:
+        file.write_text(page, encoding="utf-8")
+    console.result(f"page: {target}")
+    return 0
+
+
+# -------------------------------------------------------------------------------------------- serve
+def run_serve(options: argparse.Namespace, console: Console) -> int:
+    """Answer requests with a saved model until interrupted."""
+    try:
+        import uvicorn
+
+        from survival_objectives.serve import application
+    except ImportError as error:
+        msg = "a service needs Starlette and uvicorn. Use: pip install starlette uvicorn"
+        raise CommandError(msg) from error
+    load_model(options.model)  # Before the server starts: its errors name the way out.
+    schema = load_schema(options.model)
+    service = application(
+        options.model,
+        max_body=options.max_body,
+        max_people=options.max_people,
+        max_times=options.max_times,
+        max_seconds=options.max_seconds,
+        event_names=None if schema is None else ["event-free", *schema.events.causes],
+        time_unit=None if schema is None else schema.follow_up.unit,
+    )
+    console.progress(f"serving on http://{options.host}:{options.port} (Ctrl-C ends it)")
+    uvicorn.run(service, host=options.host, port=options.port, log_level="warning")
+    return 0

@@ -9,11 +9,10 @@ import numpy as np
 
 from survival_objectives._process.files import replacing
 from survival_objectives.cli._console import Console
-from survival_objectives.cli._engines import installed_engines, missing_for_report
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._folder import REPORT, check_file
 from survival_objectives.cli._outcomes import Events
-from survival_objectives.cli._scores import score_table
+from survival_objectives.cli._training import installed_engines, missing_for_report, score_table
 from survival_objectives.datasets import load_covid_hospital
 from survival_objectives.estimators import HazardBoost
 

@@ -16,12 +16,12 @@ from survival_objectives._arrays import FloatArray
 from survival_objectives._process.files import replacing
 from survival_objectives.cli._apply import cause_words
 from survival_objectives.cli._console import Console
-from survival_objectives.cli._engines import missing_for_report
 from survival_objectives.cli._errors import CommandError
 from survival_objectives.cli._fit import named_columns
 from survival_objectives.cli._folder import Schema, check_file, load_folder
-from survival_objectives.cli._people import schema_features, schema_outcomes, schema_table
+from survival_objectives.cli._rows import schema_features, schema_outcomes, schema_table
 from survival_objectives.cli._tables import Table, read_table
+from survival_objectives.cli._training import missing_for_report
 from survival_objectives.metrics import Evaluation
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from survival_objectives.assessment._assess import check_assessable
 from survival_objectives.assessment.leaks import leaks
 from survival_objectives.cli._columns import Column, Selection, features, understand_columns
 from survival_objectives.cli._console import Console
-from survival_objectives.cli._engines import chosen_engine, missing_for_report, versions
 from survival_objectives.cli._errors import CommandError, counted
 from survival_objectives.cli._folder import (
     REPORT,
@@ -37,13 +36,17 @@ from survival_objectives.cli._outcomes import (
     understand_events,
 )
 from survival_objectives.cli._rows import ask_about_rows, repeated_rows, with_known_outcomes
-from survival_objectives.cli._scores import assessment_content, score_table
 from survival_objectives.cli._tables import Table, read_table
 from survival_objectives.cli._training import (
     assessed,
+    assessment_content,
     assessment_title,
+    chosen_engine,
     in_words,
+    missing_for_report,
     planned,
+    score_table,
+    versions,
 )
 from survival_objectives.estimators import HazardBoost
 

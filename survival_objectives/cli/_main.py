@@ -144,12 +144,12 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
         "compare model other new.csv --thresholds 0.1,0.2",
     ),
     "explain": (
-        "_explain",
+        "_apply",
         "write a page about one person of a file",
         "explain model new.csv --row 3 --out person.html",
     ),
     "info": ("_apply", "show what a saved model holds", "info model --json"),
-    "serve": ("_serve", "answer requests with a saved model (JSON)", "serve model --port 8000"),
+    "serve": ("_apply", "answer requests with a saved model (JSON)", "serve model --port 8000"),
 }
 _COLUMN: dict[str, Any] = {"metavar": "COLUMN"}
 _SEVERAL: dict[str, Any] = {"action": "append", "default": []}

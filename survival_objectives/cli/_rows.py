@@ -1,4 +1,7 @@
-"""What the rows of a table are: one per person, several per person, from a late entry on."""
+"""What the rows of a table are, in training and where a saved model is used.
+
+They are one per person, several per person, or from a late entry on.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from shlex import quote
 import numpy as np
 import pandas as pd
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._people import (
     SeveralRows,
     check_features,
@@ -21,11 +24,14 @@ from survival_objectives._people import (
     row_keys,
     several_rows,
 )
+from survival_objectives.cli._columns import features
 from survival_objectives.cli._console import Console
 from survival_objectives.cli._dates import looks_like_dates
-from survival_objectives.cli._errors import CommandError, UsageError, counted
-from survival_objectives.cli._outcomes import FollowUp
-from survival_objectives.cli._tables import Table
+from survival_objectives.cli._errors import CommandError, UsageError, counted, listed
+from survival_objectives.cli._folder import Schema
+from survival_objectives.cli._outcomes import FollowUp, person_of_rows
+from survival_objectives.cli._tables import Table, read_table
+from survival_objectives.estimators import HazardBoost
 
 # A column may be a time of entry if hardly any cell is missing or something else.
 _FEW = 0.05
@@ -174,3 +180,56 @@ def repeated_rows(X: pd.DataFrame, y: pd.DataFrame) -> str:
         f"outcome, so that there seem to be {len(set(group))} people. They are held out together; "
         "remove the repetitions, or name the people with --id"
     )
+
+
+# ----------------------------------------------------------------------------------------- new data
+def schema_table(options: argparse.Namespace, schema: Schema) -> Table:
+    """The file of the command, read with the missing values of training."""
+    return read_table(
+        options.data,
+        separator=options.separator,
+        decimal=options.decimal,
+        missing=(*schema.missing, *options.missing),
+    )
+
+
+def schema_features(table: Table, schema: Schema, console: Console) -> pd.DataFrame:
+    """The columns that the model uses, with warnings about unknown levels."""
+    for note in table.notes:
+        console.progress(f"{table.source}: {note}")
+    X, unseen = features(table, schema.columns)
+    for name, levels in unseen.items():
+        n_rows = int(table.texts(name).isin(levels).sum())
+        console.warn(
+            f"column {name!r} has {listed(levels)} ({counted(n_rows, 'row')}), not seen in "
+            "training; treated as missing"
+        )
+    return X
+
+
+def schema_outcomes(
+    options: argparse.Namespace, table: Table, schema: Schema
+) -> tuple[Table, pd.DataFrame, IntArray | None]:
+    """The rows to score, their outcomes, and the person of each row where rows share people.
+
+    Columns are those of training, except for those named by options.
+    """
+    known = schema.follow_up
+    column = options.id or (known.id if known.id in table.names else None)
+    follow_up = replace(known, event=options.event or known.event, id=column)
+    if options.duration is not None:
+        follow_up = replace(follow_up, duration=options.duration, start_date=None, end_date=None)
+    for name, option in follow_up.columns.items():
+        table.require(name, option)
+    table = with_known_outcomes(table, follow_up.columns, options)
+    return table, follow_up.outcomes(table, schema.events), person_of_rows(table, column)
+
+
+def warn_of_late_times(model: HazardBoost, times: list[str], console: Console) -> None:
+    """Warn of times after the end of training."""
+    late = [time for time in times if float(time) > model.times_[-1]]
+    if late:
+        console.warn(
+            f"training covers times up to {model.times_[-1]:g}; curves are flat after it, and so "
+            f"at --times {','.join(late)}"
+        )

@@ -1,15 +1,21 @@
-"""The plan of an assessment, and its progress on the command line."""
+"""The plan of an assessment, its progress and scores on the command line, and the engines."""
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
+import importlib.util
 from typing import Any
 
 import pandas as pd
 
 from survival_objectives._arrays import IntArray
+from survival_objectives._engines.protocol import ENGINES, install_command
 from survival_objectives._process.running import Listener, progress_to
-from survival_objectives.cli._console import Bar, Console
+from survival_objectives._version import __version__
+from survival_objectives.cli._console import PROGRAM, Bar, Console
+from survival_objectives.cli._errors import CommandError, UsageError, suggestion
+from survival_objectives.cli._outcomes import Events
 
 _FOLDS = 5
 # Folds up to this size; above, a single held-out part is precise enough.
@@ -100,3 +106,73 @@ def assessment_title(assessment: Any, plan: dict[str, Any]) -> str:
     if assessment.n_splits < assessment.n_planned:
         n_folds = f"the first {assessment.n_splits} of {assessment.n_planned} folds"
     return f"Scores of {who}, mean ± sd over {n_folds}"
+
+
+# ------------------------------------------------------------------------------------------- scores
+_BETTER = {True: "higher", False: "lower"}
+
+
+def score_table(assessment: Any, events: Events) -> str:
+    """The scores of all models, one line per score."""
+    summary = assessment.summary().T
+    summary.index = pd.Index([_named(label, events) for label in summary.index])
+    summary.insert(
+        0, "better", [_BETTER[label.startswith("concordance")] for label in summary.index]
+    )
+    summary.columns.name = None
+    lines = [summary.to_string()]
+    for name, reason in assessment.unavailable.items():
+        lines.append(f"\n{name} is unavailable: {reason}")
+    return "\n".join(lines)
+
+
+def assessment_content(assessment: Any, events: Events, title: str) -> dict[str, Any]:
+    """The scores as data to store with the model."""
+    summary = assessment.summary()
+    scores = {
+        model: {_named(label, events): value for label, value in row.items()}
+        for model, row in summary.iterrows()
+    }
+    return {"title": title, "model": assessment.main, "scores": scores}
+
+
+def _named(label: str, events: Events) -> str:
+    """The label of a score with the name of the cause instead of its code."""
+    metric, comma, code = label.rpartition(", cause ")
+    if not comma:
+        return label
+    return f"{metric}, {events.names[int(code)]}" if len(events.names) > 2 else metric
+
+
+# ------------------------------------------------------------------------------------------ engines
+def installed_engines() -> list[str]:
+    """The installed engines, the default one first; an error if there is none."""
+    engines = [name for name in ENGINES if importlib.util.find_spec(name) is not None]
+    if not engines:
+        msg = f"no engine is installed; use: {install_command('xgboost')}"
+        raise CommandError(msg)
+    return engines
+
+
+def chosen_engine(name: str | None) -> str:
+    """The engine of this name; by default the first installed one."""
+    if name is not None and name not in ENGINES:
+        msg = f"--engine is {name!r}; {suggestion(name, ENGINES, 'engines')}"
+        raise UsageError(msg)
+    engines = installed_engines()
+    if name is not None and name not in engines:
+        msg = f"{name} is not installed; use: {install_command(name)}, or --engine {engines[0]}"
+        raise CommandError(msg)
+    return name or engines[0]
+
+
+def versions(engine: str) -> dict[str, str]:
+    """Versions of this package and of the engine."""
+    return {PROGRAM: __version__, engine: importlib.metadata.version(engine)}
+
+
+def missing_for_report() -> str | None:
+    """What must be installed before a report can be written, or None."""
+    if importlib.util.find_spec("jinja2") is None:
+        return "jinja2 is not installed; use: pip install jinja2"
+    return None

@@ -1,8 +1,7 @@
 """Data sets: simulated with known truth, bundled, downloaded or read from publishers' files."""
 
-from survival_objectives.datasets._bundled import load_covid_hospital
-from survival_objectives.datasets._dataset import Dataset
 from survival_objectives.datasets._deepsurv import load_gbsg, load_metabric, load_support
+from survival_objectives.datasets._files import Dataset, load_covid_hospital
 from survival_objectives.datasets._synthetic import (
     SyntheticData,
     integrated_squared_error,

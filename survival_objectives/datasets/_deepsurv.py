@@ -13,9 +13,9 @@ from pathlib import Path
 import pandas as pd
 
 from survival_objectives._people import check_survival_target
-from survival_objectives.datasets._dataset import Dataset
 from survival_objectives.datasets._files import (
     DATA_DIR_VARIABLE,
+    Dataset,
     Download,
     fetch,
     find_file,

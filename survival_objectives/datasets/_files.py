@@ -1,4 +1,4 @@
-"""Finding, downloading and reading the publishers' files."""
+"""Data sets: finding, downloading and reading the publishers' files, and those of this package."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tempfile
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO
@@ -147,3 +148,74 @@ def require(module: str, purpose: str) -> ModuleType:
     except ImportError as error:
         msg = f"{purpose} needs {module}. Install it with `pip install {module}`."
         raise ImportError(msg[0].upper() + msg[1:]) from error
+
+
+# ---------------------------------------------------------------------------------------- data sets
+@dataclass(frozen=True)
+class Dataset:
+    """People with their features and outcomes.
+
+    Attributes
+    ----------
+    X : DataFrame of shape (n_samples, n_features)
+        Numeric, boolean or categorical columns; missing is NaN.
+    y : DataFrame of shape (n_samples, 2)
+        ``event`` (0 = censored, 1..K = causes) and ``duration``.
+    event_names : tuple of str, length K + 1
+        What each value of ``event`` means; the first is "censored".
+    description : str
+        Where the data come from, the unit of time, what was done to them.
+    """
+
+    X: pd.DataFrame
+    y: pd.DataFrame
+    event_names: tuple[str, ...]
+    description: str
+
+    @property
+    def n_samples(self) -> int:
+        """Number of people."""
+        return len(self.y)
+
+    @property
+    def n_causes(self) -> int:
+        """Number of competing causes, K."""
+        return len(self.event_names) - 1
+
+
+# ------------------------------------------------------------------------------------------ bundled
+def load_covid_hospital() -> Dataset:
+    """Hospital stays of 2675 people with COVID-19: death competes with leaving alive.
+
+    People admitted in Israel from 6 March to 4 May 2020 (MIT licence, see
+    data/README.md beside this module). The data come with the package.
+
+    Returns
+    -------
+    Dataset
+        X: ``age`` (lower end of a five-year group; 0 for those below 20), ``male``, ``severity`` at
+        admission (1 mild, 2 moderate, 3 severe), ``admission_day`` (since 6 March). y: ``event``
+        0 = still in hospital when the data end (11 %), 1 = death (7 %), 2 = discharge (82 %);
+        ``duration`` is the day of the stay, the day of admission being 1.
+
+    Examples
+    --------
+    >>> data = load_covid_hospital()
+    >>> data.event_names
+    ('censored', 'death', 'discharge')
+    >>> data.y["event"].value_counts().sort_index().tolist()
+    [286, 198, 2191]
+    """
+    source = files("survival_objectives.datasets") / "data" / "covid_hospital.csv"
+    with source.open("r", encoding="ascii") as file:
+        table = pd.read_csv(file)
+    y = table[["event", "duration"]].astype({"duration": float})
+    return Dataset(
+        X=table.drop(columns=["event", "duration"]),
+        y=y,
+        event_names=("censored", "death", "discharge"),
+        description=(
+            "First hospital stay of 2675 people with COVID-19, Israel, March to May 2020. "
+            "Duration is the day of the stay."
+        ),
+    )

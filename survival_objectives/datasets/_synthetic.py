@@ -19,7 +19,7 @@ from survival_objectives._people import (
     check_random_state,
     check_times,
 )
-from survival_objectives.datasets._dataset import Dataset
+from survival_objectives.datasets._files import Dataset
 from survival_objectives.datasets._weibull import (
     WeibullCensoring,
     WeibullHazards,

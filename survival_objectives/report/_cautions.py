@@ -12,8 +12,7 @@ from survival_objectives.report._facts import (
     MetricRow,
     Study,
 )
-from survival_objectives.report._format import count, percent
-from survival_objectives.report._interval import Interval, difference
+from survival_objectives.report._format import Interval, count, difference, percent
 
 _FEW_EVENTS = 50
 _HEAVY_CENSORING = 0.8

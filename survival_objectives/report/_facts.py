@@ -14,8 +14,7 @@ from survival_objectives.assessment import Assessment
 from survival_objectives.estimators import HazardBoost, SurvivalBoost
 from survival_objectives.marginal import aalen_johansen, kaplan_meier_censoring
 from survival_objectives.metrics import Evaluation
-from survival_objectives.report._format import number
-from survival_objectives.report._interval import difference
+from survival_objectives.report._format import difference, number
 
 _Z95 = 1.959963984540054
 MARGINAL = ("Aalen-Johansen", "Kaplan-Meier")

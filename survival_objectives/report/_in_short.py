@@ -24,8 +24,7 @@ from survival_objectives.report._facts import (
     columns,
     metric_rows,
 )
-from survival_objectives.report._format import distinct_names
-from survival_objectives.report._interval import Interval
+from survival_objectives.report._format import Interval, distinct_names
 
 _NAMED = 3
 _NAMED_CAUSES = 2

@@ -21,7 +21,7 @@ from survival_objectives._horizons.schemes import (
     OwnCensoringScheme,
     WeightSettings,
 )
-from survival_objectives._horizons.schemes.base import survival_before_events
+from survival_objectives._horizons.schemes.weighted import survival_before_events
 from survival_objectives._people.cohort import Cohort, MemoryBatches, batch_slices
 from survival_objectives._people.population import LocalReduction, TimeAxis
 from survival_objectives.censoring import KaplanMeierCensoring, censoring_log_odds

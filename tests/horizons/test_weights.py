@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from test_schemes import people
 
-from survival_objectives._horizons.schemes.base import (
+from survival_objectives._horizons.schemes.weighted import (
     marginal_survival,
     own_survival,
     survival_before_events,

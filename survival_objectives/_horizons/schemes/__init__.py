@@ -23,20 +23,21 @@ regularisation, and rows count 1.
 
 from __future__ import annotations
 
-from survival_objectives._horizons.schemes.base import (
+from survival_objectives._horizons.schemes.completed import (
+    CompletedScheme,
+    DoublyRobustScheme,
+    ImputedScheme,
+)
+from survival_objectives._horizons.schemes.weighted import (
+    AlternatingScheme,
     CensoringBooster,
     CensoringScheme,
     Chunk,
     EventMargins,
-    TargetsAndWeights,
-    WeightSettings,
-)
-from survival_objectives._horizons.schemes.completed import CompletedScheme, ImputedScheme
-from survival_objectives._horizons.schemes.doubly_robust import DoublyRobustScheme
-from survival_objectives._horizons.schemes.weighted import (
-    AlternatingScheme,
     KaplanMeierScheme,
     OwnCensoringScheme,
+    TargetsAndWeights,
+    WeightSettings,
 )
 
 __all__ = [
