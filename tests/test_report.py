@@ -7,7 +7,6 @@ import re
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -597,10 +596,11 @@ def test_a_failed_write_leaves_the_old_file_and_no_draft(study, tmp_path, monkey
     path = tmp_path / "report.html"
     path.write_text("precious")
 
-    def fail(self, target):
-        raise OSError("disk full")
+    class FullDisk(type(path)):
+        def replace(self, target):
+            raise OSError("disk full")
 
-    monkeypatch.setattr(Path, "replace", fail)
+    monkeypatch.setattr("survival_objectives._process.files.Path", FullDisk)
     with pytest.raises(OSError, match="disk full"):
         write_report(path, **study, overwrite=True)
     assert path.read_text() == "precious"

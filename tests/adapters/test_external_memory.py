@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -529,7 +528,8 @@ def test_a_handler_of_the_users_own_is_called_and_training_goes_on(data):
 # ------------------------------------------------------------------------------------- a full disk
 @pytest.mark.parametrize("free", [0, 3000, 60_000])
 def test_a_full_disk_is_an_error_before_anything_is_written(data, tmp_path, monkeypatch, free):
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    disk = SimpleNamespace(disk_usage=lambda _: SimpleNamespace(free=free))
+    monkeypatch.setattr(external_memory, "shutil", disk)
     with pytest.raises(OSError, match=r"MB are free.*another `cache_folder`") as error:
         fit_external(boost(), in_batches(data, 500), cache_folder=tmp_path)
     assert error.value.errno == errno.ENOSPC

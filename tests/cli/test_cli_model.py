@@ -3,7 +3,6 @@
 import importlib.util
 import io
 import json
-import pathlib
 import signal
 import subprocess
 import sys
@@ -240,14 +239,14 @@ def test_force_leaves_a_folder_alone_that_fit_did_not_write(run, workplace, X, y
 
 def test_a_failed_exchange_of_folders_is_undone(run, workplace, monkeypatch):
     before = {path.name: path.read_bytes() for path in (workplace / "model").iterdir()}
-    rename = pathlib.Path.rename
 
-    def fail(self, target):
-        if self.name == "model" and self.parent.name.startswith(".model-"):
-            raise OSError("no space left")
-        return rename(self, target)
+    class FullDisk(type(workplace)):
+        def rename(self, target):
+            if self.name == "model" and self.parent.name.startswith(".model-"):
+                raise OSError("no space left")
+            return super().rename(target)
 
-    monkeypatch.setattr(pathlib.Path, "rename", fail)
+    monkeypatch.setattr("survival_objectives.cli._folder.Path", FullDisk)
     done = run("fit", "people.csv", "--out", "model", *FIT, "--force", "--no-report")
     assert (done.code, "no space left" in done.err) == (1, True)
     assert before == {path.name: path.read_bytes() for path in (workplace / "model").iterdir()}

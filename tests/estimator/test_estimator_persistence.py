@@ -7,6 +7,7 @@ import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -19,7 +20,7 @@ from sklearn.base import clone
 from survival_objectives import HazardBoost, SurvivalBoost, load
 from survival_objectives._engines import protocol as registry
 from survival_objectives._models import storage as files
-from survival_objectives._process import files
+from survival_objectives._process import files as process_files
 
 METADATA = "model.json"
 
@@ -317,7 +318,7 @@ def test_an_interrupted_save_leaves_nothing(engine, fitted, tmp_path, monkeypatc
         adapter = replace(registry.engine(engine), save=interrupt)
         monkeypatch.setattr(files, "engine", lambda _: adapter)
     else:
-        monkeypatch.setattr(files.json, "dumps", interrupt)
+        monkeypatch.setattr(process_files, "json", SimpleNamespace(dumps=interrupt))
     with pytest.raises(KeyboardInterrupt):
         model.save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from survival_objectives.metrics import make_survival_scorer
 
 def test_rounds_loss_and_time_left(capsys, monkeypatch):
     seconds = iter([0.0, 2.0, 6.0])
-    monkeypatch.setattr(running.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(running, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     with Progress(40, "loss", shown=True) as shown:
         shown.advance(10, 0.5)
         shown.advance(20, 0.25)
