@@ -41,24 +41,15 @@ observed ones, in a few iterations:
 The first term matches the events of each interval, the second the total D_k of each cause: with
 many causes or few people most intervals have no event of a cause, but each keeps a small hazard.
 
-Each person contributes to the likelihood of the observed outcomes
+The likelihood of a person since entry is the product over the rows, with weights (70) and (92) and
+the states y at the ends of the intervals:
 
-    l = F_k(e_{m+1}) - F_k(e_m) for an event of cause k in (e_m, e_{m+1}],
-    l = (1 - r) S(e_m) + r S(e_{m+1}) when censored after a share r of it,                     (75)
+    l = prod_r q_{y_r m_r}^w_r,        q_0m = 1 - sum_k q_km.                                  (75)
 
-divided by the probability s = (1 - a) S(e_m) + a S(e_{m+1}) of being event-free at entry. Several
-models are mixed with the weights pi_j that maximise the likelihood of held-out people, found by
-expectation-maximisation with sample weights w_i:
+Several models are mixed with the weights pi_j that maximise the likelihood of held-out people,
+found by expectation-maximisation with sample weights w_i:
 
     pi_j <- sum_i w_i pi_j l_ij / (sum_j' pi_j' l_ij') / sum_i w_i.                            (76)
-
-With late entry the likelihood of a mixture is sum_j pi_j l_ij / sum_j pi_j s_ij, where models count
-in proportion to the people they expect to enter. Its maximum is found by
-
-    pi_j <- pi_j (sum_i w_i l_ij / L_i) / (sum_i w_i s_ij / S_i),                              (93)
-    L_i = sum_j pi_j l_ij,    S_i = sum_j pi_j s_ij,
-
-divided by their sum.
 
 The number of boosting rounds and the penalty of linear hazards maximise the likelihood of the same
 people, so that these models look better than they are. They have to pay for their weight: with
@@ -66,12 +57,11 @@ c_j = 1 for them and 0 for marginal hazards, the subset A of the models with the
 
     sum_i w_i log(sum_{j in A} pi_j l_ij) - sum_{j in A} c_j                                   (82)
 
-is used; with late entry log(sum_{j in A} pi_j s_ij) is subtracted from each term.
+is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -87,7 +77,6 @@ LOCAL = LocalReduction()
 #: The 1/2 of (71).
 PSEUDO_EVENTS = 0.5
 # Lower bound: a single outcome cannot dominate the log-likelihood of a model.
-_LEAST_LIKELIHOOD = 1e-7
 _CORRECTION_STEPS = 8
 _LARGEST_STEP = 2.0
 _MIXTURE_STEPS = 200
@@ -339,98 +328,17 @@ def time_corrections(
     return correction
 
 
-@dataclass(frozen=True)
-class PersonLikelihood:
-    """Likelihood of the outcomes of people under one model, or several along the first axis.
-
-    Attributes
-    ----------
-    outcome : float64 array
-        l of (75), of shape (..., n_samples).
-    entered : float64 array, or None
-        Probability s of being event-free at entry, of the same shape; None where it is 1.
-    """
-
-    outcome: FloatArray
-    entered: FloatArray | None = None
-
-    @classmethod
-    def stacked(cls, models: Sequence[PersonLikelihood]) -> PersonLikelihood:
-        """The likelihoods of several models, along a first axis."""
-        entered = [model.entered for model in models if model.entered is not None]
-        return cls(
-            np.array([model.outcome for model in models]), np.array(entered) if entered else None
-        )
-
-    def of_persons(self, person: IntArray | None) -> PersonLikelihood:
-        """Likelihoods of whole persons from those of rows, whose persons do not decrease.
-
-        Rows after the first are conditional on being event-free at their entry.
-        """
-        if person is None:
-            return self
-        entered = np.ones_like(self.outcome) if self.entered is None else self.entered
-        begins = np.flatnonzero(np.append(True, person[1:] != person[:-1]))
-        log_likelihood = np.add.reduceat(np.log(self.outcome) - np.log(entered), begins)
-        given = np.maximum(np.exp(log_likelihood), _LEAST_LIKELIHOOD)
-        return PersonLikelihood(given * entered[begins], entered[begins])
-
-    def take(self, models: Sequence[int]) -> PersonLikelihood:
-        """The likelihoods of some of the models."""
-        return PersonLikelihood(
-            self.outcome[models], None if self.entered is None else self.entered[models]
-        )
-
-    def log_mixed(self, pi: FloatArray) -> FloatArray:
-        """Log-likelihood of each person under a mixture, conditional on the entry."""
-        log_likelihood: FloatArray = np.log(pi @ self.outcome)
-        if self.entered is not None:
-            log_likelihood -= np.log(pi @ self.entered)
-        return log_likelihood
-
-
-def person_likelihood(
-    incidence: FloatArray,
-    event: npt.NDArray[np.int32],
-    position: FloatArray,
-    knots: FloatArray,
-    entry: FloatArray | None = None,
-) -> PersonLikelihood:
-    """Likelihood of each person's outcome, equation (75), at least 1e-7 of that of the entry.
-
-    Parameters
-    ----------
-    incidence : array of shape (K, M + 1, n_samples)
-        At knots.
-    event, position, knots, entry
-        As in `risk_rows`.
-    """
-    interval, share = interval_positions(knots, position)
-    person = np.arange(len(event))
-    cause = np.maximum(event - 1, 0)
-    risen = incidence[cause, interval + 1, person] - incidence[cause, interval, person]
-    survival = 1 - incidence.sum(axis=0)
-    stayed = (1 - share) * survival[interval, person] + share * survival[interval + 1, person]
-    outcome = np.where(event > 0, risen, stayed)
-    if entry is None:
-        return PersonLikelihood(np.maximum(outcome, _LEAST_LIKELIHOOD))
-    first, passed = entry_positions(knots, entry, len(event))
-    entered = (1 - passed) * survival[first, person] + passed * survival[first + 1, person]
-    entered = np.maximum(entered, _LEAST_LIKELIHOOD)
-    return PersonLikelihood(np.maximum(outcome, _LEAST_LIKELIHOOD * entered), entered)
-
-
 def mixture_weights(
-    likelihood: PersonLikelihood,
+    likelihood: FloatArray,
     weight: FloatArray | None = None,
     reduction: Reduction = LOCAL,
 ) -> FloatArray:
-    """Mixture weights of several models that maximise the likelihood, equation (76) or (93).
+    """Mixture weights of several models that maximise the likelihood, equation (76).
 
     Parameters
     ----------
-    likelihood : PersonLikelihood
-        Of shape (n_models, n_samples).
+    likelihood : array of shape (n_models, n_samples)
+        l of (75).
     weight : array of shape (n_samples,), optional
         Sample weights.
     reduction : Reduction
@@ -438,32 +346,23 @@ def mixture_weights(
 
     Examples
     --------
-    >>> mixture_weights(PersonLikelihood(np.array([[0.5, 0.5], [0.1, 0.1]]))).round(3)
+    >>> mixture_weights(np.array([[0.5, 0.5], [0.1, 0.1]])).round(3)
     array([1., 0.])
     """
-    n_models, n_samples = likelihood.outcome.shape
+    n_models, n_samples = likelihood.shape
     total = reduction.sum(n_samples if weight is None else weight.sum())
     pi = np.full(n_models, 1 / n_models)
-
-    def shares(values: FloatArray) -> FloatArray:
-        joint = pi[:, None] * values
+    for _ in range(_MIXTURE_STEPS):
+        joint = pi[:, None] * likelihood
         joint /= joint.sum(axis=0)
         if weight is not None:
             joint *= weight
-        return reduction.sum(joint.sum(axis=1))
-
-    for _ in range(_MIXTURE_STEPS):
-        if likelihood.entered is None:
-            pi = shares(likelihood.outcome) / total
-        else:
-            # The second share has the factor pi of (93) too; 0 / 0 is a model without weight.
-            ratio = shares(likelihood.outcome) / np.maximum(shares(likelihood.entered), 1e-300)
-            pi = pi * ratio / (pi @ ratio)
+        pi = reduction.sum(joint.sum(axis=1)) / total
     return pi
 
 
 def selected_weights(
-    likelihood: PersonLikelihood,
+    likelihood: FloatArray,
     cost: FloatArray,
     weight: FloatArray | None = None,
     reduction: Reduction = LOCAL,
@@ -472,8 +371,8 @@ def selected_weights(
 
     Parameters
     ----------
-    likelihood : PersonLikelihood
-        Of shape (n_models, n_samples).
+    likelihood : array of shape (n_models, n_samples)
+        l of (75).
     cost : array of shape (n_models,)
         c.
     weight, reduction
@@ -481,17 +380,17 @@ def selected_weights(
 
     Examples
     --------
-    >>> likelihood = PersonLikelihood(np.array([[0.5, 0.5, 0.4], [0.4, 0.4, 0.6]]))
+    >>> likelihood = np.array([[0.5, 0.5, 0.4], [0.4, 0.4, 0.6]])
     >>> selected_weights(likelihood, np.array([0.0, 1.0]))
     array([1., 0.])
     """
-    n_models = len(likelihood.outcome)
+    n_models = len(likelihood)
     best, found = -np.inf, np.zeros(n_models)
     for size in range(1, n_models + 1):
         for subset in map(list, combinations(range(n_models), size)):
-            some = likelihood.take(subset)
+            some = likelihood[subset]
             pi = mixture_weights(some, weight, reduction) if size > 1 else np.ones(1)
-            log_likelihood = some.log_mixed(pi)
+            log_likelihood = np.log(pi @ some)
             own = log_likelihood.sum() if weight is None else log_likelihood @ weight
             criterion = float(reduction.sum(own)) - cost[subset].sum()
             if criterion > best:

@@ -11,7 +11,6 @@ from survival_objectives._arrays import FloatArray
 from survival_objectives._engines.protocol import Trainer
 from survival_objectives._hazards.formulas import (
     LOCAL,
-    PersonLikelihood,
     selected_weights,
     time_corrections,
 )
@@ -350,9 +349,7 @@ class HazardTraining:
         """The mixture of all members with a positive weight."""
         problem = self.problem
         candidates = self._fitted_candidates(self._kinds())
-        likelihoods = PersonLikelihood(
-            np.array([candidate.likelihood() for candidate in candidates])
-        )
+        likelihoods = np.array([candidate.likelihood() for candidate in candidates])
         # Trees without any round are the marginal hazards.
         cost = np.array([float(one.n_rounds > 0 or one.kind == LINEAR) for one in candidates])
         weights = selected_weights(likelihoods, cost, problem.held_out_weight, problem.reduction)

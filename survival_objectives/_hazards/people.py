@@ -155,12 +155,6 @@ class HazardPeople:
         person = self.persons(chosen)
         return chosen if person is None else chosen[np.append(True, np.diff(person) > 0)]
 
-    def rows_of(self, units: IntArray) -> IntArray:
-        """All rows of the persons of these rows."""
-        if self.person is None:
-            return units
-        return np.flatnonzero(np.isin(self.person, self.person[units]))
-
     def total_weight(self, rows: npt.NDArray[np.integer[Any]]) -> float:
         """Total weight of the persons of some rows."""
         units = self.units(np.unique(rows))

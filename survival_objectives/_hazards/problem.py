@@ -252,10 +252,7 @@ class HazardProblem:
         return -float(self.reduction.sum(self._losses(margins.held_out).sum()))
 
     def likelihood(self, margins: FloatArray) -> FloatArray:
-        """Likelihood of each held-out outcome since entry, from the margins of the rows.
-
-        It is the product over intervals that (75) is, with the intervals that were drawn.
-        """
+        """Likelihood (75) of each held-out outcome since entry, from the margins of the rows."""
         weight = self.held_out_weight
         unit = self._unit[self.held_out_rows.person]
         loss = np.bincount(unit, self._losses(margins), minlength=len(weight))

@@ -9,11 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import HazardBoost, SurvivalBoost
 from survival_objectives._hazards.formulas import (
-    PersonLikelihood,
     interval_start,
-    knot_incidence,
-    mixture_weights,
-    person_likelihood,
     risk_rows,
 )
 from survival_objectives._models.frame import exposures, marginal_hazard
@@ -120,49 +116,6 @@ def test_the_hazard_of_an_interval_is_found_where_people_enter_within_it() -> No
     start = interval_start(rows, 1, 1)
     # Margins start at log(D / R), the log of a hazard.
     assert_allclose(np.exp(start), q, atol=0.005)
-
-
-def some_incidence(seed: int, n: int) -> FloatArray:
-    rng = np.random.default_rng(seed)
-    return knot_incidence(rng.normal(-1.5, 0.5, (2, 3, n)))
-
-
-def test_likelihood_is_conditional_on_the_entry() -> None:
-    incidence = some_incidence(0, 3)
-    event, position = np.array([2, 0, 1], np.int32), np.array([3.0, 3.0, 1.5])
-    entry = np.array([0.5, 2.5, 1.2])
-    found = person_likelihood(incidence, event, position, KNOTS, entry)
-    survival = 1 - incidence.sum(axis=0)
-    entered = [
-        0.5 * survival[0, 0] + 0.5 * survival[1, 0],
-        0.75 * survival[2, 1] + 0.25 * survival[3, 1],
-        0.8 * survival[1, 2] + 0.2 * survival[2, 2],
-    ]
-    outcome = [
-        incidence[1, 3, 0] - incidence[1, 2, 0],
-        0.5 * survival[2, 1] + 0.5 * survival[3, 1],
-        incidence[0, 2, 2] - incidence[0, 1, 2],
-    ]
-    assert found.entered is not None
-    assert_allclose(found.entered, entered)
-    assert_allclose(found.outcome, outcome)
-
-
-def test_mixture_weights_maximise_the_conditional_likelihood() -> None:
-    rng = np.random.default_rng(3)
-    likelihood = PersonLikelihood(rng.uniform(0.05, 0.9, (2, 40)), rng.uniform(0.1, 1.0, (2, 40)))
-    weight = rng.uniform(0.5, 2, 40)
-    found = mixture_weights(likelihood, weight)
-    grid = np.linspace(0, 1, 1001)
-    value = [likelihood.log_mixed(np.array([p, 1 - p])) @ weight for p in grid]
-    assert_allclose(found, [grid[np.argmax(value)], 1 - grid[np.argmax(value)]], atol=2e-3)
-
-
-def test_weights_with_entry_before_the_first_knot_are_those_without() -> None:
-    rng = np.random.default_rng(1)
-    outcome = rng.uniform(0.05, 0.9, (3, 30))
-    without = mixture_weights(PersonLikelihood(outcome))
-    assert_allclose(mixture_weights(PersonLikelihood(outcome, np.ones((3, 30)))), without)
 
 
 # ------------------------------------------------------------------------------------------- models

@@ -11,12 +11,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives._hazards.formulas import (
-    PersonLikelihood,
     RiskRows,
     interval_start,
     knot_incidence,
     mixture_weights,
-    person_likelihood,
     risk_rows,
     selected_weights,
     time_corrections,
@@ -93,11 +91,10 @@ def test_start_is_the_formula() -> None:
             )
 
 
-def test_curves_likelihood_and_corrections_are_the_formulas() -> None:
-    rows, event, position, knots = random_rows(2)
+def test_curves_and_corrections_are_the_formulas() -> None:
+    rows, *_ = random_rows(2)
     margin = np.random.default_rng(3).normal(-1, 1, size=(2, 3, 60))
     incidence = knot_incidence(margin)
-    likelihood = person_likelihood(incidence, event, position, knots).outcome
     for i in range(60):
         F = np.zeros((2, 4))
         for m in range(3):
@@ -105,13 +102,6 @@ def test_curves_likelihood_and_corrections_are_the_formulas() -> None:
             q = odds / (1 + odds.sum())  # (72)
             F[:, m + 1] = F[:, m] + (1 - F[:, m].sum()) * q  # (73)
         assert_allclose(incidence[:, :, i], F, atol=1e-12)
-        m = next(m for m in range(3) if position[i] <= knots[m + 1])
-        r = (position[i] - knots[m]) / (knots[m + 1] - knots[m])
-        S = 1 - F.sum(axis=0)
-        wanted = (1 - r) * S[m] + r * S[m + 1]
-        if event[i]:
-            wanted = F[event[i] - 1, m + 1] - F[event[i] - 1, m]
-        assert likelihood[i] == pytest.approx(max(wanted, 1e-7))  # (75)
     at_rows = margin[:, rows.interval, rows.person]
     found = time_corrections(at_rows, rows, 3)
     d = np.zeros((2, 3))
@@ -141,7 +131,7 @@ def test_mixture_weights_are_the_formula_and_the_best() -> None:
             for j in range(3):
                 new[j] += weight[i] * pi[j] * likelihood[j, i] / total / weight.sum()
         pi = new
-    found = mixture_weights(PersonLikelihood(likelihood), weight)
+    found = mixture_weights(likelihood, weight)
     assert_allclose(found, pi, atol=1e-12)
 
     def log_likelihood(share: FloatArray) -> float:
@@ -158,11 +148,11 @@ def test_selected_weights_are_the_formula() -> None:
         likelihood[2] = likelihood[0] * rng.uniform(0.8, 1.3, n_samples)
         weight = rng.uniform(0.5, 1.5, n_samples)
         cost = np.array([0.0, 1.0, 0.5])
-        found = selected_weights(PersonLikelihood(likelihood), cost, weight)
+        found = selected_weights(likelihood, cost, weight)
         criteria = {}
         for subset in ([0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]):
             pi = np.zeros(3)
-            pi[subset] = mixture_weights(PersonLikelihood(likelihood[subset]), weight)
+            pi[subset] = mixture_weights(likelihood[subset], weight)
             total = 0.0
             for i in range(n_samples):  # (82)
                 total += weight[i] * np.log(sum(pi[j] * likelihood[j, i] for j in subset))
@@ -179,8 +169,8 @@ def test_a_model_that_adds_nothing_gets_no_weight() -> None:
         noisy = np.clip(true + 0.1 * rng.normal(size=300), 0.01, 0.99)
         happened = rng.random(300) < true
         likelihood = np.where(happened, [true, noisy], [1 - true, 1 - noisy])
-        n_kept += selected_weights(PersonLikelihood(likelihood), np.array([0.0, 1.0]))[1] > 0
-        n_positive += mixture_weights(PersonLikelihood(likelihood))[1] > 0.01
+        n_kept += selected_weights(likelihood, np.array([0.0, 1.0]))[1] > 0
+        n_positive += mixture_weights(likelihood)[1] > 0.01
     assert n_kept < 0.1 * n_runs < n_positive
 
 

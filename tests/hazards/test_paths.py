@@ -11,7 +11,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import HazardBoost, SurvivalBoost
-from survival_objectives._hazards.formulas import PersonLikelihood
 
 FloatArray = npt.NDArray[np.float64]
 ENGINES = ("xgboost", "lightgbm", "catboost")
@@ -234,14 +233,6 @@ def test_whole_units_follow_their_own_clock() -> None:
         # Constant within units.
         edges = np.maximum(np.arange(14.0)[:13], s)
         assert_allclose(mean[row], curve[:12] @ np.diff(edges))
-
-
-def test_likelihood_of_a_person_is_the_product_over_their_rows() -> None:
-    rows = PersonLikelihood(np.array([0.5, 0.3, 0.2]), np.array([0.9, 0.6, 0.4]))
-    found = rows.of_persons(np.array([0, 0, 3]))
-    assert found.entered is not None
-    assert_allclose(found.entered, [0.9, 0.4])
-    assert_allclose(found.outcome, [0.5 * 0.3 / 0.6, 0.2])
 
 
 def test_columns_of_one_frame_are_a_long_table(table: pd.DataFrame, model: Any) -> None:

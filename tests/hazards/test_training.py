@@ -24,7 +24,6 @@ from survival_objectives._engines.settings import TreeSettings
 from survival_objectives._hazards import people as hazard_people
 from survival_objectives._hazards import problem as hazard_problem
 from survival_objectives._hazards.formulas import (
-    PersonLikelihood,
     interval_start,
     mixture_weights,
     risk_rows,
@@ -293,7 +292,7 @@ def test_sums_over_parts_are_those_of_everyone() -> None:
         design = LinearDesign.of(features, part.weight, **options)
         matrix = design.matrix(features.values)
         margin = offset[:, rows_of][:, rows.person] - 1
-        own = PersonLikelihood(likelihood[:, rows_of])
+        own = likelihood[:, rows_of]
         return [
             design.mean,
             design.scale,
@@ -301,9 +300,7 @@ def test_sums_over_parts_are_those_of_everyone() -> None:
             ridge_hazards(matrix, rows, 2, 5, 3.0, **options),
             time_corrections(margin, rows, 5, **options),
             mixture_weights(own, part.weight, **options),
-            selected_weights(
-                PersonLikelihood(likelihood[:, rows_of]), cost, part.weight, **options
-            ),
+            selected_weights(likelihood[:, rows_of], cost, part.weight, **options),
         ]
 
     assert whole_features.n_samples == 300
@@ -495,6 +492,21 @@ def test_with_many_people_the_better_kind_of_trees_is_kept(monkeypatch: pytest.M
 
 
 # ------------------------------------------------------------------------------ held-out people
+def test_likelihood_of_people_is_the_product_over_their_rows() -> None:
+    people = simulated(200, weighted=True)
+    problem = trained(people)[1].problem
+    rows = problem.held_out_rows
+    margin = np.random.default_rng(1).normal(-2, 1, (2, rows.n_rows))
+    expected = np.ones(len(problem.held_out))
+    for row in range(rows.n_rows):  # (75)
+        odds = np.exp(margin[:, row])
+        q = np.append(1, odds) / (1 + odds.sum())
+        person = rows.person[row]
+        share = rows.weight[row] / problem.held_out_weight[person]
+        expected[person] *= q[rows.target[row]] ** share
+    assert_allclose(problem.likelihood(margin), expected)
+
+
 def test_people_passed_as_held_out_choose_rounds_and_weights() -> None:
     people, others = simulated(800), simulated(400, seed=1)
     booster = xgboost_booster(people)
