@@ -10,8 +10,7 @@ from survival_objectives._engines.protocol import Engine
 from survival_objectives._hazards.model import HazardMixture, HazardPredictions
 from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._horizons.completion import CompletionModel
-from survival_objectives._horizons.mixture import HorizonMixture
-from survival_objectives._horizons.model import HorizonModel
+from survival_objectives._horizons.model import HorizonMixture, HorizonModel
 from survival_objectives._horizons.settings import HorizonSettings
 from survival_objectives._models import storage
 from survival_objectives._models.predictions import FittedPredictions

@@ -18,7 +18,7 @@ from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._people import check_choice, check_times
 from survival_objectives.metrics import brier_score
 from survival_objectives.metrics._inputs import check_cause
-from survival_objectives.metrics._reach import predicted_curves, survival_model
+from survival_objectives.metrics._scorers import predicted_curves, survival_model
 
 
 class _HorizonView(BaseEstimator):  # type: ignore[misc]

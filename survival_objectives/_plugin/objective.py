@@ -22,8 +22,7 @@ import numpy.typing as npt
 from survival_objectives._arrays import BoolArray, Float32Array, FloatArray, IntArray
 from survival_objectives._engines.protocol import Evaluator, engine
 from survival_objectives._hazards.people import stratified_folds
-from survival_objectives._horizons.mixture import HorizonMixture
-from survival_objectives._horizons.model import HorizonModel, calibrated_curves
+from survival_objectives._horizons.model import HorizonMixture, HorizonModel, calibrated_curves
 from survival_objectives._models.curves import StepCurves
 from survival_objectives._models.fitted import TrainingRecord
 from survival_objectives._models.frame import ModelFrame, planned_frame, time_knots

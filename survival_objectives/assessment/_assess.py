@@ -38,7 +38,7 @@ from survival_objectives.assessment._landmark import AtLandmark, Landmark
 from survival_objectives.assessment._scores import CONCORDANCE, Errors, scored
 from survival_objectives.assessment.leaks import Leak, leaks
 from survival_objectives.baselines import AalenJohansen, CauseSpecificCox
-from survival_objectives.metrics._reach import predicts_curves
+from survival_objectives.metrics._scorers import predicts_curves
 
 # The cost of Cox curves is people times event times; the few coefficients need no more people.
 _MOST_FOR_COX = 10_000

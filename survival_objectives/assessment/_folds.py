@@ -16,7 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._people import SurvivalTarget, take_rows
-from survival_objectives.metrics._reach import predicted_curves
+from survival_objectives.metrics._scorers import predicted_curves
 
 ProgressHook = Callable[[int, int, str], None]
 

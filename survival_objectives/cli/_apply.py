@@ -18,8 +18,7 @@ from survival_objectives._arrays import FloatArray
 from survival_objectives._models.display import rounds_of
 from survival_objectives._process.files import replacing
 from survival_objectives._process.running import available_threads
-from survival_objectives.cli._console import Console
-from survival_objectives.cli._errors import CommandError, UsageError, listed, visible
+from survival_objectives.cli._errors import CommandError, Console, UsageError, listed, visible
 from survival_objectives.cli._fit import named_columns
 from survival_objectives.cli._folder import (
     Schema,
@@ -29,12 +28,12 @@ from survival_objectives.cli._folder import (
     load_schema,
 )
 from survival_objectives.cli._outcomes import Events
-from survival_objectives.cli._outputs import check_format, write_table
 from survival_objectives.cli._rows import (
     schema_features,
     schema_table,
     warn_of_late_times,
 )
+from survival_objectives.cli._tables import check_format, write_table
 from survival_objectives.cli._training import missing_for_report
 from survival_objectives.estimators import HazardBoost
 

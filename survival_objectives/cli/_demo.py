@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from survival_objectives._process.files import replacing
-from survival_objectives.cli._console import Console
-from survival_objectives.cli._errors import CommandError
+from survival_objectives.cli._errors import CommandError, Console
 from survival_objectives.cli._folder import REPORT, check_file
 from survival_objectives.cli._outcomes import Events
 from survival_objectives.cli._training import installed_engines, missing_for_report, score_table

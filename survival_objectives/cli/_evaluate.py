@@ -15,8 +15,7 @@ import pandas as pd
 from survival_objectives._arrays import FloatArray
 from survival_objectives._process.files import replacing
 from survival_objectives.cli._apply import cause_words
-from survival_objectives.cli._console import Console
-from survival_objectives.cli._errors import CommandError
+from survival_objectives.cli._errors import CommandError, Console
 from survival_objectives.cli._fit import named_columns
 from survival_objectives.cli._folder import Schema, check_file, load_folder
 from survival_objectives.cli._rows import schema_features, schema_outcomes, schema_table

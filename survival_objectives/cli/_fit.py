@@ -19,8 +19,7 @@ from survival_objectives._process.running import progress_to
 from survival_objectives.assessment._assess import check_assessable
 from survival_objectives.assessment.leaks import leaks
 from survival_objectives.cli._columns import Column, Selection, features, understand_columns
-from survival_objectives.cli._console import Console
-from survival_objectives.cli._errors import CommandError, counted
+from survival_objectives.cli._errors import CommandError, Console, counted
 from survival_objectives.cli._folder import (
     REPORT,
     Schema,

@@ -25,9 +25,8 @@ from survival_objectives._people import (
     several_rows,
 )
 from survival_objectives.cli._columns import features
-from survival_objectives.cli._console import Console
 from survival_objectives.cli._dates import looks_like_dates
-from survival_objectives.cli._errors import CommandError, UsageError, counted, listed
+from survival_objectives.cli._errors import CommandError, Console, UsageError, counted, listed
 from survival_objectives.cli._folder import Schema
 from survival_objectives.cli._outcomes import FollowUp, person_of_rows
 from survival_objectives.cli._tables import Table, read_table

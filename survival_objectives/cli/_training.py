@@ -13,8 +13,14 @@ from survival_objectives._arrays import IntArray
 from survival_objectives._engines.protocol import ENGINES, install_command
 from survival_objectives._process.running import Listener, progress_to
 from survival_objectives._version import __version__
-from survival_objectives.cli._console import PROGRAM, Bar, Console
-from survival_objectives.cli._errors import CommandError, UsageError, suggestion
+from survival_objectives.cli._errors import (
+    PROGRAM,
+    Bar,
+    CommandError,
+    Console,
+    UsageError,
+    suggestion,
+)
 from survival_objectives.cli._outcomes import Events
 
 _FOLDS = 5

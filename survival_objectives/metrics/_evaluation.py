@@ -20,7 +20,6 @@ from survival_objectives._people import (
     check_groups,
     check_positive_int,
 )
-from survival_objectives.metrics._accuracy import accuracy
 from survival_objectives.metrics._decisions import (
     checked_thresholds,
     net_benefit,
@@ -45,7 +44,7 @@ from survival_objectives.metrics._inputs import (
 )
 from survival_objectives.metrics._likelihood import likelihood_losses
 from survival_objectives.metrics._risk_groups import RiskGroups, jackknife, risk_groups
-from survival_objectives.metrics._scores import integrated_score, weighted_vector_losses
+from survival_objectives.metrics._scores import accuracy, integrated_score, weighted_vector_losses
 from survival_objectives.metrics._smooth import (
     Calibration,
     calibration,

@@ -30,7 +30,7 @@ from survival_objectives._arrays import BoolArray, FloatArray
 from survival_objectives._people import check_choice, check_fraction, check_times, warn
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.metrics._inputs import check_cause
-from survival_objectives.metrics._reach import predicted_curves
+from survival_objectives.metrics._scorers import predicted_curves
 from survival_objectives.uncertainty._held_out import HeldOutPeople
 
 # Candidates for the probability at which the lower bound is a quantile of the model.

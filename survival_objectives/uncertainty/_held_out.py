@@ -32,7 +32,7 @@ from survival_objectives._people import (
 from survival_objectives._people.labels import named_outcomes
 from survival_objectives._people.population import event_unit
 from survival_objectives.censoring import CensoringModel, KaplanMeierCensoring
-from survival_objectives.metrics._reach import predicted_curves, survival_model
+from survival_objectives.metrics._scorers import predicted_curves, survival_model
 
 # Nodes of the curves in time, at quantiles of the durations.
 _N_NODES = 256

@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from survival_objectives.cli import _arguments as arguments
+from survival_objectives.cli import _main as arguments
 
 
 @pytest.mark.parametrize(

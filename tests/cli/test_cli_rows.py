@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from survival_objectives.cli._console import Console
+from survival_objectives.cli._errors import Console
 
 QUICK = ["--rounds", "5", "--test-size", "0.3", "--threads", "1", "--no-report", "--quiet"]
 AGES = ["--duration", "exit_age", "--event", "dead"]

@@ -11,8 +11,8 @@ import pytest
 
 from survival_objectives import HazardBoost
 from survival_objectives._process.running import progress_to
-from survival_objectives.cli import _apply, _console
-from survival_objectives.cli._console import Console
+from survival_objectives.cli import _apply, _errors
+from survival_objectives.cli._errors import Console
 from survival_objectives.cli._training import planned
 
 OUTCOME = ["--duration", "time", "--event", "status"]
@@ -156,7 +156,7 @@ def test_a_terminal_gets_a_bar_and_a_log_gets_lines(monkeypatch):
     with Console().bar("training") as bar:
         bar.at(0.1)
         assert log.getvalue() == ""
-        monkeypatch.setattr(_console, "SECONDS_BETWEEN_LINES", 0.0)
+        monkeypatch.setattr(_errors, "SECONDS_BETWEEN_LINES", 0.0)
         bar.at(0.25)
         assert log.getvalue().startswith("training: 25% done, ")
         assert log.getvalue().endswith(" left\n")
