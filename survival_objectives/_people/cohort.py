@@ -412,11 +412,11 @@ def split_cohort(
     # Every cause must stay in the training part; a cause seen once or twice cannot be split.
     groups = np.where(counts[event] >= 3, event, 0)
     n_groups = len(np.unique(groups))
-    n_held = round(fraction * n_samples)
-    can_stratify = np.bincount(groups)[np.unique(groups)].min() >= 2 and n_held >= n_groups
+    n_held_out = round(fraction * n_samples)
+    can_stratify = np.bincount(groups)[np.unique(groups)].min() >= 2 and n_held_out >= n_groups
     seed = int(generator.integers(2**31 - 1))
     if cohort.group is None:
-        kept, held = train_test_split(
+        training, held_out = train_test_split(
             np.arange(n_samples),
             test_size=fraction,
             random_state=seed,
@@ -424,17 +424,17 @@ def split_cohort(
         )
     else:
         splitter = GroupShuffleSplit(1, test_size=fraction, random_state=seed)
-        kept, held = next(splitter.split(event, groups=cohort.group))
-    missing = np.setdiff1d(event[held], event[kept])
-    kept = np.concatenate([kept, held[np.isin(event[held], missing)]])
-    held = np.setdiff1d(held, kept)
-    if len(held) == 0:
+        training, held_out = next(splitter.split(event, groups=cohort.group))
+    missing = np.setdiff1d(event[held_out], event[training])
+    training = np.concatenate([training, held_out[np.isin(event[held_out], missing)]])
+    held_out = np.setdiff1d(held_out, training)
+    if len(held_out) == 0:
         msg = (
             f"{n_samples} people are too few to hold some out for early stopping. "
             "Pass `eval_set`, or set `early_stopping_rounds=None`."
         )
         raise ValueError(msg)
-    return cohort.take(kept), cohort.take(held)
+    return cohort.take(training), cohort.take(held_out)
 
 
 def joined_outcomes(parts: Sequence[Outcomes], event_ids: IntArray) -> Outcomes:
@@ -553,8 +553,8 @@ class MemoryBatches:
         self, fraction: float, generator: np.random.Generator
     ) -> tuple[MemoryBatches, Cohort]:
         """Training people, and held-out people, a ``fraction`` of the first batch."""
-        kept, held = split_cohort(self.cohorts[0], fraction, generator)
-        return MemoryBatches([kept]), held
+        training, held_out = split_cohort(self.cohorts[0], fraction, generator)
+        return MemoryBatches([training]), held_out
 
     def sample(self, n_people: int, generator: np.random.Generator) -> Iterator[Cohort]:
         for cohort in self.cohorts:
