@@ -266,10 +266,9 @@ def test_wheel_works_away_from_the_repository(wheel, tmp_path):
         """
         import survival_objectives
         from survival_objectives.adapters.xgboost import IPCWObjective
-        from survival_objectives.adapters import _engine
         print(survival_objectives.__version__)
         print(survival_objectives.__file__)
-        print(_engine.__file__)
+        print(survival_objectives.adapters.__file__)
         """,
         cwd=tmp_path,
         path=tmp_path,
