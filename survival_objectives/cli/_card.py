@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 from survival_objectives._models.storage import METADATA
 from survival_objectives._process.files import replacing
 from survival_objectives._version import __version__
-from survival_objectives.cli._console import Console
-from survival_objectives.cli._engines import missing_for_report
-from survival_objectives.cli._errors import CommandError, UsageError
+from survival_objectives.cli._errors import CommandError, Console, UsageError
 from survival_objectives.cli._evaluate import validated
 from survival_objectives.cli._folder import Schema, check_file, load_folder
+from survival_objectives.cli._training import missing_for_report
 
 if TYPE_CHECKING:
     from survival_objectives.report._validation import Validation
