@@ -37,6 +37,7 @@ from survival_objectives._people import (
 )
 from survival_objectives._people.cohort import Batches, Cohort, MemoryBatches, checked_eval_set
 from survival_objectives._people.labels import EventLabels, named_outcomes, names_of
+from survival_objectives._people.outcomes import interval_fields
 from survival_objectives._people.population import LocalReduction, Population, Reduction
 from survival_objectives._process.running import blas_threads, interrupts_held
 
@@ -238,7 +239,9 @@ def fit_in_memory(
         names = frame.event_names
     keep_as_passed = request.settings.own_model is not None
     late_entry = request.settings.late_entry
-    y, lower = interval_outcomes(y) if late_entry else (y, None)
+    fields, lower = interval_fields(y) if late_entry else None, None
+    if fields is not None:
+        y, lower = interval_outcomes(fields)
     y, labels = named_outcomes(y, names=names, censored=censored)
     people = Cohort.checked(
         X,

@@ -22,7 +22,6 @@ import pandas as pd
 from survival_objectives._arrays import FloatArray
 from survival_objectives._models.fitted import FittedModel
 from survival_objectives._people.cohort import Cohort
-from survival_objectives._people.outcomes import interval_fields
 from survival_objectives._people.population import time_feature
 from survival_objectives._people.values import as_float, refuse_rows
 
@@ -35,14 +34,11 @@ _N_TIMES = 33
 _UNIFORM = 1e-3
 
 
-def interval_outcomes(y: Any) -> tuple[Any, FloatArray | None]:
-    """Outcomes with ``upper`` as duration, and ``lower``; other outcomes as they are, and None.
+def interval_outcomes(fields: dict[str, Any]) -> tuple[pd.DataFrame, FloatArray]:
+    """Outcomes with ``upper`` as duration, and ``lower``, from `interval_fields`.
 
     People without a finite ``upper`` are event-free at ``lower``, which is then infinite.
     """
-    fields = interval_fields(y)
-    if fields is None:
-        return y, None
     lower, upper = as_float(fields.pop("lower"), "lower"), as_float(fields.pop("upper"), "upper")
     if len(lower) != len(upper):
         msg = f"`lower` has {len(lower)} values but `upper` has {len(upper)}."
