@@ -61,7 +61,7 @@ def test_curves_are_nearly_those_of_exact_times() -> None:
 def test_times_are_at_levels_of_the_incidence_within_the_interval() -> None:
     x, y, _ = people(0, 300)
     model: Any = HazardBoost(random_state=0, n_jobs=1, n_estimators=5).fit(x, y)
-    frame, lower = interval_outcomes(y)
+    frame, lower = interval_outcomes({name: y[name] for name in y})
     assert lower is not None
     cohort = Cohort.checked(x, frame)
     drawn = completed(cohort, lower, model.fitted_model, np.random.default_rng(0))
