@@ -84,7 +84,15 @@ def copy(app: Sphinx, config: Any) -> None:
         shutil.copy2(RESULTS.parent / picture, destination)
 
 
+def relink(app: Sphinx, document: str, content: list[str]) -> None:
+    """Links between pages and notebooks, those of the repository, as links of the site."""
+    del app, document
+    found = re.sub(r"\]\((?:\.\./)+notebooks/", "](/generated/notebooks/", content[0])
+    content[0] = found.replace("](../docs/", "](/")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Copy before the sources are collected."""
     app.connect("config-inited", copy)
+    app.connect("source-read", relink)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
