@@ -39,7 +39,11 @@ from survival_objectives._people.cohort import Batches, Cohort, MemoryBatches, c
 from survival_objectives._people.labels import EventLabels, named_outcomes, names_of
 from survival_objectives._people.outcomes import interval_fields
 from survival_objectives._people.population import LocalReduction, Population, Reduction
-from survival_objectives._process.running import blas_threads, interrupts_held
+from survival_objectives._process.running import (
+    blas_threads,
+    deliver_interrupt,
+    interrupts_held,
+)
 
 
 @dataclass(frozen=True)
@@ -220,6 +224,7 @@ def _known(values: npt.NDArray[np.float32]) -> FloatArray:
     return np.concatenate([np.where(missing, 0.0, values), missing], axis=1)
 
 
+@interrupts_held()
 def fit_in_memory(
     request: Request,
     X: Any,
@@ -253,6 +258,7 @@ def fit_in_memory(
         late_entry=late_entry,
     )
     request.check_people(people.target)
+    deliver_interrupt()
     people = people.with_relative_weights(LocalReduction())
     if lower is not None and sample_weight is not None:
         lower = lower[np.asarray(sample_weight, dtype=np.float64) > 0]

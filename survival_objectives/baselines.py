@@ -42,6 +42,8 @@ _N_TIMES = 100
 _BLOCK_HAZARDS = 4_000_000
 # Ridge penalties of a Cox regression on standardised columns.
 _LEAST_PENALTY, _LARGEST_PENALTY = 1e-4, 1.0
+# More columns take minutes, and many times the people to be estimated.
+_MOST_COLUMNS = 500
 
 
 class _Baseline(BaseEstimator, ABC):  # type: ignore[misc]
@@ -181,7 +183,7 @@ class CauseSpecificCox(_Baseline):
 
     so that the incidences and S sum to 1 at any time and never leave [0, 1]. Fitted by lifelines
     (``pip install lifelines``). Categorical columns become indicators of all levels but the first;
-    missing values are refused.
+    missing values and more than 500 columns are refused.
 
     Parameters
     ----------
@@ -223,6 +225,12 @@ class CauseSpecificCox(_Baseline):
         varies = np.ptp(design, axis=0) > 0
         if not varies.any():
             msg = "All columns of `X` are constant: there is nothing to regress on."
+            raise ValueError(msg)
+        if varies.sum() > _MOST_COLUMNS:
+            msg = (
+                f"Cox regression takes at most {_MOST_COLUMNS} columns; `X` has {varies.sum()}, "
+                "with one per level of a category but the first. Select columns."
+            )
             raise ValueError(msg)
         columns = [f"x{column}" for column in np.flatnonzero(varies)]
         frame = pd.DataFrame(design[:, varies], columns=columns)

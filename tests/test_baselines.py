@@ -256,3 +256,11 @@ def test_baselines_with_late_entry_recover_the_truth_and_naive_ones_do_not():
         assert np.abs(curves[2] - curves[0]).max() > 0.15
     with pytest.raises(ValueError, match=r'make_survival_scorer\("likelihood"\)'):
         clone(model).fit(X[kept], late).score(X[kept], late)
+
+
+def test_more_columns_than_a_regression_takes_are_refused_at_once():
+    X = np.random.default_rng(0).normal(size=(60, 600))
+    y = outcomes(np.arange(60) % 2, np.arange(1.0, 61))
+    with pytest.raises(ValueError, match="takes at most 500 columns; `X` has 600"):
+        CauseSpecificCox().fit(X, y)
+    assert np.isfinite(AalenJohansen().fit(X, y).predict_survival_function(X, TIMES)).all()

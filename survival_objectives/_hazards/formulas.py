@@ -40,6 +40,12 @@ observed ones, in a few iterations:
 
 The first term matches the events of each interval, the second the total D_k of each cause: with
 many causes or few people most intervals have no event of a cause, but each keeps a small hazard.
+Where more than half of the risk set R_m has an event, and there are at least ten, hazards hardly
+depend on the margins; with D_m and E_m, the sums over causes, another term is added:
+
+    d_km <- d_km + (1 / (1 - E_m / R_m) - 1) log((D_m + 1) / (E_m + 1))                       (100)
+
+which makes the steps those of Newton.
 
 The likelihood of a person since entry is the product over the rows, with weights (70) and (92) and
 the states y at the ends of the intervals:
@@ -78,6 +84,9 @@ LOCAL = LocalReduction()
 PSEUDO_EVENTS = 0.5
 # Lower bound: a single outcome cannot dominate the log-likelihood of a model.
 _CORRECTION_STEPS = 8
+# Corrections take larger steps where a smaller share of the people at risk stays event-free, and
+# there are as many events.
+_FEW_EVENT_FREE, _FEWEST_EVENTS = 0.5, 10
 _LARGEST_STEP = 2.0
 _MIXTURE_STEPS = 200
 
@@ -316,6 +325,7 @@ def time_corrections(
         Sums over all processes.
     """
     events = reduction.sum(rows.events(len(margin), n_intervals))
+    at_risk = reduction.sum(np.bincount(rows.interval, rows.weight, minlength=n_intervals))
     correction = np.zeros_like(events)
     for _ in range(_CORRECTION_STEPS):
         hazard, _ = _hazards(margin + correction[:, rows.interval])
@@ -324,8 +334,22 @@ def time_corrections(
         )
         step = np.log((events + 1) / (expected + 1))
         total = np.log((events.sum(axis=1) + 0.5) / ((expected * np.exp(step)).sum(axis=1) + 0.5))
-        correction += np.clip(step + total[:, None], -_LARGEST_STEP, _LARGEST_STEP)
+        step += total[:, None] + _extra_step(events.sum(axis=0), expected.sum(axis=0), at_risk)
+        correction += np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
     return correction
+
+
+def _extra_step(events: FloatArray, expected: FloatArray, at_risk: FloatArray) -> FloatArray:
+    """What the steps of (74) lack where most people at risk have an event, (M,).
+
+    Hazards near 1 hardly rise with margins, so that the number of expected events is off by more
+    than the steps make up for. With the rest they are those of Newton for the events of any cause.
+    """
+    free = 1 - expected / np.maximum(at_risk, expected + 1e-9)
+    is_slow = (free < _FEW_EVENT_FREE) & (events >= _FEWEST_EVENTS)
+    lacks = np.where(is_slow, 1 / np.maximum(free, 1e-9) - 1, 0.0)
+    extra: FloatArray = lacks * np.log((events + 1) / (expected + 1))
+    return extra
 
 
 def mixture_weights(

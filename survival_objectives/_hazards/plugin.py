@@ -35,8 +35,8 @@ from survival_objectives.losses import pointwise_log_loss
 _PENALTY_FOLDS = 2
 # Log-likelihood that trees must gain, c of (82).
 _COST_OF_TREES = 1.0
-# Maximum number of training people on whose rows levels are corrected.
-_CORRECTION_PEOPLE = 50_000
+# Most training people on whom levels are corrected, and about how many rows they may have.
+_CORRECTION_PEOPLE, _CORRECTION_ROWS = 50_000, 300_000
 
 
 @dataclass(frozen=True)
@@ -202,20 +202,21 @@ class PluginHazards:
 
         A part of a cross-validation leaves out trees that do not pay for themselves, as in (82).
         """
-        rows, start = self.rows, self.start
+        start, n_rows = self.start, self.budget.n_rows
         pays = not self.held_out_rows.n_rows or self._held_out_gain(trees) > _COST_OF_TREES
-        person, position = np.unique(rows.person, return_inverse=True)
+        person = np.unique(self.rows.person).astype(np.int64)
         if len(person) > _CORRECTION_PEOPLE:
-            some = np.linspace(0, len(person) - 1, _CORRECTION_PEOPLE).astype(np.int64)
-            rows = rows.take(np.isin(rows.person, person[some]))
-            person, position = np.unique(rows.person, return_inverse=True)
-        values = self.people.features(person).values
-        offset = start.offset(values)
-        margin = start.level[:, rows.interval]
-        if offset is not None:
-            margin += offset[:, position]
+            person = person[np.linspace(0, len(person) - 1, _CORRECTION_PEOPLE).astype(np.int64)]
+        people = self.people.take(person)
+        if n_rows is not None:
+            # Of the event-free rows some were drawn for training. Trees fit these better than the
+            # rest of the risk sets, in which they expect more events.
+            n_rows = max(n_rows, _CORRECTION_ROWS // len(person))
+        rows = people.rows(n_rows, np.random.default_rng([self.seed, 1]))
+        values = people.features(np.arange(len(person))).values
+        margin = row_margins(start.level, start.offset(values), rows)
         if pays:
-            margin += trees.row_margin(values[position], rows.interval)
+            margin = margin + trees.row_margin(values[rows.person], rows.interval)
         level = start.level + time_corrections(margin, rows, self.people.n_intervals)
         coefficients = None if start.coefficients is None else start.coefficients[None]
         return HazardModel(level[None], coefficients, trees if pays else None)

@@ -45,6 +45,9 @@ _EVENTS_PER_BLOCK, _SHARE_PER_BLOCK = 10.0, 1 / 16
 _MOST_OFF = 1.5
 # Share of a constant hazard in the shape within blocks.
 _EVEN_SHARE = 0.01
+# Where everybody at risk has an event, as at the end of contracts, no one stays event-free: with
+# this factor the share m of the marginal hazard alone is above 1.
+_ALL, _LARGE_FACTOR = 1 - 1e-9, 2 / MARGINAL_SHARE
 
 
 def at_positions(values: FloatArray, position: IntArray) -> FloatArray:
@@ -191,6 +194,8 @@ class KnotCurves:
                 expected = (1 - MARGINAL_SHARE) * own + MARGINAL_SHARE * others
                 if expected > 0:
                     factor[cause, rows] = seen[rows].sum() / expected
+        # The probabilities of all causes are divided by their sum where it is above 1.
+        factor[:, self.hazard.sum(axis=0) > _ALL] = _LARGE_FACTOR
         return replace(self, block=block, factor=factor)
 
     def crossed(

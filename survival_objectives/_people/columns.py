@@ -117,7 +117,11 @@ def warn_about_columns(
     if stop is None or not len(stop) or not np.isfinite(stop).all():
         return  # An error says so.
     columns = {name: numbers for name in features if (numbers := _numbers(frame[name])) is not None}
-    ids = {str(name): np.asarray(frame[name]) for name in features if is_id_name(str(name))}
+    ids = {
+        str(name): np.asarray(frame[name])
+        for name in features
+        if name not in columns or is_id_name(str(name))
+    }
     repeats = None if grouped else several_rows(ids, columns, stop)
     if repeats is not None:
         msg = (
@@ -210,9 +214,10 @@ def several_rows(
     Parameters
     ----------
     ids : mapping of str to array of shape (n_samples,)
-        Columns of whole numbers or text that may be ids, by their names.
+        Columns that are named like ids, and columns of text.
     starts : mapping of str to float64 array of shape (n_samples,)
-        Columns that may be the beginning of each row, on the clock of ``stop``.
+        Columns of numbers, which may be the beginning of each row, on the clock of ``stop``, or
+        ids that are not named so, whose rows have equal outcomes.
     stop : float64 array of shape (n_samples,)
         End of each row.
 
@@ -222,16 +227,35 @@ def several_rows(
     SeveralRows(id='id', start=None, n_rows=100, n_people=50)
     """
     n_rows = len(stop)
-    for name, values in ids.items():
+    numbers = {name: values for name, values in starts.items() if (values == values.round()).all()}
+    for name, values in (numbers | dict(ids)).items():
         number, different = pd.factorize(values)
         n_people, n_known = len(different), int((number >= 0).sum())
-        is_person = is_id_name(name) and not _GROUP.match(name)
-        if not is_person or not _FEWEST_PEOPLE <= n_people < (1 - _FEW_REPEATED) * n_known:
+        if not _FEWEST_PEOPLE <= n_people < (1 - _FEW_REPEATED) * n_known:
             continue
-        if n_known <= _MOST_ROWS * n_people:
+        is_person = is_id_name(name) and not _GROUP.match(name)
+        is_person = is_person or _has_one_end(number, np.asarray(values), stop)
+        if is_person and n_known <= _MOST_ROWS * n_people:
             return SeveralRows(name, _chained(starts, stop, number)[0], n_rows, n_people)
     start, n_chained = _chained(starts, stop, None)
     return None if start is None else SeveralRows(None, start, n_rows, n_rows - n_chained)
+
+
+def _has_one_end(number: IntArray, values: npt.NDArray[Any], stop: FloatArray) -> bool:
+    """Whether rows with equal values nearly always end at the same time, and others do not.
+
+    Columns that rise or fall with the time are no ids: they follow from it.
+    """
+    order = np.lexsort((stop, number))
+    same = (number[order][1:] == number[order][:-1]) & (number[order][1:] >= 0)
+    equal = np.diff(stop[order]) == 0
+    by_chance = 1 - len(np.unique(stop)) / len(np.unique(np.c_[number, stop], axis=0))
+    if not same.any() or equal[same].mean() < _NEARLY_ALL or by_chance > 1 - _NEARLY_ALL:
+        return False
+    if values.dtype.kind not in "iuf":
+        return True
+    rank = pd.Series(values).corr(pd.Series(stop), method="spearman")
+    return abs(float(rank)) < _NEARLY_ALL
 
 
 def _chained(

@@ -51,7 +51,7 @@ from survival_objectives._people.outcomes import split_target
 from survival_objectives._people.population import LocalReduction
 from survival_objectives._plugin.problem import HOLDS_OUT_NO_ONE, PluginProblem
 from survival_objectives._plugin.slot import DerivativeBuffers
-from survival_objectives._process.running import blas_threads
+from survival_objectives._process.running import blas_threads, interrupts_held
 from survival_objectives.losses import pointwise_log_loss
 
 _PARAMETERS = """Parameters
@@ -122,6 +122,7 @@ class HazardTrainingProblem(PluginProblem):
 
     _parameters_text = _PARAMETERS
 
+    @interrupts_held()
     def __init__(
         self,
         X: Any,

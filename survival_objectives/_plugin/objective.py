@@ -60,6 +60,7 @@ from survival_objectives._plugin.slot import (
     coarse_start,
     start_curve,
 )
+from survival_objectives._process.running import interrupts_held
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.losses import Target, gradient_hessian, log_loss
 from survival_objectives.marginal import StepFunction
@@ -86,6 +87,7 @@ class TrainingProblem(PluginProblem):
     _fold: int | None = None
     _left_out: tuple[Features, SurvivalTarget] | None = None
 
+    @interrupts_held()
     def __init__(
         self,
         X: Any,

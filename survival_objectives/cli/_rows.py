@@ -52,7 +52,8 @@ def ask_about_rows(
     stop, end = _end(table, follow_up)
     starts = _starts(table, others, follow_up)
     if follow_up.id is None:
-        ids = {name: table.texts(name).to_numpy() for name in others if is_id_name(name)}
+        texts = [name for name in others if is_id_name(name) or table.is_text(name)]
+        ids = {name: table.texts(name).to_numpy() for name in texts}
         found = several_rows(ids, starts, stop)
         if found is not None:
             follow_up = _asked_about_people(table, found, follow_up, options, console)

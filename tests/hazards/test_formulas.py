@@ -117,7 +117,22 @@ def test_curves_and_corrections_are_the_formulas() -> None:
         c = np.log((D + 1) / (E + 1))
         total = (E * np.exp(c)).sum(axis=1)
         d += c + np.log((D.sum(axis=1) + 0.5) / (total + 0.5))[:, None]
+        for m in range(3):  # (100)
+            D_m, E_m, R_m = D[:, m].sum(), E[:, m].sum(), rows.weight[rows.interval == m].sum()
+            if E_m > R_m / 2 and D_m >= 10:
+                d[:, m] += (1 / (1 - E_m / R_m) - 1) * np.log((D_m + 1) / (E_m + 1))
     assert_allclose(found, d, atol=1e-10)
+
+
+def test_expected_events_are_the_observed_ones_where_nearly_all_have_one() -> None:
+    n_people = 400
+    target = np.array([0] * 4 + [1] * 300 + [2] * 96, np.int32)
+    first, once = np.zeros(n_people, np.int16), np.ones(n_people)
+    rows = RiskRows(np.arange(n_people, dtype=np.int32), first, target, once)
+    margin = np.random.default_rng(0).normal(0, 0.5, (2, n_people))
+    odds = np.exp(margin + time_corrections(margin, rows, 1))
+    expected = (odds / (1 + odds.sum(axis=0))).sum(axis=1)
+    assert_allclose(expected, [300, 96], atol=0.1)
 
 
 def test_mixture_weights_are_the_formula_and_the_best() -> None:

@@ -89,6 +89,23 @@ def test_ids_that_repeat_and_rows_that_continue_one_another_are_found():
     assert "several rows per person: 900 of 1200 rows begin, in 't0', where" in str(found)
 
 
+@pytest.mark.parametrize("as_text", [False, True])
+def test_ids_by_any_name_are_found_where_their_rows_end_together(as_text):
+    generator = np.random.default_rng(0)
+    person = np.repeat(generator.permutation(300) + 1000, 4)
+    stop = generator.exponential(size=2000)[person]
+    names = {"mouse": np.array([f"M{one}" for one in person])} if as_text else {}
+    numbers = {} if as_text else {"mouse": person.astype(float)}
+    found = several_rows(names, numbers, stop)
+    assert (found.id, found.n_people) == ("mouse", 300)
+    # Where the outcome tells the column, many people share times, or few rows agree.
+    others = [np.ceil(100 * stop), np.argsort(np.argsort(stop)) // 4]
+    assert several_rows({}, {"other": others[0]}, np.ceil(100 * stop)) is None
+    assert several_rows({}, {"other": others[1].astype(float)}, stop) is None
+    assert several_rows(names, numbers, np.ceil(stop)) is None
+    assert several_rows(names, numbers, generator.exponential(size=1200)) is None
+
+
 @pytest.mark.parametrize("name", ["hospital_id", "family id", "age"])
 def test_ids_of_groups_are_not_people(name):
     person, _, stop = rows_of_people()
