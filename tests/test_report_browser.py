@@ -19,7 +19,7 @@ import uvicorn
 from survival_objectives import HazardBoost
 from survival_objectives.assessment import assess
 from survival_objectives.datasets import make_competing_risks
-from survival_objectives.report import write_report
+from survival_objectives.report import write_report, write_validation
 from survival_objectives.serve import application
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="BROWSER TESTS DID NOT RUN: selenium")
@@ -75,6 +75,18 @@ def report(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def validation(tmp_path_factory):
+    data = make_competing_risks(600, n_causes=2, n_features=3, random_state=0)
+    X = data.X.rename(columns={"x0": "a_name_that_goes_on_and_on_" * 4, "x1": "W" * 120})
+    model = HazardBoost(n_estimators=5, random_state=0, n_jobs=1).fit(X, data.y)
+    late = data.y.assign(duration=2 * data.y["duration"])
+    path = tmp_path_factory.mktemp("validation") / "page.html"
+    return write_validation(
+        path, model=model, X=X, y=late, times=[0.3, 0.6, 0.9], X_train=X, title="T" * 150
+    )
+
+
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
@@ -119,6 +131,11 @@ def test_nothing_sticks_out(browser, report, width):
     )
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     assert browser.execute_script(OVERFLOWING) == []
+
+
+@pytest.mark.parametrize("width", [320, 1200])
+def test_nothing_of_a_validation_sticks_out(browser, validation, width):
+    test_nothing_sticks_out(browser, validation, width)
 
 
 def test_no_console_message_and_no_request_but_the_file(browser, report):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,10 +117,8 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
     table, y, person = schema_outcomes(options, everyone, schema)
     X = schema_features(table, schema, console)
     if Path(options.other).is_file():
-        named = _curve_columns(options, schema)
-        options.times = options.times or [f"{time:g}" for time in named.times]
-        times = _times(options, y, first)
-        others = named.curves(times, everyone, table)
+        times, others = _foreign(options, schema, everyone, y, first)
+        others = others[np.searchsorted(everyone.lines, table.lines)]
     else:
         second, other = load_folder(options.other)
         if schema.events.codes != other.events.codes:
@@ -150,73 +146,50 @@ def run_compare(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-@dataclass(frozen=True)
-class _Curves:
-    """Predictions of any package in a file, with columns named as `predict` names them."""
-
-    table: Table
-    columns: dict[float, list[str]]  # Names of the columns of all causes, by time.
-
-    @property
-    def times(self) -> list[float]:
-        return sorted(self.columns)
-
-    def curves(self, times: FloatArray, everyone: Table, scored: Table) -> FloatArray:
-        """The curves of the people scored at ``times``."""
-        if self.table.n_rows != everyone.n_rows:
-            msg = (
-                f"{self.table.source} has {self.table.n_rows} rows of curves for "
-                f"{everyone.n_rows} rows of {everyone.source}; give one for each, in their order"
-            )
-            raise CommandError(msg)
-        unknown = [f"{time:g}" for time in times if time not in self.columns]
-        if unknown:
-            known = ", ".join(f"{time:g}" for time in self.times)
-            msg = f"{self.table.source} has no curves at {', '.join(unknown)}, only at {known}"
-            raise CommandError(msg)
-        rows = np.searchsorted(everyone.lines, scored.lines)
-        causes = np.stack(
-            [[self._numbers(name) for name in self.columns[t]] for t in times], axis=2
-        )
-        values = causes.transpose(1, 0, 2)[rows]
-        return np.concatenate([1 - values.sum(axis=1, keepdims=True), values], axis=1)
-
-    def _numbers(self, name: str) -> FloatArray:
-        values = self.table.numbers(name).values
-        unknown = np.flatnonzero(np.isnan(values))
-        if len(unknown):
-            msg = (
-                f"{self.table.source}: column {name!r} has no number on "
-                f"{self.table.place(int(unknown[0]))}"
-            )
-            raise CommandError(msg)
-        return values
-
-
-def _curve_columns(options: argparse.Namespace, schema: Schema) -> _Curves:
+def _foreign(
+    options: argparse.Namespace, schema: Schema, everyone: Table, y: pd.DataFrame, model: Any
+) -> tuple[FloatArray, FloatArray]:
+    """Times, and the curves of any package from a file, in the columns that `predict` writes."""
     table = read_table(
         options.other, separator=options.separator, decimal=options.decimal, missing=options.missing
     )
     words = cause_words(schema.events)
-    found: dict[float, dict[str, str]] = {}
-    for name in table.names:
-        word, _, text = name.rpartition("_by_")
-        with suppress(ValueError):
-            if word in words:
-                found.setdefault(float(text), {})[word] = name
-    columns = {
-        time: [names[word] for word in words]
-        for time, names in found.items()
-        if len(names) == len(words)
+    parts = [name.rpartition("_by_") for name in table.names]
+    texts = dict.fromkeys(text for word, _, text in parts if word in words)
+    found = {
+        float(t): [f"{word}_by_{t}" for word in words]
+        for t in texts
+        if t.replace(".", "", 1).isdigit()
     }
-    if not columns:
-        wanted = ", ".join(f"{word}_by_1" for word in words)
+    found = {time: names for time, names in found.items() if {*names} <= {*table.names}}
+    if not found:
         msg = (
-            f"{table.source} has no curves: name the columns as `predict` does, such as {wanted} "
-            "for the probabilities of all causes by time 1"
+            f"{table.source} has no curves: name the columns as `predict` does, such as "
+            f"{', '.join(f'{word}_by_1' for word in words)} for the probabilities of all causes by "
+            "time 1"
         )
         raise CommandError(msg)
-    return _Curves(table, columns)
+    options.times = options.times or [f"{time:g}" for time in found]
+    times = _times(options, y, model)
+    unknown = [f"{time:g}" for time in times if time not in found]
+    if unknown:
+        known = ", ".join(f"{time:g}" for time in sorted(found))
+        msg = f"{table.source} has no curves at {', '.join(unknown)}, only at {known}"
+        raise CommandError(msg)
+    if table.n_rows != everyone.n_rows:
+        msg = (
+            f"{table.source} has {table.n_rows} rows of curves for {everyone.n_rows} rows of "
+            f"{everyone.source}; give one for each, in their order"
+        )
+        raise CommandError(msg)
+    names = [name for time in times for name in found[time]]
+    values = np.stack([table.numbers(name).values for name in names], axis=1)
+    if np.isnan(values).any():
+        row, column = np.argwhere(np.isnan(values))[0].tolist()
+        msg = f"{table.source}: column {names[column]!r} has no number on {table.place(row)}"
+        raise CommandError(msg)
+    causes = values.reshape(-1, len(times), len(words)).transpose(0, 2, 1)
+    return times, np.concatenate([1 - causes.sum(axis=1, keepdims=True), causes], axis=1)
 
 
 def _times(options: argparse.Namespace, y: pd.DataFrame, *models: Any) -> FloatArray:

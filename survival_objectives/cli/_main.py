@@ -397,7 +397,7 @@ def _add_card(card: argparse.ArgumentParser) -> None:
     add = card.add_argument
     add("--by", **_COLUMNS, help="columns whose groups are scored too")
     add("--out", **_FILE, default="card.md", help="where to write; beside it goes .html")
-    add("--title", help="heading (default: Model card)")
+    add("--title", default="Model card", help="heading (default: Model card)")
     add("--force", **_FLAG, help="replace files of these names")
 
 
