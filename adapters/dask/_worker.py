@@ -20,14 +20,22 @@ import numpy.typing as npt
 
 from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._engines.protocol import import_engine
+from survival_objectives._hazards.people import RowBudget
+from survival_objectives._hazards.settings import HazardSettings
 from survival_objectives._models.fitted import FittedModel, Run
 from survival_objectives._people import Features, SurvivalTarget
-from survival_objectives._people.cohort import Cohort, MemoryBatches, split_cohort
+from survival_objectives._people.cohort import (
+    Cohort,
+    MemoryBatches,
+    joined_outcomes,
+    split_cohort,
+)
 from survival_objectives._people.disk import cohort_digest
 from survival_objectives._people.labels import EventLabels, text_events
 from survival_objectives._people.population import (
     MAX_TIMES,
     Population,
+    Reduction,
     merged_times,
     outcome_counts,
     population_of_counts,
@@ -228,8 +236,7 @@ def _fit(
     reduction, settings = CollectiveReduction(), plan.settings
     if settings.n_jobs is None:
         settings = replace(settings, n_jobs=worker.state.nthreads)
-    people = Cohort.joined(_counted(parts), plan.schema, plan.event_ids)
-    people = people.with_relative_weights(reduction)
+    people = _people(_counted(parts), plan, reduction)
     generator = np.random.default_rng(plan.seed)
     held = None
     if held_out is not None:
@@ -242,8 +249,21 @@ def _fit(
         plan.previous,
         checkpoints=_checkpoints(plan, reduction),
     )
-    split = partial(_split, people, generator, reduction)
-    return trained(settings, run, MemoryBatches([people]), held, split=split)
+    split = partial(_split, people.cohorts[0], generator, reduction)
+    return trained(settings, run, people, held, split=split)
+
+
+def _people(parts: Sequence[Cohort], plan: Plan, reduction: Reduction) -> MemoryBatches:
+    """The people of this worker as one batch, or as they were loaded where some will be drawn."""
+    settings = plan.settings
+    if isinstance(settings, HazardSettings):
+        n_people = float(reduction.sum(sum(part.n_samples for part in parts)))
+        budget = RowBudget.of(n_people, settings.rows_per_person, settings.most_rows)
+        if budget.people_share < 1:
+            outcomes = joined_outcomes([part.outcomes for part in parts], plan.event_ids)
+            return MemoryBatches(parts).with_outcomes(outcomes.with_relative_weights(reduction))
+    people = Cohort.joined(parts, plan.schema, plan.event_ids)
+    return MemoryBatches([people.with_relative_weights(reduction)])
 
 
 def _counted(parts: Sequence[Cohort]) -> list[Cohort]:

@@ -128,7 +128,7 @@ def fit_hazards(
     history = [RoundRecord(one.round, one.loss) for one in training.history if one.kind == kind]
     record = TrainingRecord("hazards", history=history, n_folds=training.problem.n_folds)
     model = HazardMixture(frame, record, curves, mixture, np.zeros(frame.schema.n_features))
-    values = _some_values(batches)
+    values = _some_values(training.problem.people)
     if not run.reduction.is_shared:
         check_hazard_paths(mixture, values, trees.engine_params)
     n_people = max(_IMPORTANCE_PEOPLE // 4, 3 * _IMPORTANCE_PEOPLE // mixture.n_models)
@@ -180,17 +180,18 @@ def _checkpoint_writer(checkpoints: Checkpoints) -> Callable[[HazardState], None
     return checkpoints.write or nothing
 
 
-def _some_values(batches: Batches) -> Float32Array:
-    """Features of a few people, spread over the first non-empty batch."""
-    for _, features in batches:
-        if features.n_samples:
-            return _spread(features.values, _IMPORTANCE_PEOPLE)
-    return np.empty((0, batches.schema.n_features), np.float32)
+def _some_values(people: HazardPeople) -> Float32Array:
+    """Features of a few people, spread over the first batch; there may be none."""
+    _, features = next(iter(people.batches))
+    return _spread(features.values, _IMPORTANCE_PEOPLE)
 
 
 def _spread(values: Float32Array, n_people: int) -> Float32Array:
     """At most so many rows, from all parts."""
-    return values[np.unique(np.linspace(0, len(values) - 1, n_people).astype(np.int64))]
+    last = len(values) - 1
+    return (
+        values[np.unique(np.linspace(0, last, n_people).astype(np.int64))] if last >= 0 else values
+    )
 
 
 def censored_at_end(target: SurvivalTarget, frame: ModelFrame) -> SurvivalTarget:

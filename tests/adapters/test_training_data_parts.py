@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -13,7 +14,15 @@ from distributed import Client, LocalCluster
 from numpy.testing import assert_allclose, assert_array_equal
 
 from survival_objectives import SurvivalBoost, load
+from survival_objectives._engines.protocol import engine
+from survival_objectives._hazards import people as hazard_people
+from survival_objectives._hazards.settings import DEFAULTS, HazardSettings
+from survival_objectives._models.fitted import Run
+from survival_objectives._people.cohort import Cohort, MemoryBatches
+from survival_objectives._people.population import LocalReduction
+from survival_objectives._training import trained
 from survival_objectives.adapters.dask import fit_dask
+from survival_objectives.adapters.dask._worker import _people
 from survival_objectives.adapters.external_memory import fit_external
 from survival_objectives.datasets import make_competing_risks
 
@@ -122,3 +131,25 @@ def test_another_unit_of_time_is_refused_on_a_cluster(client, data):
     model.set_params(n_estimators=15)
     with pytest.raises(ValueError, match="another unit"):
         fit_dask(model, frames[0], dd.from_pandas(days, npartitions=2))
+
+
+def test_people_who_will_be_drawn_are_not_joined_before(data, monkeypatch):
+    """Where some people of a worker are drawn, its partitions train the model of their union."""
+    monkeypatch.setattr(hazard_people, "_ROWS_OF_50_000", 10_000)
+    monkeypatch.setattr(hazard_people, "_FEW_PEOPLE", 0)
+    used = engine("xgboost")
+    settings = HazardSettings.of({**DEFAULTS, "engine": "xgboost", "n_jobs": 1}, used)
+    everyone = Cohort.checked(data.X, data.y)
+    parts = [everyone.take(rows) for rows in np.array_split(np.arange(400), 3)]
+    plan = SimpleNamespace(
+        settings=settings, schema=everyone.features.schema, event_ids=everyone.target.event_ids
+    )
+    found = _people(parts, plan, LocalReduction())
+    assert [len(features.values) for _, features in found] == [134, 133, 133]
+    one, other = (
+        trained(settings, Run(used, np.random.default_rng(0)), people)
+        for people in (found, MemoryBatches([everyone.with_relative_weights(LocalReduction())]))
+    )
+    assert one.to_plain() == other.to_plain()
+    monkeypatch.undo()
+    assert len(_people(parts, plan, LocalReduction()).cohorts) == 1
