@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from survival_objectives import HazardBoost
+from survival_objectives import HazardBoost, recalibrate
 from survival_objectives._people import check_features
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.report import write_validation
@@ -133,6 +133,24 @@ def test_who_is_scored_at_a_landmark(study):
     assert len(found.evaluation) == kept.sum() == found.is_scored.sum()
     assert found.subgroups["n_people"].groupby(found.subgroups["group"]).first().sum() == kept.sum()
     assert found.verdict().startswith("The model")
+
+
+def test_late_entry_needs_a_landmark_and_groups_one_value_per_person(study):
+    y = study[2].assign(entry=np.where(study[2].index % 3, 0.0, 0.5 * study[2]["duration"]))
+    with pytest.raises(ValueError, match="choose one"):
+        validated(study, y).verdict()
+    with pytest.raises(ValueError, match="`by` has 2 values of 'a' for 800 people"):
+        _ = replace(validated(study), by={"a": [1, 2]}).subgroups
+
+
+def test_a_recalibrated_model_is_not_recalibrated_again(study):
+    model, _, y = study
+    other = y.assign(duration=1.5 * y["duration"])
+    found = validated(study, other)
+    assert found.recalibration is not None
+    again = replace(found, model=recalibrate(model, found.X, found.y))
+    assert again.recalibration is None
+    assert again.verdict().startswith("The model transports, as far as")
 
 
 def test_distances_are_of_means_shares_and_missing_values():

@@ -153,6 +153,12 @@ class Validation:
         return {cause: self.at_middle.calibration(cause) for cause in self.causes}
 
     @property
+    def wrong(self) -> list[int]:
+        """Causes whose intercept and slope are off beyond chance, with all causes tested."""
+        level = _LEVEL / len(self.causes)
+        return [cause for cause, found in self.calibrations.items() if found.p_value < level]
+
+    @property
     def causes(self) -> dict[int, str]:
         """Names of the causes by their labels."""
         return dict(zip(self.model.event_ids_.tolist()[1:], self.states[1:], strict=True))
@@ -165,8 +171,12 @@ class Validation:
             first = enumerate(self.now[:_MOST_COLUMNS])
             named = hasattr(self.X, "columns")
             by = {c.name: self.X[c.name] if named else np.asarray(self.X)[:, i] for i, c in first}
+        self._refuse_entry()
         found = []
         for name, values in by.items():
+            if len(values) != len(self.y):
+                msg = f"`by` has {len(values)} values of {name!r} for {len(self.y)} people."
+                raise ValueError(msg)
             kept = pd.Series(values).iloc[np.flatnonzero(self.is_scored)]
             with warnings.catch_warnings():
                 # Small groups are marked.
@@ -186,7 +196,13 @@ class Validation:
 
     @cached_property
     def recalibration(self) -> tuple[Recalibration, Evaluation] | None:
-        """What `recalibrate` finds, and scores of people left out of it; None for nothing."""
+        """What `recalibrate` finds, and scores of people left out of it; None for nothing.
+
+        A model that is recalibrated already is left alone unless it is wrong.
+        """
+        is_done = self.model.recalibration_ is not None and not self.wrong
+        if is_done or not self.model.fitted_model.is_monotone:
+            return None
         found = recalibrate(self.model, self.X, self.y).recalibration_
         if found is None:
             return None
@@ -223,6 +239,7 @@ class Validation:
 
     def verdict(self) -> str:
         """One sentence on whether the model transports to these people."""
+        self._refuse_entry()
         useless = [cause for cause in self.causes if not self.row("auc", cause)["lower"] > 0.5]
         if useless:
             shown = "; ".join(self._said("auc", cause) for cause in useless)
@@ -231,13 +248,11 @@ class Validation:
                 f"The model does not transport for {names}: it does not rank these people better "
                 f"than chance ({shown} by {self.when(self.middle)})."
             )
-        level = _LEVEL / len(self.causes)
-        wrong = [cause for cause, found in self.calibrations.items() if found.p_value < level]
         shown = "; ".join(
             f"{self._said('observed_expected', cause)}, {self._said('calibration_slope', cause)}"
-            for cause in wrong or self.causes
+            for cause in self.wrong or self.causes
         )
-        if self.recalibration is None and not wrong:
+        if self.recalibration is None and not self.wrong:
             n_events = count(int((self.y["event"] > 0).sum()))
             return (
                 f"The model transports, as far as {n_events} events can tell: it ranks these "
@@ -253,6 +268,14 @@ class Validation:
             "The model transports in part: it ranks these people, but its risks are not right here "
             f"({shown} by {self.when(self.middle)}); {mend}."
         )
+
+    def _refuse_entry(self) -> None:
+        if self.landmark is None and "entry" in self.y and (self.y["entry"] > 0).any():
+            msg = (
+                "People enter late, so that calibration and AUC are scores of those under "
+                "observation at a `landmark` (--landmark); choose one."
+            )
+            raise ValueError(msg)
 
     def _said(self, name: str, cause: int) -> str:
         row = self.row(name, cause)
@@ -352,6 +375,7 @@ def validation_page(found: Validation, title: str) -> str:
         decisions=[_decision(found, cause) for cause in found.causes],
         shift=shift_table(found),
         recalibration=recalibration_table(found),
+        is_monotone=found.model.fitted_model.is_monotone,
         landmark=None if found.landmark is None else found.when(found.landmark),
         version=__version__,
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
