@@ -29,7 +29,7 @@ from survival_objectives._arrays import FloatArray, IntArray
 from survival_objectives._people import Features, check_features, check_times
 
 # Quadrature of (53): Gauss-Legendre nodes in panels of log-time. The sum of all states then misses
-# 1 by less than 1e-9 for shapes up to 8 (tests/test_datasets_synthetic.py).
+# 1 by less than 1e-9 for shapes up to 8 (tests/datasets/test_synthetic.py).
 _N_NODES = 8
 _PANEL_WIDTH = 0.25
 # Panels start where all cumulative hazards are below this; before it two terms of the
