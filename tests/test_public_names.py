@@ -29,8 +29,8 @@ PUBLIC = {
     "report": "InShort in_short write_report write_validation",
     "serve": "application",
     "stacking": "HorizonSampler Stack TimeStacker",
-    "uncertainty": "ConformalSurvival DependentCensoring SurvivalCompletion conformalize "
-    "dependent_censoring dependent_incidence",
+    "uncertainty": "ConformalSurvival DependentCensoring StandardizedIncidence SurvivalCompletion "
+    "conformalize dependent_censoring dependent_incidence standardized_incidence",
 }
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "survival_objectives"

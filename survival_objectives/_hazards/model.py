@@ -131,13 +131,17 @@ class HazardMixture(FittedModel):
     def _fill(self, curves: FloatArray, values: Float32Array, times: FloatArray) -> None:
         super()._fill(curves, values, times)
         if self.limit is not None:
-            by_model = np.empty((self.mixture.n_models, *curves.shape))
-            for own, incidence in zip(
-                by_model, self.mixture.incidences_by_model(values), strict=True
-            ):
-                own[:, 1:] = self.curves.values(incidence, times).transpose(2, 0, 1)
-                own[:, 0] = np.maximum(1 - own[:, 1:].sum(axis=1), 0)
-            curves[:] = self.limit.of(curves, by_model)
+            curves[:] = self.limit.of(curves, self.curves_by_model(values, times))
+
+    def curves_by_model(self, values: Float32Array, times: FloatArray) -> FloatArray:
+        """Curves by the models without each fold, (L, n_samples, K + 1, n_times)."""
+        at_knots = self.mixture.incidences_by_model(values)
+        shape = len(at_knots), len(values), self.frame.n_causes + 1, times.shape[-1]
+        curves = np.empty(shape)
+        for own, incidence in zip(curves, at_knots, strict=True):
+            own[:, 1:] = self.curves.values(incidence, times).transpose(2, 0, 1)
+            own[:, 0] = np.maximum(1 - own[:, 1:].sum(axis=1), 0)
+        return curves
 
     def along(self, features: Features, path: Path, times: FloatArray) -> FloatArray:
         return self._recalibrated(partial(self._plain_along, features, path), times)

@@ -61,8 +61,7 @@ class Limit:
         n_repeats = len(by_model) // self.n_folds
         unseen = _UNSEEN / self.n_events.sum()
         events = np.append(self.n_events[1:].sum(), self.n_events[1:])
-        own = _scaled(by_model, unseen).reshape(n_repeats, self.n_folds, *curves.shape)
-        variance = (self.n_folds - 1) * own.var(axis=1).mean(axis=0)
+        variance = jackknife_variance(_scaled(by_model, unseen), self.n_folds)
         width = np.sqrt(variance + (_HIDDEN / np.maximum(events, 1))[:, None])
         width *= _INFLATION * stdtrit(n_repeats * (self.n_folds - 1), (1 + self.confidence) / 2)
         width[:, 1:] *= -1
@@ -70,6 +69,13 @@ class Limit:
         found: FloatArray = np.clip((1 + 2 * unseen) * expit(moved) - unseen, 0.0, 1.0)
         # What is certain, such as the start of the curves, has no band.
         return np.where((curves > 0) & (curves < 1), found, curves)
+
+
+def jackknife_variance(by_model: FloatArray, n_folds: int) -> FloatArray:
+    """The first term of (90), without g, from values of the L models, (L, ...)."""
+    own = by_model.reshape(-1, n_folds, *by_model.shape[1:])
+    variance: FloatArray = (n_folds - 1) * own.var(axis=1).mean(axis=0)
+    return variance
 
 
 def _scaled(curves: FloatArray, unseen: float) -> FloatArray:

@@ -2,7 +2,8 @@
 
 `conformalize` gives lower bounds and screening lists that hold on average over people, whether or
 not the model is right. `dependent_censoring` says what answers become if hazards change when people
-are censored. Bands of a person's curve are predictions with ``confidence``.
+are censored. `standardized_incidence` averages predictions over a group, with a feature as it is or
+set to a value. Bands of a person's curve are predictions with ``confidence``.
 """
 
 # First: it sets how OpenMP threads wait, before scikit-learn is imported.
@@ -16,12 +17,18 @@ from survival_objectives.uncertainty._dependent import (
     dependent_censoring,
     dependent_incidence,
 )
+from survival_objectives.uncertainty._population import (
+    StandardizedIncidence,
+    standardized_incidence,
+)
 
 __all__ = [
     "ConformalSurvival",
     "DependentCensoring",
+    "StandardizedIncidence",
     "SurvivalCompletion",
     "conformalize",
     "dependent_censoring",
     "dependent_incidence",
+    "standardized_incidence",
 ]
