@@ -43,7 +43,7 @@ many causes or few people most intervals have no event of a cause, but each keep
 Where more than half of the risk set R_m has an event, and there are at least ten, hazards hardly
 depend on the margins; with D_m and E_m, the sums over causes, another term is added:
 
-    d_km <- d_km + (1 / (1 - E_m / R_m) - 1) log((D_m + 1) / (E_m + 1))                       (100)
+    d_km <- d_km + (1 / (1 - E_m / R_m) - 1) log((D_m + 1) / (E_m + 1))                        (91)
 
 which makes the steps those of Newton.
 

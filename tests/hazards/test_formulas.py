@@ -117,7 +117,7 @@ def test_curves_and_corrections_are_the_formulas() -> None:
         c = np.log((D + 1) / (E + 1))
         total = (E * np.exp(c)).sum(axis=1)
         d += c + np.log((D.sum(axis=1) + 0.5) / (total + 0.5))[:, None]
-        for m in range(3):  # (100)
+        for m in range(3):  # (91)
             D_m, E_m, R_m = D[:, m].sum(), E[:, m].sum(), rows.weight[rows.interval == m].sum()
             if E_m > R_m / 2 and D_m >= 10:
                 d[:, m] += (1 / (1 - E_m / R_m) - 1) * np.log((D_m + 1) / (E_m + 1))
