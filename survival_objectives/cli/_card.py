@@ -161,7 +161,8 @@ def _of_development(model: Any, schema: Schema, options: argparse.Namespace) -> 
 
 def _of_evaluation(found: Validation, options: argparse.Namespace) -> dict[str, Any]:
     """What the people of ``--data`` add."""
-    from survival_objectives.report import _validation as page
+    from survival_objectives.report import _validation_page as page
+    from survival_objectives.report._validation import SCORES
 
     y = found.y
     names = {0: "censored", **found.causes}
@@ -181,7 +182,7 @@ def _of_evaluation(found: Validation, options: argparse.Namespace) -> dict[str, 
     return {
         "evaluated": f"Evaluation: {len(y)} people ({counts}) of {Path(options.data).name}",
         "times": ", ".join(f"{time:g}" for time in found.times),
-        "measures": ", ".join(words for words, _ in page.SCORES.values()),
+        "measures": ", ".join(words for words, _ in SCORES.values()),
         "longest": f"{y['duration'].max():g}",
         "middle": f"{y['duration'].median():g}",
         "n_scored": len(found.evaluation),

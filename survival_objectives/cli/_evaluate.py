@@ -44,7 +44,7 @@ def run_evaluate(options: argparse.Namespace, console: Console) -> int:
     if found.by and not options.json:
         _print_groups(found, console)
     if page is not None:
-        from survival_objectives.report._validation import validation_page
+        from survival_objectives.report._validation_page import validation_page
 
         console.progress("writing the page")
         with replacing(page) as file:
@@ -233,7 +233,7 @@ def _records(table: pd.DataFrame) -> Any:
 
 
 def _print_groups(found: Validation, console: Console) -> None:
-    from survival_objectives.report._validation import group_table
+    from survival_objectives.report._validation_page import group_table
 
     console.result(f"\nGroups by {found.when(found.middle)}, with 95% limits:")
     for cause, name in found.causes.items():

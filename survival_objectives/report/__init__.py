@@ -5,7 +5,7 @@ A file needs nothing else: no network, no fonts, no scripts from elsewhere. Need
 """
 
 from survival_objectives.report._in_short import InShort
-from survival_objectives.report._validation import write_validation
+from survival_objectives.report._validation_page import write_validation
 from survival_objectives.report._write import in_short, write_report
 
 __all__ = ["InShort", "in_short", "write_report", "write_validation"]

@@ -12,8 +12,8 @@ from survival_objectives._people import check_features
 from survival_objectives.datasets import make_competing_risks
 from survival_objectives.report import write_validation
 from survival_objectives.report._facts import columns
-from survival_objectives.report._validation import (
-    Validation,
+from survival_objectives.report._validation import Validation
+from survival_objectives.report._validation_page import (
     recalibration_table,
     score_table,
     shift_table,
