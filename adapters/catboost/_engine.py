@@ -459,10 +459,6 @@ def _tree(oblivious: dict[str, Any], columns: _SplitColumns, n_margins: int) -> 
     )
 
 
-def _load(path: str) -> Any:
-    return catboost.CatBoost().load_model(path)
-
-
 ENGINE = Engine(
     name="catboost",
     trainer=Trainer,
@@ -473,7 +469,7 @@ ENGINE = Engine(
     # Every refresh begins a new model.
     refresh_every=20,
     save=catboost.CatBoost.save_model,
-    load=_load,
+    load=lambda path: catboost.CatBoost().load_model(path),
     # Each call keeps about 200 bytes per row until the process ends.
     rounds_per_call=30,
     most_rows=1_000_000,

@@ -399,10 +399,6 @@ def _tree(root: dict[str, Any], margin: int) -> Tree:
     )
 
 
-def _load(path: str) -> Any:
-    return lgb.Booster(model_file=path)
-
-
 ENGINE = Engine(
     name="lightgbm",
     trainer=Trainer,
@@ -412,7 +408,7 @@ ENGINE = Engine(
     file_name="{name}.txt",
     refresh_every=10,
     save=lgb.Booster.save_model,
-    load=_load,
+    load=lambda path: lgb.Booster(model_file=path),
     takes_any_target=True,
     coarse_bins={"max_bin": 63},
     # LightGBM does not retry a column further down a branch in which it gained less than this.

@@ -95,10 +95,7 @@ class HazardObjective(HazardTrainingProblem):
         self._known_rows()[dataset] = rows.n_people, np.asfortranarray(rows.start)
         return dataset
 
-    def _constraint_params(
-        self, directions: list[int] | None, groups: list[list[int]] | None
-    ) -> dict[str, Any]:
-        return constraint_params(directions, groups)
+    _constraint_params = staticmethod(constraint_params)
 
     def _known_rows(self) -> WeakKeyDictionary[Any, tuple[float, FloatArray]]:
         """Total weight of the people, and starting margins, of own Datasets."""

@@ -439,10 +439,6 @@ def _tree(tree: dict[str, Any], margin: int) -> Tree:
     )
 
 
-def _load(path: str) -> Any:
-    return xgb.Booster(model_file=path)
-
-
 ENGINE = Engine(
     name="xgboost",
     trainer=Trainer,
@@ -452,7 +448,7 @@ ENGINE = Engine(
     file_name="{name}.ubj",
     refresh_every=10,
     save=xgb.Booster.save_model,
-    load=_load,
+    load=lambda path: xgb.Booster(model_file=path),
     takes_any_target=True,
     coarse_bins={"max_bin": 64},
 )

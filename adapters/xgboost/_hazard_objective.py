@@ -107,10 +107,7 @@ class HazardObjective(HazardTrainingProblem):
         self._people_in()[matrix] = rows.n_people
         return matrix
 
-    def _constraint_params(
-        self, directions: list[int] | None, groups: list[list[int]] | None
-    ) -> dict[str, Any]:
-        return constraint_params(directions, groups)
+    _constraint_params = staticmethod(constraint_params)
 
     def _people_in(self) -> WeakKeyDictionary[Any, float]:
         """Total weight of the people of own matrices."""

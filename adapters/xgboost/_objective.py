@@ -155,10 +155,7 @@ class IPCWObjective(TrainingProblem):
         margin = margin.reshape(len(label), -1)
         return "ipcw_log_loss", self._metric(margin, label, weight, rows)
 
-    def _constraint_params(
-        self, directions: list[int] | None, groups: list[list[int]] | None
-    ) -> dict[str, Any]:
-        return constraint_params(directions, groups)
+    _constraint_params = staticmethod(constraint_params)
 
     def _refresh_callback(self, params: Mapping[str, Any] | None) -> Any:
         return _Refresh(self, params)

@@ -186,13 +186,13 @@ class HorizonModel(FittedModel):
         shape = features.n_samples, self.frame.n_causes, features.n_features + 2, len(times)
         found = np.empty(shape)
         at = self.frame.axis.prediction_time(times).astype(np.float32)
-        for place, time in enumerate(at):
+        for column, time in enumerate(at):
             rows = stacked_matrix(features, people, np.full(len(people), time))
             values = self.trees.shap_values(rows)
             values[:, :, -1] += self.start(time)
             # With one margin per state, log-odds against event-free are differences.
             is_free = values.shape[1] > self.frame.n_causes
-            found[..., place] = values[:, 1:] - values[:, :1] if is_free else values
+            found[..., column] = values[:, 1:] - values[:, :1] if is_free else values
         return found
 
     def importances(self) -> FloatArray:

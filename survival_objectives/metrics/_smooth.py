@@ -272,9 +272,9 @@ class _Summary:
             return np.asarray(np.quantile(gap, level, axis=1))
         order = np.argsort(gap, axis=1)
         below = np.cumsum(self._share[order], axis=1)
-        place = np.minimum((below < level - 1e-12).sum(axis=1), gap.shape[1] - 1)
+        column = np.minimum((below < level - 1e-12).sum(axis=1), gap.shape[1] - 1)
         rows = np.arange(len(gap))
-        found: FloatArray = gap[rows, order[rows, place]]
+        found: FloatArray = gap[rows, order[rows, column]]
         return found
 
     def of(self, curves: FloatArray) -> dict[str, FloatArray]:

@@ -178,7 +178,7 @@ class CurveGraph:
 
     def _low_and_rise(self, at_knots: str, left: str, right: str) -> tuple[str, str]:
         """Values at the knots before times, and the rise up to the knots after them."""
-        low, high = (self.ops.take(at_knots, place, 2) for place in (left, right))
+        low, high = (self.ops.take(at_knots, position, 2) for position in (left, right))
         return low, self.ops.op("Sub", high, low)
 
     # ------------------------------------------------------------------------------ trees, time
@@ -214,16 +214,16 @@ class CurveGraph:
         """Incidences at times, (n_samples, K, n_times); see `KnotCurves.values`."""
         graph, shape = self.ops, self._source.curves
         assert isinstance(shape, KnotCurves)
-        place = self._numbers(times)
+        position = self._numbers(times)
         if not shape.axis.unit:
             # The float32 of a knot is that knot, as in `KnotCurves.values`.
-            place = graph.cast(graph.cast(place, np.float32), np.float64)
+            position = graph.cast(graph.cast(position, np.float32), np.float64)
         one, last = (graph.constant(number, np.int64) for number in (1, len(shape.knots) - 1))
-        right = graph.op("Clip", self._n_passed(shape.knots, place, "Less"), one, last)
+        right = graph.op("Clip", self._n_passed(shape.knots, position, "Less"), one, last)
         left = graph.op("Sub", right, one)
         knots = graph.constant(shape.knots)
         begin, end = graph.take(knots, left, 0), graph.take(knots, right, 0)
-        share = graph.op("Div", graph.op("Sub", place, begin), graph.op("Sub", end, begin))
+        share = graph.op("Div", graph.op("Sub", position, begin), graph.op("Sub", end, begin))
         share = graph.op("Clip", share, graph.constant(0.0), graph.constant(1.0))
         low, high = graph.take(at_knots, left, 2), graph.take(at_knots, right, 2)
         return graph.op("Add", low, graph.op("Mul", share, graph.op("Sub", high, low)))
