@@ -19,7 +19,12 @@ from survival_objectives._engines.protocol import column_names, import_engine
 from survival_objectives._hazards.plugin import MatrixRows
 from survival_objectives._plugin.hazard_objective import HazardTrainingProblem
 from survival_objectives._plugin.problem_rows import counted_target
-from survival_objectives.adapters.catboost._pool import check_unscaled, constraint_params, row_pool
+from survival_objectives.adapters.catboost._pool import (
+    check_unscaled,
+    constraint_params,
+    loss_of,
+    row_pool,
+)
 from survival_objectives.losses import pointwise_log_loss
 
 catboost = import_engine("catboost")
@@ -168,8 +173,8 @@ class HazardLoss(str, HazardTrainingProblem):
         return columns
 
     def _check_model(self, model: Any) -> None:
-        trained = str(model.get_all_params().get("loss_function"))
-        if trained != str(self):
+        trained = loss_of(model)
+        if trained not in (None, str(self)):
             msg = (
                 f"This model was trained with the loss {trained!r}. "
                 'Train it with `{**loss.params, "loss_function": loss}`.'

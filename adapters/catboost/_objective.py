@@ -37,7 +37,12 @@ from survival_objectives._plugin.problem_rows import ProblemRows, counted_target
 from survival_objectives._plugin.slot import RowTargets, TrainingThread
 from survival_objectives.adapters.catboost._censoring import CensoringTrainer, SeenMargins
 from survival_objectives.adapters.catboost._derivatives import compiled_derivatives
-from survival_objectives.adapters.catboost._pool import check_unscaled, constraint_params, row_pool
+from survival_objectives.adapters.catboost._pool import (
+    check_unscaled,
+    constraint_params,
+    loss_of,
+    row_pool,
+)
 from survival_objectives.losses import Target, gradient_hessian, pointwise_log_loss
 
 catboost = import_engine("catboost")
@@ -313,9 +318,9 @@ class IPCWLoss(TrainingProblem):
 
     # ----------------------------------------------------------------------------------- prediction
     def _check_model(self, model: Any) -> None:
-        trained = str(model.get_all_params().get("loss_function"))
+        trained = loss_of(model)
         same_loss = "Logloss" if self._reference else "MultiClass"
-        if trained != same_loss and not trained.startswith("PythonUserDefined"):
+        if trained not in (None, same_loss) and not str(trained).startswith("PythonUserDefined"):
             msg = (
                 f"This model was trained with CatBoost's own loss {trained!r}. "
                 'Train it with `{**loss.params, "loss_function": loss}`.'

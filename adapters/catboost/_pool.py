@@ -43,6 +43,13 @@ def check_unscaled(model: Any) -> int:
     return int(np.size(bias))
 
 
+def loss_of(model: Any) -> str | None:
+    """Name of the loss that a model was trained with; None of a sum of models, which has none."""
+    if "params" not in model.get_metadata().keys():  # noqa: SIM118 (not a dict)
+        return None
+    return str(model.get_all_params().get("loss_function"))
+
+
 def constraint_params(
     directions: list[int] | None, groups: list[list[int]] | None, n_margins: int
 ) -> dict[str, Any]:

@@ -34,8 +34,8 @@ import pandas as pd
 
 from survival_objectives._arrays import BoolArray, Float32Array, FloatArray, IntArray
 
-# scikit-learn's callbacks run `fit` within a function of their own.
-_INSIDE = (__name__.partition(".")[0], "sklearn.callback.")
+# Callbacks of scikit-learn and contexts that hold interrupts run `fit` within their own functions.
+_INSIDE = (__name__.partition(".")[0], "sklearn.callback.", "contextlib")
 
 
 def warn(message: str) -> None:

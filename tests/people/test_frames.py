@@ -111,7 +111,8 @@ def test_text_columns_are_categories(data):
     assert_array_equal(model.predict_proba(text, 1.0), expected)  # Text where levels are known.
     assert_array_equal(small().fit(text, data.y).predict_proba(text, 1.0), expected)
     part = text.iloc[:1]  # One person has one level, and still is who they are.
-    assert_array_equal(model.predict_proba(part, 1.0), expected[:1])
+    # The engine adds up trees of few people in float32.
+    assert_allclose(model.predict_proba(part, 1.0), expected[:1], rtol=1e-6)
     identifiers = data.X.assign(who=[f"patient {row}" for row in range(200)])
     with pytest.raises(TypeError, match=r"'who' has 200 different texts .* such as 'patient 0'"):
         small().fit(identifiers, data.y)
