@@ -277,11 +277,16 @@ def run_explain(options: argparse.Namespace, console: Console) -> int:
         times=[float(time) for time in options.times] or None,
         time_name=schema.follow_up.duration or "time",
         time_unit=schema.follow_up.unit,
+        dates=_dates(schema),
     )
     with replacing(target) as file:
         file.write_text(page, encoding="utf-8")
     console.result(f"page: {target}")
     return 0
+
+
+def _dates(schema: Schema) -> list[str]:
+    return [column.name for column in schema.columns if column.kind == "date"]
 
 
 # -------------------------------------------------------------------------------------------- serve
@@ -304,6 +309,7 @@ def run_serve(options: argparse.Namespace, console: Console) -> int:
         max_seconds=options.max_seconds,
         event_names=None if schema is None else ["event-free", *schema.events.causes],
         time_unit=None if schema is None else schema.follow_up.unit,
+        dates=[] if schema is None else _dates(schema),
     )
     console.progress(f"serving on http://{options.host}:{options.port} (Ctrl-C ends it)")
     uvicorn.run(service, host=options.host, port=options.port, log_level="warning")

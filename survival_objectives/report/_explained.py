@@ -135,11 +135,13 @@ def example_people(
     return people
 
 
-def feature_value(features: Features, row: int, position: int) -> str:
-    """A value as it is shown."""
+def feature_value(features: Features, row: int, position: int, *, is_date: bool = False) -> str:
+    """A value as it is shown; a date is in days since 1970-01-01."""
     value = float(features.values[row, position])
     if np.isnan(value):
         return "missing"
+    if is_date:
+        return str(np.datetime64(int(value), "D"))
     if position in features.categories:
         return str(features.categories[position][int(value)])
     return number(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,12 @@ def person_page(
     times: Sequence[float] | None = None,
     time_name: str = "time",
     time_unit: str | None = None,
+    dates: Collection[str] = (),
 ) -> str:
-    """The page as HTML; ``X`` has one row, and ``states`` are named event-free first."""
+    """The page as HTML; ``X`` has one row, and ``states`` are named event-free first.
+
+    ``dates`` are columns of days since 1970-01-01.
+    """
     end = float(model.times_[-1])
     shown = np.asarray(nice_ticks(0.0, end, 4)[1:] if times is None else times, np.float64)
     grid = np.linspace(0.0, max(end, float(shown.max())), _N_STEPS + 1)
@@ -60,13 +64,13 @@ def person_page(
         median=None if np.isinf(median) else number(median, 3) + unit,
         end=number(end, 3) + unit,
         middle=number(middle) + unit,
-        contributions=_contributions(model, X, middle, states[1:]),
+        contributions=_contributions(model, X, middle, states[1:], dates),
     )
     return page
 
 
 def _contributions(
-    model: Any, X: Any, time: float, causes: Sequence[str]
+    model: Any, X: Any, time: float, causes: Sequence[str], dates: Collection[str]
 ) -> list[tuple[str, list[tuple[str, str, str, str, float]], str]]:
     """Per cause the largest factors on the odds: name, value, direction, factor, length."""
     features = check_features(X, like=model.fitted_model.schema)
@@ -83,7 +87,7 @@ def _contributions(
         rows = [
             (
                 names[column],
-                feature_value(features, 0, column),
+                feature_value(features, 0, column, is_date=names[column] in dates),
                 "raises" if shift[column] > 0 else "lowers",
                 f"{np.exp(shift[column]):.2f}",
                 100 * abs(float(shift[column])) / largest,

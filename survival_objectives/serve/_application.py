@@ -38,16 +38,17 @@ def application(
     max_seconds: float = 10.0,
     event_names: Sequence[str] | None = None,
     time_unit: str | None = None,
+    dates: Sequence[str] = (),
 ) -> Any:
     """An ASGI application that answers with the model of a folder.
 
     Run it with ``uvicorn``, or with ``survival-objectives serve``. ``POST /predict`` takes
     ``{"people": [{column: value}], "times": [...]}`` and returns probabilities of shape (people,
-    states, times); ``POST /explain`` takes ``{"people": [...], "time": t}``. ``GET /schema``,
-    ``/openapi.json``, ``/health`` and ``/`` (a page to try the model, with the requests that it
-    sends; also as ``/docs``) describe it. No answer contains anything of the people the model was
-    trained on, and none has more than a million probabilities. A changed folder is loaded again
-    within a second or two.
+    states, times), with ``"confidence": 0.9`` also the limits of their bands; ``POST /explain``
+    takes ``{"people": [...], "time": t}``. ``GET /schema``, ``/openapi.json``, ``/health`` and
+    ``/`` (a page to try the model, with the requests that it sends; also as ``/docs``) describe it.
+    No answer contains anything of the people the model was trained on, and none has more than a
+    million probabilities. A changed folder is loaded again within a second or two.
 
     Parameters
     ----------
@@ -63,9 +64,14 @@ def application(
         Names of the states, as in `write_report`. Default: those of the model.
     time_unit : str, optional
         What times are counted in, such as "days", for the page.
+    dates : sequence of str, optional
+        Columns that the model takes as days since 1970-01-01: requests have dates such as
+        "2024-05-31" there.
     """
     names = tuple(event_names or ())
-    settings = Settings(max_body, max_people, max_times, max_seconds, names, time_unit)
+    settings = Settings(
+        max_body, max_people, max_times, max_seconds, names, time_unit, tuple(dates)
+    )
     folder = ModelFolder(path, settings)
     page = files("survival_objectives.serve").joinpath("templates", "page.html").read_text("utf-8")
 
@@ -159,6 +165,8 @@ def _openapi(served: ServedModel) -> dict[str, Any]:
     for _ in range(3):
         numbers = {"type": "array", "items": numbers}
     predicted = {"times": times, "states": words, "probabilities": numbers, "warnings": words}
+    level = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    with_bands = {"confidence": level} if served.model.fitted_model.has_bands else {}
     explained = {"columns": words, "causes": words, "contributions": numbers, "warnings": words}
     described = {"200": _content("What is known", {"type": "object"})}
     refused = {
@@ -177,7 +185,7 @@ def _openapi(served: ServedModel) -> dict[str, Any]:
         "paths": {
             "/predict": post(
                 "Probabilities (people, states, times)",
-                {"people": people, "times": times, "conditional_after": after},
+                {"people": people, "times": times, "conditional_after": after, **with_bands},
                 ["people"],
                 predicted,
             ),

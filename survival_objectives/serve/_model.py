@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ class Settings:
         Names of the states in place of those of the model; those of the model if empty.
     time_unit : str or None
         What times are counted in.
+    dates : sequence of str
+        Columns that are days since 1970-01-01 in the model, and dates in requests.
     """
 
     body: int = 10_000_000
@@ -59,28 +62,34 @@ class Settings:
     seconds: float = 10.0
     event_names: tuple[str, ...] = ()
     time_unit: str | None = None
+    dates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Column:
-    """A feature as a client sees it: its name, and its levels if it is a category."""
+    """A feature as a client sees it: its name, its levels if it is a category, or a date."""
 
     name: str
     levels: list[Any] | None
+    is_date: bool = False
 
     @property
     def schema(self) -> dict[str, Any]:
         """The column in JSON schema; null is a missing value."""
+        if self.is_date:
+            return {"type": ["string", "null"], "format": "date"}
         if self.levels is None:
             return {"type": ["number", "null"]}
         return {"enum": [*self.levels, None]}
 
 
-def columns_of(schema: Features) -> list[Column]:
+def columns_of(schema: Features, dates: Sequence[str] = ()) -> list[Column]:
     """Columns of a model; those without a name are called by their number."""
     names = schema.names or tuple(str(number) for number in range(schema.n_features))
     return [
-        Column(name, schema.categories[at].tolist() if at in schema.categories else None)
+        Column(
+            name, schema.categories[at].tolist() if at in schema.categories else None, name in dates
+        )
         for at, name in enumerate(names)
     ]
 
@@ -97,7 +106,7 @@ class ServedModel:
 
     def __init__(self, model: Any, settings: Settings) -> None:
         self.model, self.settings = model, settings
-        self.columns = columns_of(model.fitted_model.schema)
+        self.columns = columns_of(model.fitted_model.schema, settings.dates)
         self._has_names = model.fitted_model.schema.names is not None
         states = list(model.event_names_)
         named = [states[0], *settings.event_names[1:]] if settings.event_names else states
@@ -115,16 +124,18 @@ class ServedModel:
             "states": self._states,
             "time_unit": self.settings.time_unit,
             "last_time": float(self.model.times_[-1]),
+            "bands": self.model.fitted_model.has_bands,
             "limits": {"people": self.settings.people, "times": self.settings.times},
         }
 
     def predict(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Probabilities of all states of each person at each time."""
-        known = {"people", "times", "conditional_after"}
+        known = {"people", "times", "conditional_after", "confidence"}
         _check_names(request, known, {"people"}, "The request")
         frame, times = self._frame(request["people"]), self._times(request.get("times"))
         after, states = request.get("conditional_after"), self._states
-        n_values = len(frame) * len(times) * len(states)
+        confidence = request.get("confidence")
+        n_values = len(frame) * len(times) * len(states) * (1 if confidence is None else 3)
         if n_values > _MOST_VALUES:
             msg = (
                 f"{len(frame)} people, {len(times)} times and {len(states)} states are {n_values} "
@@ -132,13 +143,18 @@ class ServedModel:
                 " at once."
             )
             raise RequestError(msg, 413)
-        curves, noted = _noting(
-            lambda: self.model.predict_cumulative_incidence(frame, times, conditional_after=after)
+        found, noted = _noting(
+            lambda: self.model.predict_cumulative_incidence(
+                frame, times, conditional_after=after, confidence=confidence
+            )
         )
+        curves = (found,) if confidence is None else found
+        names = ("probabilities", "lower", "upper")
+        rounded = (one.round(_DIGITS).tolist() for one in curves)
         return {
             "times": times.tolist(),
             "states": states,
-            "probabilities": curves.round(_DIGITS).tolist(),
+            **dict(zip(names, rounded, strict=False)),
             "warnings": noted,
         }
 
@@ -178,6 +194,7 @@ class ServedModel:
             if odd:
                 msg = f"`{name}` must be a number, text or null; got {type(odd[0]).__name__}."
                 raise RequestError(msg)
+        values |= {name: _days(values[name], name) for name in self.settings.dates}
         frame = pd.DataFrame(values, dtype=object)
         return frame if self._has_names else frame.to_numpy()
 
@@ -192,6 +209,19 @@ class ServedModel:
             msg = "`times` must be a list of numbers from 0 on."
             raise RequestError(msg)
         return np.array(values, dtype=np.float64)
+
+
+def _days(dates: Sequence[Any], name: str) -> list[float | None]:
+    """Dates as days since 1970-01-01."""
+    try:
+        return [None if one is None else float(_day(one)) for one in dates]
+    except (TypeError, ValueError) as error:
+        msg = f"`{name}` is a date such as '2024-05-31', or null; {error}."
+        raise RequestError(msg) from error
+
+
+def _day(text: str) -> int:
+    return date.fromisoformat(text).toordinal() - date(1970, 1, 1).toordinal()
 
 
 def _check_names(given: Any, known: set[str], needed: set[str], where: str) -> None:

@@ -270,3 +270,28 @@ def test_explain_writes_a_page_of_one_person(run, workplace, people, X):
     (workplace / "mine.html").write_text("mine")
     refused = run("explain", "model", "row.csv", "--out", "mine.html", "--force")
     assert "'mine.html' exists and is not a page of this program" in refused.err
+
+
+def test_dates_are_dates_on_the_page_and_in_the_service(run, workplace, people, monkeypatch):
+    uvicorn, testclient = (
+        pytest.importorskip(name) for name in ("uvicorn", "starlette.testclient")
+    )
+    came = pd.Timestamp(2020, 1, 1) + pd.to_timedelta(people["patient_id"] % 300, unit="D")
+    dated = people[["time", "status", "age"]].assign(came=came.dt.strftime("%d.%m.%Y"))
+    dated.to_csv("dated.csv", index=False)
+    columns = ["--duration", "time", "--event", "status", "--date", "came"]
+    assert run("fit", "dated.csv", *columns, *QUICK, "--no-report", "--out", "dated").code == 0
+    assert run("explain", "dated", "dated.csv", "--row", "1").code == 0
+    first = str(came[0].date())
+    assert f">{first}<" in (workplace / "person.html").read_text(encoding="utf-8")
+
+    services = []
+    monkeypatch.setattr(uvicorn, "run", lambda service, **_: services.append(service))
+    assert run("serve", "dated").code == 0
+    person = {"age": int(people["age"][0]), "came": first}
+    answer = testclient.TestClient(services[0]).post(
+        "/predict", json={"people": [person], "times": [5.0]}
+    )
+    X = pd.DataFrame({"age": [person["age"]], "came": [(came[0] - pd.Timestamp(0)).days]})
+    expected = load("dated").predict_cumulative_incidence(X, [5.0])
+    np.testing.assert_allclose(answer.json()["probabilities"], expected, atol=1e-7)

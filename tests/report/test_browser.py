@@ -334,11 +334,13 @@ def test_a_person_is_entered_and_predicted(browser, service):
     browser.find_element("name", "x0").send_keys("0.5")
     browser.find_element("css selector", "button").click()
     wait.until(lambda page: page.find_elements("css selector", "#drivers table"))
-    shares = [cell.text for cell in browser.find_elements("css selector", "#table td")]
+    cells = [cell.text for cell in browser.find_elements("css selector", "#table td")]
+    shares = [line for cell in cells for line in cell.splitlines()]
     last = [float(share.rstrip(" %")) for share in shares if share.endswith("%")]
     assert last  # Of three states at several times: each column adds up to 100 %.
     by_state = np.reshape(last, (3, -1))
     assert by_state.sum(axis=0) == pytest.approx(100, abs=1.1)
+    assert len(browser.find_elements("css selector", "#table .band")) == len(last)
     assert len(browser.find_elements("css selector", "#chart path")) == 3
     assert browser.find_element("id", "problem").text == ""
     assert browser.get_log("browser") == []

@@ -55,6 +55,17 @@ def test_answers_are_those_of_the_model(trained, client):
     assert answer.json()["states"] == list(model.event_names_)
 
 
+def test_bands_are_those_of_the_model(trained, client):
+    model, X, _ = trained
+    request = {"people": people(X.iloc[:2]), "times": [0.5, 1.0], "confidence": 0.8}
+    answer = client.post("/predict", json=request).json()
+    expected = model.predict_cumulative_incidence(X.iloc[:2], [0.5, 1.0], confidence=0.8)
+    for name, values in zip(("probabilities", "lower", "upper"), expected, strict=True):
+        assert_allclose(answer[name], values, atol=1e-7)
+    wrong = client.post("/predict", json={**request, "confidence": 90})
+    assert (wrong.status_code, "`confidence`" in wrong.json()["error"]) == (422, True)
+
+
 def test_contributions_are_those_of_the_model(trained, client):
     model, X, _ = trained
     answer = client.post("/explain", json={"people": people(X.iloc[:2]), "time": 1.0}).json()
@@ -76,7 +87,7 @@ def test_schema_describes_columns_and_nothing_of_people(trained, client, folder)
     schema = client.get("/schema").json()
     assert list(schema["columns"]) == list(trained[1].columns)
     assert schema["columns"]["kind"] == {"enum": ["a", "b", None]}
-    assert set(schema) == {"columns", "states", "time_unit", "last_time", "limits"}
+    assert set(schema) == {"columns", "states", "time_unit", "last_time", "bands", "limits"}
     person = client.get("/openapi.json").json()["paths"]["/predict"]["post"]["requestBody"]
     properties = person["content"]["application/json"]["schema"]["properties"]
     assert properties["people"]["items"]["required"] == list(trained[1].columns)
@@ -131,6 +142,21 @@ def test_causes_and_times_are_called_as_the_caller_says(folder, trained):
         assert answer["causes"] == names[1:]
     with pytest.raises(ValueError, match="`event_names` has 2 names for the states"):
         application(folder, event_names=names[:2])
+
+
+def test_dates_are_days_in_the_model(trained, folder):
+    model, X, _ = trained
+    given = people(X.iloc[:2])
+    given[0]["x0"], given[1]["x0"] = "1970-01-03", None
+    with TestClient(application(folder, dates=["x0"])) as client:
+        assert client.get("/schema").json()["columns"]["x0"]["format"] == "date"
+        answer = client.post("/predict", json={"people": given, "times": [1.0]}).json()
+        expected = model.predict_cumulative_incidence(X.iloc[:2].assign(x0=[2.0, np.nan]), [1.0])
+        assert_allclose(answer["probabilities"], expected, atol=1e-7)
+        for wrong in ("3 May", 5):
+            refused = client.post("/predict", json={"people": [{**given[0], "x0": wrong}]})
+            assert refused.status_code == 422
+            assert "`x0` is a date such as '2024-05-31'" in refused.json()["error"]
 
 
 def test_an_answer_has_a_largest_size(folder, trained, monkeypatch):
