@@ -1,6 +1,6 @@
 """What lower bounds and screening lists of `survival_objectives.uncertainty` hold on known truths.
 
-    python -m benchmarks.conformal_study [--seeds 4] [--n 600] [--write]
+    python -m benchmarks.conformal_study [--seeds 4] [--n 600]
 
 For members of eight families: a HazardBoost is trained on n people and calibrated on n others, with
 censoring that depends on the features; new people without censoring say what holds. In turn both
@@ -8,14 +8,17 @@ models are estimated, the curves of the event are wrong on purpose (those of peo
 opposite features), and the censoring is wrong on purpose (a strong effect of a feature that has
 none). "quantile" is the model's own 10 % quantile without calibration, "weights" divides weights as
 DR-COSARC does, on average over its imputed censoring times. Bounds are shown as the mean beside the
-mean of the true 10 % quantiles: a bound of 0 covers everyone. `--write` records the table in
-`benchmarks/results/conformal.md`.
+mean of the true 10 % quantiles: a bound of 0 covers everyone. Lists are of low risk by 0.3 with at
+most 20 % errors, and of high risk by 0.7 with at most 30 %. Writes
+`benchmarks/results/conformal_study.json`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +31,7 @@ from survival_objectives import HazardBoost
 from survival_objectives.uncertainty import ConformalSurvival, conformalize
 
 FloatArray = npt.NDArray[np.float64]
-RECORD = Path(__file__).parent / "results" / "conformal.md"
+RECORD = Path(__file__).parent / "results" / "conformal_study.json"
 _N_NEW = 4000
 _TIMES = np.linspace(0, 1, 401)
 CASES = {
@@ -41,7 +44,8 @@ CASES = {
     "incidences": 0.30,
     "months": 0.45,
 }
-WRONG = ("none", "event", "censoring")
+WORDS = {"none": "both estimated", "event": "event wrong", "censoring": "censoring wrong"}
+WRONG = tuple(WORDS)
 
 
 class _Opposite:
@@ -90,80 +94,91 @@ def weighted_bound(calibrated: ConformalSurvival, X: FloatArray, allowed: float)
     return np.array([np.interp(level, np.maximum.accumulate(1 - s), people.nodes) for s in curves])
 
 
-def measured(truth: Truth, generator: np.random.Generator, n: int, wrong: str) -> list[float]:
-    """Coverage and mean of the bounds, and the share of errors in two lists and their length."""
+def measured(
+    truth: Truth, generator: np.random.Generator, n: int
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """With each model that is wrong: coverage and means of bounds; errors and length of lists."""
     train, people = truth.draw(n, generator), truth.draw(n, generator)
     new = replace(truth, censoring_scale=np.inf).draw(_N_NEW, generator)
-    model: Any = HazardBoost(random_state=0, n_jobs=1).fit(train.X, outcomes(train))
-    if wrong == "event":
-        model = _Opposite(model)
-    censoring = _WrongCensoring() if wrong == "censoring" else None
-    calibrated = conformalize(model, people.X, outcomes(people), censoring=censoring)
-    curves = model.predict_cumulative_incidence(new.X, _TIMES)[:, 0]
-    true = truth.incidence(new.X, _TIMES)[:, 0]
+    fitted = HazardBoost(random_state=0, n_jobs=1).fit(train.X, outcomes(train))
     time = np.where(new.event > 0, new.duration, np.inf)
-    bounds = {
-        "conformal": calibrated.lower_bound(new.X, 0.9),
-        "weights": weighted_bound(calibrated, new.X, 0.1),
-        "quantile": np.array([np.interp(0.1, 1 - s, _TIMES) for s in curves]),
-    }
-    oracle = np.array([np.interp(0.1, 1 - s, _TIMES) for s in true])
-    row = [float((time >= bound).mean()) for bound in bounds.values()]
-    row += [float(bound.mean()) for bound in bounds.values()] + [float(oracle.mean())]
-    for keep, horizon, rate in (("low", 0.3, 0.2), ("high", 0.7, 0.3)):
-        listed = calibrated.screen(new.X, horizon, keep=keep, error_rate=rate)
-        error = time <= horizon if keep == "low" else time > horizon
-        # The rate of false discoveries counts an empty list as no error.
-        row += [float(error[listed].mean()) if listed.any() else 0.0, float(listed.mean())]
-    return row
-
-
-def table(n_seeds: int, n: int) -> list[str]:
-    lines = [
-        f"# Conformal bounds and lists: {n} training people, {n} of calibration, "
-        f"means of {n_seeds} populations",
-        "",
-        "Lower bound at 90 %: people covered (nominal 0.900; its standard error in brackets) and "
-        "mean bound. Lists: share of errors (at most 0.2 of low risk at time 0.3, at most 0.3 of "
-        "high risk at 0.7) and share of people listed.",
-        "",
-        "| truth | wrong model | conformal | weights | own quantile | bound: conformal | weights "
-        "| quantile | truth | low: errors | listed | high: errors | listed |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    best = quantiles(truth.incidence(new.X, _TIMES)[:, 0])
     for wrong in WRONG:
-        means = []
-        for family, censored in CASES.items():
-            rows = []
-            for seed in range(n_seeds):
-                truth, generator = draw_truth(family, seed, censored=censored, by_features=True)
-                rows.append(measured(truth, generator, n, wrong))
-            mean = np.mean(rows, axis=0)
-            error = np.std([row[0] for row in rows], ddof=1) / np.sqrt(n_seeds)
-            means.append(mean)
-            lines.append(_line(family, wrong, mean, f" ({error:.3f})"))
-            print(lines[-1], flush=True)
-        lines.append(_line("**all**", wrong, np.mean(means, axis=0), ""))
-    return lines
+        model: Any = _Opposite(fitted) if wrong == "event" else fitted
+        censoring = _WrongCensoring() if wrong == "censoring" else None
+        calibrated = conformalize(model, people.X, outcomes(people), censoring=censoring)
+        bounds = {
+            "conformal": calibrated.lower_bound(new.X, 0.9),
+            "weights": weighted_bound(calibrated, new.X, 0.1),
+            "quantile": quantiles(model.predict_cumulative_incidence(new.X, _TIMES)[:, 0]),
+            "truth": best,
+        }
+        found = {}
+        for name, bound in bounds.items():
+            found[name] = float((time >= bound).mean())
+            found[f"{name} bound"] = float(bound.mean())
+        for keep, horizon, rate in (("low", 0.3, 0.2), ("high", 0.7, 0.3)):
+            listed = calibrated.screen(new.X, horizon, keep=keep, error_rate=rate)
+            error = time <= horizon if keep == "low" else time > horizon
+            # The rate of false discoveries counts an empty list as no error.
+            found[f"{keep} errors"] = float(error[listed].mean()) if listed.any() else 0.0
+            found[f"{keep} listed"] = float(listed.mean())
+        yield wrong, found
 
 
-def _line(family: str, wrong: str, mean: FloatArray, error: str) -> str:
-    numbers = [f"{value:.3f}" for value in mean]
-    numbers[0] += error
-    return f"| {family} | {wrong} | " + " | ".join(numbers) + " |"
+def quantiles(survival: FloatArray) -> FloatArray:
+    """Times by which a tenth have had an event."""
+    return np.array([np.interp(0.1, 1 - own, _TIMES) for own in survival])
 
 
-def main() -> None:
+def table() -> str:
+    """What the documentation shows: coverage and mean bounds, by truth and by the wrong model."""
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    head = ("truth", *(f"{WORDS[wrong]}: covered, bound" for wrong in WRONG), "best bound")
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    families = list(CASES)
+    for family in (*families, "all"):
+        chosen = [row for row in record["rows"] if family in ("all", row["family"])]
+        cells = [family]
+        for wrong in WRONG:
+            rows = [row["found"] for row in chosen if row["wrong"] == wrong]
+            cells.append(f"{mean(rows, 'conformal'):.1%}, {mean(rows, 'conformal bound'):.2f}")
+        cells.append(f"{mean([row['found'] for row in chosen], 'truth bound'):.2f}")
+        lines.append(f"| {' | '.join(cells)} |".replace("%", " %"))
+    return "\n".join(lines)
+
+
+def mean(rows: list[dict[str, float]], name: str) -> float:
+    return float(np.mean([row[name] for row in rows]))
+
+
+def summary() -> dict[str, dict[str, float]]:
+    """Means over all populations, by the wrong model."""
+    rows = json.loads(RECORD.read_text(encoding="utf-8"))["rows"]
+    found = {}
+    for wrong in WRONG:
+        own = [row["found"] for row in rows if row["wrong"] == wrong]
+        found[wrong] = {name: mean(own, name) for name in own[0]}
+    return found
+
+
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--n", type=int, default=600)
-    parser.add_argument("--write", action="store_true")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    lines = table(given.seeds, given.n)
-    print("\n".join(lines))
-    if given.write:
-        RECORD.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rows = []
+    for seed in range(given.seeds):
+        for family, censored in CASES.items():
+            truth, generator = draw_truth(family, seed, censored=censored, by_features=True)
+            for wrong, found in measured(truth, generator, given.n):
+                found = {name: round(value, 4) for name, value in found.items()}
+                rows.append({"family": family, "seed": seed, "wrong": wrong, "found": found})
+                print(family, seed, wrong, found, flush=True)
+        lines = ",\n".join(map(json.dumps, rows))
+        RECORD.write_text(f'{{"n": {given.n}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
+    print(table(), *summary().items(), sep="\n")
 
 
 if __name__ == "__main__":

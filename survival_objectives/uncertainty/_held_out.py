@@ -170,7 +170,8 @@ def _uncensored(
     nodes: FloatArray,
 ) -> FloatArray:
     """Probability of being uncensored at the nodes, (n_samples, M)."""
-    is_censored = target.event == 0
+    # Being followed to the very end, such as a closing date, censors nothing before it.
+    is_censored = (target.event == 0) & (duration < nodes[-1])
     if not is_censored.any():
         return np.ones((target.n_samples, len(nodes)))
     if censoring is None and is_censored.sum() >= _FEWEST_CENSORED:
@@ -178,6 +179,6 @@ def _uncensored(
         folds = cross_fitted_hazards(installed_engine(engine), X, reverse, None)
         return folds.of_training_people(np.arange(target.n_samples), X, nodes)[:, 0]
     if censoring is None:
-        censoring = KaplanMeierCensoring().fit((target.event, duration))
+        censoring = KaplanMeierCensoring().fit((~is_censored, duration))
     grid = np.broadcast_to(nodes, (target.n_samples, len(nodes)))
     return np.asarray(censoring.survival(grid, X), np.float64)

@@ -206,6 +206,21 @@ def test_folds_use_the_people_of_training():
     assert 0.72 < (new.y_uncensored["duration"] >= bound).mean() < 0.88
 
 
+@pytest.mark.parametrize("n_earlier", [0, 60])
+def test_a_closing_date_censors_nothing_before_it(n_earlier):
+    X, (_, time), _ = TRUTH.draw(900, seed=3)
+    end = np.where(np.arange(900) < n_earlier, 0.3, 0.8)
+    event, duration = (time <= end).astype(int), np.minimum(time, end)
+    model = hazards("lightgbm", n_estimators=5).fit(X[450:], (event[450:], duration[450:]))
+    calibrated = conformalize(model, X[:450], (event[:450], duration[:450]))
+    uncensored = calibrated.people.uncensored
+    if n_earlier == 0:
+        assert_array_equal(uncensored, 1.0)
+    assert_allclose(uncensored[:, -1].mean(), 1 - n_earlier / 450, atol=0.03)
+    new, (_, later), _ = TRUTH.draw(2000, seed=9)
+    assert 0.87 < (later >= calibrated.lower_bound(new)).mean() < 0.93
+
+
 def test_named_events():
     data = simulated(200)
     names = np.array(["censored", "death", "transplant"])[data.y["event"]]
