@@ -122,6 +122,9 @@ def cloglog_influence(
 
     loss = np.inf
     unknown = np.full(len(beta), np.nan)
+    if np.ptp(pseudo) == 0:
+        # Without events any curve near 0 fits.
+        return Influence(unknown, np.full(design.shape, np.nan), None)
     for _ in range(_MAX_STEPS):
         _, gradient, rest = parts(beta)
         scaled = design * gradient[:, None]

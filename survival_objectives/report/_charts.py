@@ -209,7 +209,8 @@ def calibration_chart(
     ends = np.array([0.0, end])
     area.line(ends, ends, "diagonal")
     if smooth is not None:
-        x, *curves = (np.clip(values, 0, end) for values in smooth)
+        within = smooth[0] <= end
+        x, *curves = (np.clip(values[within], 0, end) for values in smooth)
         area.band(x, curves[1], curves[2], f"band {css}")
         area.line(x, curves[0], css)
     for x, y, below, above, n_group in zip(predicted, observed, low, high, n_people, strict=True):

@@ -18,6 +18,8 @@ _N_RANKED = 20_000
 _LEAST_LEVEL = 0.02
 # Rank correlation of values and effects from which on "higher raises" is a fair summary.
 _ONE_WAY = 0.5
+#: Of the bands beside probabilities.
+CONFIDENCE = 0.9
 
 
 @dataclass(frozen=True)
@@ -94,12 +96,16 @@ def _direction(
 # --------------------------------------------------------------------------------- example people
 @dataclass(frozen=True)
 class ExamplePerson:
-    """A person of the data, chosen by the rank of the predicted risk."""
+    """A person of the data, chosen by the rank of the predicted risk.
+
+    ``limits`` are the lower and upper end of the bands of the curves, None without bands.
+    """
 
     title: str
     standing: str
     features: list[tuple[str, str]]
     curves: FloatArray
+    limits: FloatArray | None
 
 
 def example_people(
@@ -118,8 +124,12 @@ def example_people(
         place = round(quantile * (len(order) - 1))
         around = 0 if real else max(1, len(order) // 20)
         chosen = order[max(0, place - around) : place + around + 1]
-        curves = study.model.predict_cumulative_incidence(take_rows(study.X, chosen), times)
+        X, limits = take_rows(study.X, chosen), None
+        curves = study.model.predict_cumulative_incidence(X, times)
         if real:
+            if study.model.fitted_model.has_bands:
+                band = study.model.predict_cumulative_incidence(X, times, confidence=CONFIDENCE)
+                limits = np.stack([band.lower[0], band.upper[0]])
             features, person = study.features, chosen[0]
             values = [
                 (column_name(features, column), feature_value(features, person, column))
@@ -131,7 +141,7 @@ def example_people(
             standing = (
                 f"mean of {len(chosen)} people whose risk is above that of about {quantile:.0%}"
             )
-        people.append(ExamplePerson(title, standing, values, curves.mean(axis=0)))
+        people.append(ExamplePerson(title, standing, values, curves.mean(axis=0), limits))
     return people
 
 

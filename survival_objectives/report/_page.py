@@ -22,9 +22,21 @@ from survival_objectives.report._charts import (
     importance_chart,
     stacked_chart,
 )
-from survival_objectives.report._explained import Importance, example_people
+from survival_objectives.report._explained import (
+    CONFIDENCE,
+    ExamplePerson,
+    Importance,
+    example_people,
+)
 from survival_objectives.report._facts import Study
-from survival_objectives.report._format import count, distinct_names, limits_text, number, percent
+from survival_objectives.report._format import (
+    count,
+    distinct_names,
+    limits_text,
+    number,
+    percent,
+    percent_band,
+)
 from survival_objectives.report._in_short import Findings, in_short_of
 from survival_objectives.report._svg import nice_ticks
 
@@ -192,8 +204,8 @@ def _people(study: Study, explained: Importance, *, show_people: bool) -> dict[s
     overall = explained.values.max(axis=(0, 2))
     shown = np.argsort(-overall, kind="stable")[:_SHOWN_FEATURES].tolist()
     times = _slider_times(study)
-    start, *_ = np.flatnonzero(times == study.middle)
-    fixed = np.flatnonzero(np.isin(times, study.horizons))
+    start, *_ = np.flatnonzero(times == study.middle).tolist()
+    fixed = np.flatnonzero(np.isin(times, study.horizons)).tolist()
     order = [*range(1, len(study.states)), 0]
     cards = []
     people = example_people(study, times, shown, real=show_people)
@@ -218,13 +230,14 @@ def _people(study: Study, explained: Importance, *, show_people: bool) -> dict[s
                         "name": study.states[state],
                         "css": f"c{colour(state)}",
                         "share": f"{100 * person.curves[state, start]:.1f}%",
+                        "limits": _limits(person, state, start),
                     }
                     for state in order
                 ],
                 "fixed": [
                     (
                         study.states[state],
-                        *(percent(person.curves[state, column]) for column in fixed),
+                        *(_fixed(person, state, column) for column in fixed),
                     )
                     for state in order
                 ],
@@ -244,8 +257,26 @@ def _people(study: Study, explained: Importance, *, show_people: bool) -> dict[s
             "times": [_plain(time) for time in times],
             "place": [round(float(time / times[-1]), 4) for time in times],
             "people": [np.round(person.curves, 4).tolist() for person in people],
+            "limits": [
+                None if person.limits is None else np.round(person.limits, 4).tolist()
+                for person in people
+            ],
         },
+        "confidence": None if people[0].limits is None else percent(CONFIDENCE),
     }
+
+
+def _limits(person: ExamplePerson, state: int, column: int) -> str:
+    if person.limits is None:
+        return ""
+    low, high = 100 * person.limits[:, state, column]
+    return f"{low:.0f}–{high:.0f}%"
+
+
+def _fixed(person: ExamplePerson, state: int, column: int) -> str:
+    if person.limits is None:
+        return percent(person.curves[state, column])
+    return percent_band(person.curves[state, column], *person.limits[:, state, column])
 
 
 def _slider_times(study: Study) -> FloatArray:

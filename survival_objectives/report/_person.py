@@ -9,13 +9,11 @@ import numpy as np
 
 from survival_objectives._people import check_features
 from survival_objectives.report._charts import stacked_chart
-from survival_objectives.report._explained import feature_value
+from survival_objectives.report._explained import CONFIDENCE, feature_value
 from survival_objectives.report._format import number, percent, percent_band
 from survival_objectives.report._svg import nice_ticks
 from survival_objectives.report._write import source, template
 
-# Of the bands beside probabilities.
-_CONFIDENCE = 0.9
 _N_STEPS = 120
 _N_SHOWN = 12
 
@@ -41,7 +39,7 @@ def person_page(
     middle = float(shown[len(shown) // 2])
     curves = model.predict_cumulative_incidence(X, grid)[0]
     has_bands = model.fitted_model.has_bands
-    at = model.predict_cumulative_incidence(X, shown, confidence=_CONFIDENCE if has_bands else None)
+    at = model.predict_cumulative_incidence(X, shown, confidence=CONFIDENCE if has_bands else None)
     cells = np.vectorize(percent_band if has_bands else percent)(*(at if has_bands else (at,)))[0]
     unit = f" {time_unit}" if time_unit else ""
     median = float(model.predict_quantile(X)[0])
@@ -60,7 +58,7 @@ def person_page(
         chart=chart,
         head=[f"by {time:g}{unit}" for time in shown],
         states=[(states[row], f"c{min(row, 7)}", cells[row].tolist()) for row in order],
-        confidence=percent(_CONFIDENCE) if has_bands else None,
+        confidence=percent(CONFIDENCE) if has_bands else None,
         median=None if np.isinf(median) else number(median, 3) + unit,
         end=number(end, 3) + unit,
         middle=number(middle) + unit,

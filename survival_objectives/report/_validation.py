@@ -19,6 +19,9 @@ from survival_objectives.metrics._smooth import Calibration
 from survival_objectives.report._charts import round_up
 from survival_objectives.report._facts import Column, columns
 from survival_objectives.report._format import count, number, score
+from survival_objectives.uncertainty import DependentCensoring
+from survival_objectives.uncertainty._dependent import sensitivity
+from survival_objectives.uncertainty._held_out import HeldOutPeople
 
 #: Words for scores, with their value for a model without fault or without knowledge.
 SCORES = {
@@ -39,6 +42,10 @@ _IN_TEXT = {"observed_expected": "observed/expected", "calibration_slope": "slop
 _MOST_COLUMNS = 6
 _N_FOLDS = 5
 _N_THRESHOLDS = 20
+_SHOWN_THRESHOLDS = np.array([1, 3, 7, 11, 15])
+# Factors of hazards after censoring, and people who are enough to see what they do.
+_FACTORS = np.geomspace(0.25, 4, 9)
+_MOST_FOLLOWED = 2000
 _LEVEL = 0.05
 
 
@@ -162,14 +169,39 @@ class Validation:
         return pd.concat(found, ignore_index=True)
 
     def decisions(self, cause: int) -> pd.DataFrame:
-        """Net benefit of treating people by their risk of a cause."""
-        thresholds: Any = self.thresholds
-        if not thresholds:
-            code = self.model.event_ids_.tolist().index(cause)
-            risk = self.at_middle.workspace.scored.incidence[:, code, 0]
-            high = min(round_up(float(np.quantile(risk, 0.95))), 0.95)
-            thresholds = high * np.arange(1, _N_THRESHOLDS + 1) / _N_THRESHOLDS
-        return self.at_middle.net_benefit(cause, thresholds=thresholds)
+        """Net benefit of treating people by their risk of a cause.
+
+        At thresholds up to the largest risks and at those asked for, which are ``shown`` in tables.
+        """
+        code = self.model.event_ids_.tolist().index(cause)
+        risk = self.at_middle.workspace.scored.incidence[:, code, 0]
+        high = max(min(round_up(float(np.quantile(risk, 0.95))), 0.95), *self.thresholds, 0.0)
+        even = high * np.arange(1, _N_THRESHOLDS + 1) / _N_THRESHOLDS
+        shown = self.thresholds or even[_SHOWN_THRESHOLDS]
+        found = self.at_middle.net_benefit(cause, thresholds=np.union1d(even, shown))
+        return found.assign(shown=found["threshold"].isin(shown))
+
+    @cached_property
+    def sensitivity(self) -> dict[int, DependentCensoring]:
+        """By cause, what answers become if hazards change when people are censored.
+
+        At the middle threshold in tables. Empty for people with several rows or at a landmark, and
+        where nobody is censored before the middle time.
+        """
+        y = self.y
+        is_censored = (y["event"] == 0) & (y["duration"] < self.middle)
+        if self.landmark is not None or self.groups is not None or not is_censored.any():
+            return {}
+        rows = np.random.default_rng(0).permutation(len(y))[:_MOST_FOLLOWED]
+        people = HeldOutPeople.of(self.model, take_rows(self.X, rows), y.iloc[rows])
+        found = {}
+        for cause in self.causes:
+            table = self.decisions(cause)
+            thresholds = table["threshold"][table["shown"]].to_numpy()
+            found[cause] = sensitivity(
+                people, self.middle, cause, float(thresholds[len(thresholds) // 2]), _FACTORS
+            )
+        return found
 
     @cached_property
     def recalibration(self) -> tuple[Recalibration, Evaluation] | None:
@@ -236,7 +268,7 @@ class Validation:
                 "people, and neither level nor spread of its risks is off by more than chance "
                 f"({shown} by {self.when(self.middle)})."
             )
-        mend = "recalibration would not change that"
+        mend = "no other level or slope of the hazards is better beyond chance"
         if self.recalibration is not None:
             mend = "recalibration is worth it, as below"
         elif not self.model.fitted_model.is_monotone:

@@ -33,7 +33,6 @@ from survival_objectives.report._write import checked_path, source, template, wr
 _IN_GROUPS = ("observed_expected", "calibration_slope", "auc", "scaled_brier")
 _DRAWN = ("observed_expected", "auc")
 _FEW_EVENTS = 20
-_SHOWN_THRESHOLDS = np.array([1, 3, 7, 11, 15])
 # A standardised difference from which on a column is said to differ.
 _DIFFERS = 0.1
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
@@ -130,6 +129,7 @@ def validation_page(found: Validation, title: str) -> str:
         decisions=[_decision(found, cause) for cause in found.causes],
         shift=shift_table(found),
         recalibration=recalibration_table(found),
+        sensitivity=sensitivity_tables(found),
         is_monotone=found.model.fitted_model.is_monotone,
         landmark=None if found.landmark is None else found.when(found.landmark),
         version=__version__,
@@ -233,11 +233,10 @@ def _decision(found: Validation, cause: int) -> tuple[Figure, Table]:
         x_label="Treated from a risk of (%)",
         y_label="Net benefit per 100 people",
     )
-    chosen = np.arange(len(table)) if found.thresholds else _SHOWN_THRESHOLDS
     who = ("Treated", f"with {name}", "in vain", "Missed", "Spared")
     head = ("Treat from a risk of", *who, "Net benefit", "More than treating all")
     rows = []
-    for _, row in table.iloc[chosen].iterrows():
+    for _, row in table[table["shown"]].iterrows():
         treated, caught = row["treated"], row["caught"]
         shares = (treated, caught, treated - caught, row["missed"], row["spared"])
         gain = pd.Series({key: row[f"gain{end}"] for key, end in _GAIN.items()})
@@ -277,6 +276,32 @@ def shift_table(found: Validation) -> Table | None:
 def _described(column: Column) -> str:
     missing = f"; {percent(column.missing)} missing" if column.missing else ""
     return f"{column.text}{missing}"
+
+
+def sensitivity_tables(found: Validation) -> list[tuple[str, Table, str]]:
+    """By cause: name, head and rows by the factor after censoring, and when decisions tip."""
+    tables = []
+    for cause, each in found.sensitivity.items():
+        assert each.threshold is not None
+        treated = f"by the model from {percent(each.threshold)}"
+        benefits = (f"Net benefit {treated}", "of treating all")
+        head: tuple[str, ...] = ("Factor", "Mean risk", "Brier score", *benefits)
+        rows: list[tuple[str, ...]] = [
+            (
+                number(row["factor"], 2),
+                percent(row["incidence"]),
+                score(row["brier"], 3),
+                *(signed(100 * row[key], 1) for key in ("net_benefit", "net_benefit_all")),
+            )
+            for _, row in each.table.iloc[::2].iterrows()
+        ]
+        said = f"is {'' if each.is_best.all() else 'not '}best at any of these factors"
+        tips = each.tipping_factor()
+        if not np.isnan(tips):
+            word = "no longer best" if each.is_best[len(each.factors) // 2] else "best"
+            said = f"is {word} at a factor of {tips:.2g} or {'more' if tips > 1 else 'less'}"
+        tables.append((found.causes[cause], (head, rows), f"Treating {treated} {said}."))
+    return tables
 
 
 def recalibration_table(found: Validation) -> tuple[str, Table] | None:

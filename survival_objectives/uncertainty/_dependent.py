@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import exprel
 
-from survival_objectives._arrays import FloatArray
+from survival_objectives._arrays import BoolArray, FloatArray
 from survival_objectives._people import check_fraction, check_times
 from survival_objectives.censoring import CensoringModel
 from survival_objectives.metrics._inputs import check_cause
@@ -71,9 +71,18 @@ class DependentCensoring:
         It is best if its net benefit exceeds that of treating all and of treating no one. NaN if no
         factor of ``factors`` makes a difference.
         """
+        return self._tips(self._gain)
+
+    @property
+    def is_best(self) -> BoolArray:
+        """Whether treating by the model is best, by factor."""
+        return self._gain > 0
+
+    @property
+    def _gain(self) -> FloatArray:
         _ = self._known_threshold
         rival = np.maximum(self.table["net_benefit_all"].to_numpy(), 0.0)
-        return self._tips(self.table["net_benefit"].to_numpy() - rival)
+        return np.asarray(self.table["net_benefit"] - rival)
 
     @property
     def _known_threshold(self) -> float:
@@ -151,7 +160,19 @@ def dependent_censoring(
         raise ValueError(msg)
     if threshold is not None:
         threshold = check_fraction(threshold, "threshold", zero=False, one=False)
-    people = HeldOutPeople.of(model, X, y, cv, censoring, 1e-3)
+    people = HeldOutPeople.of(model, X, y, cv, censoring)
+    return sensitivity(people, horizon, cause, threshold, factors, others)
+
+
+def sensitivity(
+    people: HeldOutPeople,
+    horizon: float,
+    cause: int,
+    threshold: float | None,
+    factors: FloatArray,
+    others: Mapping[int, float] | None = None,
+) -> DependentCensoring:
+    """The answers of `dependent_censoring`, whose arguments are checked, for these people."""
     time = people.within(horizon)
     state = check_cause(cause, people.target.event_ids)
     of_causes = np.ones(people.target.n_causes)

@@ -68,9 +68,9 @@ class HeldOutPeople:
         model: Any,
         X: Any,
         y: Any,
-        cv: int | None,
-        censoring: CensoringModel | None,
-        min_censoring_survival: float,
+        cv: int | None = None,
+        censoring: CensoringModel | None = None,
+        min_censoring_survival: float = 1e-3,
     ) -> Self:
         """Arguments of `survival_objectives.uncertainty.conformalize`, checked and evaluated."""
         floor = check_fraction(

@@ -242,6 +242,17 @@ def test_times_beyond_follow_up_are_unknown_with_a_warning():
         pseudo_observations(y, 6.0)
 
 
+def test_without_events_intercept_and_slope_are_unknown():
+    risk = np.linspace(0.1, 0.4, 30)
+    curves = np.stack([1 - 2 * risk, risk, risk], axis=1)[:, :, None]
+    y = (np.tile([0, 2], 15), np.linspace(0.1, 2, 30))
+    evaluation = Evaluation(None, y, curves, [1.0], event_ids=[0, 1, 2])
+    found = evaluation.calibration(1)
+    unknown = [found.intercept.value, found.slope.value, found.slope.lower, found.p_value]
+    assert np.isnan(unknown).all()
+    assert np.isfinite(evaluation.calibration(2).slope.value)
+
+
 def test_people_beyond_the_curves_count_as_censored_there():
     y = ([1, 1], [1.0, 5.0])
     survival = np.full((2, 1), 0.5)

@@ -16,8 +16,10 @@ from survival_objectives.report._validation import Validation
 from survival_objectives.report._validation_page import (
     recalibration_table,
     score_table,
+    sensitivity_tables,
     shift_table,
 )
+from survival_objectives.uncertainty import DependentCensoring, dependent_censoring
 
 TIMES = np.array([0.3, 0.6])
 
@@ -120,9 +122,42 @@ def test_groups_are_of_the_columns_whatever_the_table_is(kind):
 
 def test_decisions_add_up_to_all_people(study):
     table = validated(study, thresholds=(0.1, 0.3)).decisions(1)
+    assert len(table) >= 20  # The curve has thresholds of its own.
+    table = table[table["shown"]]
     assert table["threshold"].tolist() == [0.1, 0.3]
     assert (table["caught"] <= table["treated"]).all()
     assert (table["treated"] + table["missed"] + table["spared"]).tolist() == pytest.approx([1, 1])
+
+
+def test_what_if_censoring_depends_on_the_event(study):
+    found = validated(study, thresholds=(0.1, 0.3))
+    known = dependent_censoring(
+        found.model, found.X, found.y, 0.6, cause=2, threshold=0.3, factors=[0.5, 1, 4]
+    )
+    tables = {name: (rows, said) for name, (_, rows), said in sensitivity_tables(found)}
+    rows, said = tables["cause 2"]
+    assert [row[0] for row in rows] == ["0.25", "0.5", "1", "2", "4"]
+    for row, expected in zip((rows[1], rows[2], rows[4]), known.table.itertuples(), strict=True):
+        assert float(row[1].strip("%")) == pytest.approx(100 * expected.incidence, abs=0.6)
+        assert float(row[2]) == pytest.approx(expected.brier, abs=2e-3)
+        benefit = float(row[3].replace("−", "-"))
+        assert benefit == pytest.approx(100 * expected.net_benefit, abs=0.3)
+    assert said.startswith("Treating by the model from 30% is ")
+    all_seen = study[2].assign(event=study[2]["event"].clip(lower=1))
+    assert validated(study, all_seen).sensitivity == {}
+
+
+@pytest.mark.parametrize("best", [[True, True, False], [False, False, True], [True] * 3])
+def test_the_decision_that_tips_in_words(study, best):
+    benefit = np.where(best, 0.1, -0.1)
+    table = {"factor": [0.5, 1.0, 2.0], "incidence": 0.2, "brier": 0.1, "net_benefit": benefit}
+    table = pd.DataFrame(table).assign(net_benefit_all=-0.2)
+    found = validated(study)
+    each = DependentCensoring(np.array([0.5, 1.0, 2.0]), np.zeros((3, 1)), table, 0.2)
+    found.__dict__["sensitivity"] = {1: each}
+    ((_, _, said),) = sensitivity_tables(found)
+    expected = {0: "is best at any", 1: "is no longer best at a factor of 1.4 or more"}
+    assert expected.get(3 - sum(best), "is best at a factor of 1.4 or more") in said
 
 
 def test_who_is_scored_at_a_landmark(study):

@@ -258,6 +258,16 @@ def test_example_people_are_the_models_predictions(plain, study):
     assert_allclose(np.sum(embedded["people"], axis=1), 1, atol=2e-4)
 
 
+def test_bands_are_beside_the_probabilities_of_people(plain, study):
+    embedded = json.loads(plain.scripts[0])
+    times = np.array(embedded["times"], float)
+    band = study["model"].predict_cumulative_incidence(study["X"], times, confidence=0.9)
+    for curves, limits in zip(embedded["people"], embedded["limits"], strict=True):
+        row = np.abs(band.estimate - curves).max(axis=(1, 2)).argmin()
+        assert_allclose(limits, [band.lower[row], band.upper[row]], atol=5.1e-5)
+    assert "90% bands" in plain.text
+
+
 def test_mean_calibration_is_that_of_the_held_out_curves(plain, study):
     assessment = study["assessment"]
     curves = assessment.curves[assessment.main]

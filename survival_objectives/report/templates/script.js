@@ -17,6 +17,11 @@
         const share = curves[Number(cell.dataset.state)][step];
         cell.textContent = `${(100 * share).toFixed(1)}%`;
       }
+      for (const cell of card.querySelectorAll("[data-limits]")) {
+        const ends = data.limits[Number(card.dataset.person)];
+        const [low, high] = ends.map((end) => (100 * end[Number(cell.dataset.limits)][step]).toFixed(0));
+        cell.textContent = `${low}–${high}%`;
+      }
       const marker = card.querySelector(".marker");
       const left = Number(marker.dataset.left);
       const place = left + data.place[step] * (Number(marker.dataset.right) - left);
