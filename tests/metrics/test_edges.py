@@ -29,7 +29,7 @@ def outcomes():
     odds=hnp.arrays(np.int64, (N_SAMPLES, 3, N_TIMES), elements=st.integers(0, 3)),
     times=hnp.arrays(np.int64, N_TIMES, elements=st.integers(0, 6)),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @pytest.mark.filterwarnings("ignore::survival_objectives.metrics.FollowUpWarning")
 def test_metrics_are_numbers_or_nan_for_any_input(y_train, y_test, odds, times):
     odds[:, 0] += 1

@@ -1,7 +1,6 @@
 """Standard errors and comparisons of scores against R, derivatives and simulation."""
 
 import json
-import time
 from functools import partial
 from pathlib import Path
 
@@ -225,12 +224,10 @@ def test_intervals_cover_the_truth():
     assert all(88 <= count <= 100 for count in covered.values()), covered
 
 
-def test_a_hundred_thousand_people_take_seconds():
+def test_a_difference_of_a_hundred_thousand_people_is_sure():
     data = simulate(100_000, seed=1)
     states, other = data.incidence([0.8]), data.incidence([0.8], data.hazard**0.5)
     first, second = (Evaluation(None, data.y, curves, [0.8]) for curves in (states, other))
-    start = time.process_time()
-    first.compare(second, cause=1)
-    first.net_benefit(1)
-    # All scores of one model take 5 CPU seconds at most; the test machine may be slower by half.
-    assert time.process_time() - start < 15
+    found = first.compare(second, cause=1).loc[lambda row: row["score"] == "brier"]
+    assert (found["difference"] < 0).all()  # The first curves are the true ones.
+    assert (found["p_value"] < 1e-6).all()

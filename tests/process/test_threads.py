@@ -155,7 +155,7 @@ def test_small_work_has_one_thread_where_threads_spin():
 def test_models_do_not_depend_on_the_number_of_threads(engine):
     data = make_competing_risks(2000, n_causes=2, random_state=0)
     curves = [
-        HazardBoost(engine, n_estimators=20, random_state=0, n_jobs=n_jobs)
+        HazardBoost(engine, n_estimators=20, n_repeats=1, random_state=0, n_jobs=n_jobs)
         .fit(data.X, data.y)
         .predict_cumulative_incidence(data.X[:100])
         for n_jobs in (1, 2, None)
