@@ -14,7 +14,14 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from benchmarks._contenders import CONTENDERS, contender
 
-__all__ = ["draw_ablations", "draw_real", "draw_speed", "draw_survival", "draw_truth"]
+__all__ = [
+    "draw_ablations",
+    "draw_growth",
+    "draw_real",
+    "draw_speed",
+    "draw_survival",
+    "draw_truth",
+]
 
 # Colours of Okabe and Ito, the strong ones for our contenders; markers differ as well.
 _STYLE = {
@@ -246,6 +253,44 @@ def draw_speed(table: pd.DataFrame, path: Path) -> Path | None:
                     linestyle=":" if is_floor else "-",
                     linewidth=1.4,
                     label=_label(name),
+                )
+            panel.set_xscale("log")
+            panel.set_yscale("log")
+            panel.set_xlabel("people")
+            panel.set_ylabel(label)
+            _plain_log(panel.xaxis)
+            _plain_log(panel.yaxis)
+        _legend(figure, panels)
+        return _save(figure, path)
+
+
+def draw_growth(table: pd.DataFrame, path: Path) -> Path:
+    """Error to the truth, CPU time and peak memory of fits, a line per engine and population.
+
+    ``table`` has the columns engine, family, n, error, cpu and peak_mib, ordered by engine.
+    """
+    measures = (
+        ("error", "error to the truth × 1000"),
+        ("cpu", "fit, CPU seconds"),
+        ("peak_mib", "peak memory, MiB"),
+    )
+    with mpl.rc_context(_SETTINGS):
+        figure = Figure(figsize=(12.4, 4.0), layout="constrained")
+        panels = figure.subplots(1, len(measures))
+        for panel, (column, label) in zip(panels, measures, strict=True):
+            for (engine, family), rows in table.groupby(["engine", "family"], sort=False):
+                colour, marker = _STYLE[f"ours-{engine}"]
+                is_first = family == table["family"].iloc[0]
+                means = rows.groupby("n")[column].mean()
+                panel.plot(
+                    means.index,
+                    means.to_numpy(),
+                    color=colour,
+                    marker=marker,
+                    markerfacecolor=colour if is_first else "white",
+                    linestyle="-" if is_first else "--",
+                    linewidth=1.4,
+                    label=f"{engine}, {family}",
                 )
             panel.set_xscale("log")
             panel.set_yscale("log")
