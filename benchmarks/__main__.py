@@ -1,7 +1,7 @@
 """Benchmark suites from the command line: ``python -m benchmarks {run,report,list,environments}``.
 
     python -m benchmarks run survival --data FOLDER
-    python -m benchmarks run competing --only ours-lightgbm,hazardous --seeds 0 1
+    python -m benchmarks run competing --only ours-survivalboost,hazardous --seeds 0 1
     python -m benchmarks report
 
 Results are appended to benchmarks/results/suites; `report` writes benchmarks/RESULTS.md.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 __all__ = [
     "CONTENDERS",
-    "FORMER_LIMIT",
+    "ENGINES",
+    "HAZARDS",
+    "HAZARDS_DEFAULT",
+    "IPCW_PLUGIN",
     "OURS",
-    "OURS_BOOSTED",
-    "OURS_DEFAULT",
-    "OURS_FORMER",
-    "OURS_IMPUTED",
+    "PAPER",
     "Contender",
     "contender",
 ]
@@ -22,17 +22,15 @@ FOLDER = Path(__file__).parent
 #: The environment that this project itself is installed in.
 PARENT = "ours"
 ENGINES = ("xgboost", "lightgbm", "catboost")
-OURS = tuple(f"ours-{engine}" for engine in ENGINES)
+#: `HazardBoost` on each engine.
+HAZARDS = tuple(f"ours-hazards-{engine}" for engine in ENGINES)
 #: On the default engine.
-OURS_DEFAULT = OURS[0]
-#: The same with outcomes filled in for censored people, also where few are censored.
-OURS_IMPUTED = "ours-imputed"
-#: The same with inverse weights of a boosted censoring model, the paper's method.
-OURS_BOOSTED = "ours-boosted"
-#: The rule of version 0.1: imputed where more than two thirds are censored, else boosted.
-OURS_FORMER = "ours-former"
-#: It imputed where more than this share was censored.
-FORMER_LIMIT = 2 / 3
+HAZARDS_DEFAULT = HAZARDS[0]
+#: `SurvivalBoost`, the paper's algorithm, on the default engine.
+PAPER = "ours-survivalboost"
+#: Both objectives in XGBoost's own training call.
+HAZARD_PLUGIN, IPCW_PLUGIN = "ours-hazard-objective", "ours-ipcw-objective"
+OURS = (*HAZARDS, PAPER, HAZARD_PLUGIN, IPCW_PLUGIN)
 
 
 @dataclass(frozen=True)
@@ -78,14 +76,26 @@ class Contender:
 _BASELINE_SOURCES = ("baselines.py", "marginal.py")
 
 
-def _ours(engine: str) -> Contender:
+def _ours(name: str, estimator: str, engine: str) -> Contender:
     return Contender(
-        name=f"ours-{engine}",
-        label=f"SurvivalBoost, {_ENGINE_LABELS[engine]}",
+        name=name,
+        label=f"{estimator}, {_ENGINE_LABELS[engine]}",
         environment=PARENT,
         worker="fit_ours",
-        options={"engine": engine},
+        options={"estimator": estimator, "engine": engine},
         packages=("survival-objectives", engine, "numpy", "scikit-learn"),
+        sources=("package",),
+    )
+
+
+def _plugin(name: str, objective: str) -> Contender:
+    return Contender(
+        name=name,
+        label=f"{objective}, XGBoost",
+        environment=PARENT,
+        worker="fit_plugin",
+        options={"objective": objective},
+        packages=("survival-objectives", "xgboost", "numpy"),
         sources=("package",),
     )
 
@@ -104,20 +114,10 @@ def _floor(engine: str) -> Contender:
 _ENGINE_LABELS = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "catboost": "CatBoost"}
 
 _ALL = [
-    *(_ours(engine) for engine in ENGINES),
-    *(
-        replace(
-            _ours(ENGINES[0]),
-            name=name,
-            label=f"SurvivalBoost, {_ENGINE_LABELS[ENGINES[0]]}, {label}",
-            options={"engine": ENGINES[0], **options},
-        )
-        for name, label, options in (
-            (OURS_IMPUTED, "imputed", {"censoring": "imputed"}),
-            (OURS_BOOSTED, "boosted weights", {"censoring": "boosted"}),
-            (OURS_FORMER, "former default", {"impute_above": FORMER_LIMIT}),
-        )
-    ),
+    *(_ours(name, "HazardBoost", engine) for name, engine in zip(HAZARDS, ENGINES, strict=True)),
+    _ours(PAPER, "SurvivalBoost", ENGINES[0]),
+    _plugin(HAZARD_PLUGIN, "HazardObjective"),
+    _plugin(IPCW_PLUGIN, "IPCWObjective"),
     Contender(
         "hazardous",
         "hazardous",
@@ -257,14 +257,6 @@ _ALL = [
         competing=False,
     ),
     *(_floor(engine) for engine in ENGINES),
-    Contender(
-        "plugin",
-        "plugin in LightGBM's training",
-        PARENT,
-        "fit_plugin",
-        packages=("survival-objectives", "lightgbm"),
-        sources=("package",),
-    ),
 ]
 CONTENDERS = {one.name: one for one in _ALL}
 

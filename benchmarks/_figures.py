@@ -25,12 +25,12 @@ __all__ = [
 
 # Colours of Okabe and Ito, the strong ones for our contenders; markers differ as well.
 _STYLE = {
-    "ours-lightgbm": ("#0072B2", "o"),
-    "ours-xgboost": ("#D55E00", "s"),
-    "ours-catboost": ("#009E73", "D"),
-    "ours-imputed": ("#8C2D04", "s"),
-    "ours-boosted": ("#8C2D04", "v"),
-    "ours-former": ("#8C2D04", "o"),
+    "ours-hazards-xgboost": ("#D55E00", "s"),
+    "ours-hazards-lightgbm": ("#0072B2", "o"),
+    "ours-hazards-catboost": ("#009E73", "D"),
+    "ours-survivalboost": ("#8C2D04", "v"),
+    "ours-hazard-objective": ("#D55E00", "x"),
+    "ours-ipcw-objective": ("#8C2D04", "+"),
     "hazardous": ("#000000", "X"),
     "marginal": ("#999999", "_"),
     "cox": ("#E69F00", "^"),

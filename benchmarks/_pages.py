@@ -15,12 +15,10 @@ from benchmarks._burk import REFERENCE_PREFIX
 from benchmarks._comparison import METRICS, compare, standard_error
 from benchmarks._contenders import (
     CONTENDERS,
-    FORMER_LIMIT,
+    HAZARDS,
+    HAZARDS_DEFAULT,
     OURS,
-    OURS_BOOSTED,
-    OURS_DEFAULT,
-    OURS_FORMER,
-    OURS_IMPUTED,
+    PAPER,
     contender,
 )
 from benchmarks._results import RESULTS
@@ -28,7 +26,6 @@ from benchmarks._suites import ABLATIONS, estimator_defaults
 from benchmarks._tables import (
     cell,
     fate,
-    former_mark,
     levels,
     markdown,
     name_of,
@@ -140,10 +137,7 @@ def quoted_table(table: pd.DataFrame) -> str:
         pairs = zip(numbers, null, strict=True)
         return [label, *(f"{value:.3f} ({value / base:.2f})" for value, base in pairs)]
 
-    rows = [
-        row(name_of(name) + former_mark(good[good["contender"] == name]), values, run["marginal"])
-        for name, values in run.items()
-    ]
+    rows = [row(name_of(name), values, run["marginal"]) for name, values in run.items()]
     null = QUOTED["Kaplan-Meier"]
     rows += [row(f"_{name}, quoted_", values, null) for name, values in QUOTED.items()]
     header = [f"{case}, {METRICS[c].label}" for case in _QUOTED_CASES for c in columns]
@@ -301,7 +295,7 @@ def null_table(good: pd.DataFrame) -> str:
     """Causes by contenders."""
     names = [
         name
-        for name in (*OURS, OURS_FORMER, "cox", "fine-gray", "discrete-time", "hazardous")
+        for name in (*OURS, "cox", "fine-gray", "discrete-time", "hazardous")
         if name in set(good["contender"])
     ]
     found = {name: null_ratios(good, name).set_index(["case", "cause"]) for name in names}
@@ -320,7 +314,7 @@ def null_table(good: pd.DataFrame) -> str:
             text = f"**{text}**" if ratio > 1 else text
             row.append(text if np.isnan(low) else f"{text} ({low:.2f}–{high:.2f})")
         rows.append(row)
-    header = [name_of(name) + former_mark(good[good["contender"] == name]) for name in names]
+    header = [name_of(name) for name in names]
     return markdown(["", *header], rows)
 
 
@@ -341,11 +335,10 @@ def _truths(table: pd.DataFrame, _figures: Path, _root: Path) -> str:
         "Simulated populations of several families whose true curves are known; each seed is "
         "another member of its family. Error to the truth × 1000, mean over seeds, in brackets how "
         "many of them where a contender did not run on all. Defaults were chosen on the first "
-        "half; the second confirms them. Ratios compare our error with that of the best contender, "
-        "or best other setting of ours on XGBoost, on the seeds both have; the last column is our "
+        "half; the second confirms them. Ratios compare HazardBoost with the best other contender, "
+        "our other methods included, on the seeds both have; the last column is our "
         "error over that of the true mean curve, the least that is possible without features.",
     ]
-    table = with_former(table)
     for half, title in TRUTH_HALVES.items():
         part = table[table["group"] == half]
         if part.empty:
@@ -353,7 +346,7 @@ def _truths(table: pd.DataFrame, _figures: Path, _root: Path) -> str:
         parts.append(f"### {title}")
         parts.append(error_table(part))
         parts.append(ratio_table(ok(part)))
-    parts.append("### All contenders against SurvivalBoost on XGBoost")
+    parts.append("### All contenders against HazardBoost on XGBoost")
     parts.append(
         "Geometric mean over families of the contender's error over ours, on the seeds both have."
     )
@@ -364,22 +357,13 @@ def _truths(table: pd.DataFrame, _figures: Path, _root: Path) -> str:
 TRUTH_HALVES = {"choose": "Families to choose on", "confirm": "Families to confirm on"}
 
 
-def with_former(table: pd.DataFrame) -> pd.DataFrame:
-    """The same with the former default, which is one of two settings by the share censored."""
-    censored = pd.to_numeric(table.get("censored", pd.Series(np.nan, index=table.index)))
-    imputes = censored > FORMER_LIMIT
-    chosen = np.where(imputes, OURS_IMPUTED, OURS_BOOSTED)
-    former = table[(table["contender"] == chosen) & censored.notna()]
-    return pd.concat([table, former.assign(contender=OURS_FORMER)], ignore_index=True)
-
-
 def times_ours_table(good: pd.DataFrame) -> str:
     """Contenders by how many times as large their errors are as ours on the default engine."""
-    own = good[good["contender"] == OURS_DEFAULT].set_index(["case", "seed"])
+    own = good[good["contender"] == HAZARDS_DEFAULT].set_index(["case", "seed"])
     rows = []
     for name, rival in good.groupby("contender", sort=False):
         pairs = own.join(rival.set_index(["case", "seed"]), rsuffix="_rival", how="inner")
-        if name == OURS_DEFAULT or pairs.empty:
+        if name == HAZARDS_DEFAULT or pairs.empty:
             continue
         means = pairs.groupby("case")[["ise_x1000", "ise_x1000_rival"]].mean()
         ratio = means["ise_x1000_rival"] / means["ise_x1000"]
@@ -397,7 +381,7 @@ def error_table(part: pd.DataFrame) -> str:
     good = ok(part)
     names = [name for name in CONTENDERS if name in set(part["contender"])]
     # Seeds differ much, so a mean is of those on which ours ran too.
-    own = good.loc[good["contender"] == OURS_DEFAULT, ["case", "seed"]]
+    own = good.loc[good["contender"] == HAZARDS_DEFAULT, ["case", "seed"]]
     shared = good.merge(own, on=["case", "seed"]) if len(own) else good
     groups = shared.groupby(["case", "contender"])["ise_x1000"]
     means, n_seeds = groups.mean().unstack(), groups.count().unstack()
@@ -416,16 +400,15 @@ def error_table(part: pd.DataFrame) -> str:
             text = f"{value:.2f}" if count == most else f"{value:.2f} ({count:.0f} of {most:.0f})"
             row.append(f"**{text}**" if value == best and count == most else text)
         rows.append(row)
-    marks = [former_mark(part[part["contender"] == name]) for name in names]
-    header = [name_of(name) + mark for name, mark in zip(names, marks, strict=True)]
+    header = [name_of(name) for name in names]
     return markdown(["family (people)", *header], rows)
 
 
 def truth_ratios(good: pd.DataFrame, name: str) -> pd.DataFrame:
     """Error over the best rival's by family, who that is, and error over the marginal curve's.
 
-    Rivals are all other contenders but ours on other engines. Each is met on the seeds that both
-    have; the best is the one with the largest ratio of mean errors.
+    Rivals are all other contenders but HazardBoost on other engines. Each is met on the seeds that
+    both have; the best is the one with the largest ratio of mean errors.
     """
     rows = []
     for case, part in good.groupby("case", sort=False):
@@ -433,7 +416,7 @@ def truth_ratios(good: pd.DataFrame, name: str) -> pd.DataFrame:
         best = (0.0, "")
         for rival, other in part.groupby("contender", sort=False):
             pairs = own.join(other.set_index("seed"), rsuffix="_rival", how="inner")
-            if rival in OURS or pairs.empty:
+            if rival in HAZARDS or pairs.empty:
                 continue
             ratio = pairs["ise_x1000"].mean() / pairs["ise_x1000_rival"].mean()
             best = max(best, (float(ratio), str(rival)))
@@ -445,7 +428,7 @@ def truth_ratios(good: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def ratio_table(good: pd.DataFrame) -> str:
     """Families by engines: ratios of `truth_ratios`, their mean and the largest."""
-    found = {name: truth_ratios(good, name).set_index("case") for name in OURS}
+    found = {name: truth_ratios(good, name).set_index("case") for name in HAZARDS}
     found = {name: ratios for name, ratios in found.items() if len(ratios)}
     if not found:
         return ""
@@ -468,8 +451,7 @@ def ratio_table(good: pd.DataFrame) -> str:
         rows.append(row)
     header = []
     for name in found:
-        mark = former_mark(good[good["contender"] == name])
-        header += [f"{name_of(name)}{mark}, to the best (who)", "to the marginal curve"]
+        header += [f"{name_of(name)}, to the best (who)", "to the marginal curve"]
     return markdown(["ratio of errors", *header], rows)
 
 
@@ -495,7 +477,7 @@ def _burk(table: pd.DataFrame, _figures: Path, _root: Path) -> str:
         rows.append(["**mean rank**", *(f"**{wide[name].mean():.2f}**" for name in names)])
         cpu = ok(table).groupby("contender")["fit_cpu"].mean()
         rows.append(["CPU seconds a fit", *(f"{cpu[name]:.2f}" for name in names)])
-        header = [name_of(n) + former_mark(table[table["contender"] == n]) for n in names]
+        header = [name_of(n) for n in names]
         parts.append(markdown(["", *header], rows))
         parts.append(_learner_ranks(ok(table)))
     return _joined(parts)
@@ -503,13 +485,13 @@ def _burk(table: pd.DataFrame, _figures: Path, _root: Path) -> str:
 
 def _learner_ranks(good: pd.DataFrame) -> str:
     """Mean ranks of the authors' learners, among themselves and ours on the default engine."""
-    part = good[good["contender"] == OURS_DEFAULT]
+    part = good[good["contender"] == HAZARDS_DEFAULT]
     quoted = [column for column in part if column.startswith(REFERENCE_PREFIX)]
     if part.empty or not quoted:
         return ""
     means = part.groupby("case")[["isbs", *quoted]].mean()
     ranks = means.rank(axis=1).mean().sort_values()
-    named = {"isbs": f"**{contender(OURS_DEFAULT).label}**"}
+    named = {"isbs": f"**{contender(HAZARDS_DEFAULT).label}**"}
     texts = [
         f"{named.get(name, name.removeprefix(REFERENCE_PREFIX))} {rank:.2f}"
         for name, rank in ranks.items()
@@ -566,7 +548,7 @@ def share_table(good: pd.DataFrame, column: str) -> str:
     full = shares[names].dropna(axis=1)
     for label, summary in (("**mean**", full.mean()), ("**mean rank**", full.rank(axis=1).mean())):
         rows.append([label, *(f"{summary[n]:.3f}" if n in summary else "–" for n in names)])
-    header = [name_of(name) + former_mark(good[good["contender"] == name]) for name in names]
+    header = [name_of(name) for name in names]
     return markdown(["", *header], rows)
 
 
@@ -606,6 +588,9 @@ def _speed(table: pd.DataFrame, figures: Path, root: Path) -> str:
     return _joined(parts)
 
 
+_FLOOR = "floor-xgboost"
+
+
 def _growth(part: pd.DataFrame) -> str:
     """How time grows with the number of people, and what ours costs over the floor."""
     lines = []
@@ -614,14 +599,12 @@ def _growth(part: pd.DataFrame) -> str:
         if len(means) > 1 and name != "marginal":
             power = np.polyfit(np.log(means.index), np.log(np.maximum(means, 1e-3)), 1)[0]
             lines.append(f"- {contender(str(name)).label}: fit time grows like n^{power:.2f}.")
-    for ours in OURS:
-        floor = ours.replace("ours", "floor")
-        pair = part[part["contender"].isin([ours, floor])]
-        wide = pair.pivot_table(index="level", columns="contender", values="fit_cpu").dropna()
-        if {ours, floor} <= set(wide.columns) and len(wide):
-            ratios = wide[ours] / wide[floor]
-            text = ", ".join(f"{ratio:.2f} at n = {int(n)}" for n, ratio in ratios.items())
-            lines.append(f"- {contender(ours).label}, times the engine's own softmax: {text}.")
+    pair = part[part["contender"].isin([PAPER, _FLOOR])]
+    wide = pair.pivot_table(index="level", columns="contender", values="fit_cpu").dropna()
+    if {PAPER, _FLOOR} <= set(wide.columns) and len(wide):
+        ratios = wide[PAPER] / wide[_FLOOR]
+        text = ", ".join(f"{ratio:.2f} at n = {int(n)}" for n, ratio in ratios.items())
+        lines.append(f"- {contender(PAPER).label}, times the engine's own softmax: {text}.")
     return "\n".join(lines)
 
 
@@ -650,7 +633,7 @@ def _objective_cost() -> str:
 def _ablations(table: pd.DataFrame, figures: Path, root: Path) -> str:
     changes = ablation_changes(ok(table))
     parts = [
-        "One setting of the former default changed at a time, XGBoost (the plugin: LightGBM), on "
+        "One setting of SurvivalBoost changed at a time, and of IPCWObjective, on XGBoost, on "
         "simulated people with known truth. The change of the error to the truth is against the "
         "defaults on the same seeds (100 log ratio, positive is worse) ± its standard error; CPU "
         "is the ratio of the fits. The plugin has no "

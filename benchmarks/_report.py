@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks._comparison import METRICS
-from benchmarks._contenders import OURS, OURS_FORMER, contender
+from benchmarks._contenders import HAZARDS, OURS, contender
 from benchmarks._pages import (
     PAGES,
     TRUTH_HALVES,
@@ -21,7 +21,7 @@ from benchmarks._pages import (
 )
 from benchmarks._records import SUITE_RESULTS
 from benchmarks._suites import SUITES
-from benchmarks._tables import FORMER, TIE, former_mark, latest, markdown, name_of, ok
+from benchmarks._tables import TIE, latest, markdown, name_of, ok
 from benchmarks._verdicts import comparisons, counts, losses, verdicts, verdicts_page
 
 __all__ = ["REPORT", "write_report"]
@@ -54,10 +54,10 @@ def write_report(folder: Path = SUITE_RESULTS, path: Path = REPORT) -> Path:
         "Computed from paired differences over splits or seeds; the rule is in "
         "[_comparison.py](_comparison.py). A win or loss is beyond the 95 % interval of the mean; "
         "factors of the simulation and sizes are pooled over their levels; single runs "
-        f"and results marked {FORMER} are left out. Numbers are how far ours is ahead, in per "
+        "are left out. Numbers are how far ours is ahead, in per "
         "cent (100 log ratio) or points.",
         counts(everyone),
-        "### What we lose: quality, SurvivalBoost on XGBoost",
+        "### What we lose: quality, HazardBoost on XGBoost",
         losses(everyone),
     ]
     if COMMENTS.exists():
@@ -80,7 +80,7 @@ def _raised(text: str) -> str:
 
 # -------------------------------------------------------------------------------------------- head
 def _head(tables: Mapping[str, pd.DataFrame]) -> str:
-    columns = ["machine", "contender", "revision", "date", "versions", "former"]
+    columns = ["machine", "contender", "revision", "date", "versions"]
     every = pd.concat([table[columns] for table in tables.values() if not table.empty])
     machines = sorted({_machine(machine) for machine in every["machine"]})
     ours = every[every["contender"].str.startswith("ours")]
@@ -100,11 +100,6 @@ def _head(tables: Mapping[str, pd.DataFrame]) -> str:
         f"{TIE}: within one standard error of the best, by paired differences. "
         "± is the standard deviation over splits or seeds.",
     ]
-    if every["former"].any():
-        lines.append(
-            f"- {FORMER}: not run again since the default changed, so these are results of the "
-            "former default (inverse weights; imputed where more than two thirds are censored)."
-        )
     return "\n".join(lines)
 
 
@@ -140,15 +135,14 @@ def _truths(tables: Mapping[str, pd.DataFrame]) -> str:
     rows = []
     for half, title in TRUTH_HALVES.items() if not good.empty else ():
         part = ok(good[good["group"] == half])
-        for name in OURS:
+        for name in HAZARDS:
             ratios = truth_ratios(part, name)
             if ratios.empty:
                 continue
             worst = ratios.loc[ratios["ratio"].idxmax()]
-            label = name_of(name) + former_mark(part[part["contender"] == name])
             rows.append(
                 [
-                    f"{label}, {title.lower()}",
+                    f"{name_of(name)}, {title.lower()}",
                     str(len(ratios)),
                     f"{ratios['ratio'].mean():.2f}",
                     f"{worst['ratio']:.2f} ({worst['case']}; {contender(worst['rival']).label})",
@@ -176,7 +170,7 @@ def _burk(tables: Mapping[str, pd.DataFrame]) -> str:
     cpu = good.groupby("contender")["fit_cpu"].mean()
     rows = [
         [
-            name_of(str(name)) + former_mark(good[good["contender"] == name]),
+            name_of(str(name)),
             f"{rank:.2f}",
             f"{cpu[name]:.2f}",
         ]
@@ -200,7 +194,7 @@ def _survival(tables: Mapping[str, pd.DataFrame]) -> str:
         means = part.groupby("contender")[["ibs", "cen_log_simple"]].mean()
         others = means[~means.index.str.startswith("ours")]
         best = {c: others[c].idxmin() for c in others} if len(others) else {}
-        names = [*OURS, OURS_FORMER, *dict.fromkeys(["marginal", *best.values()])]
+        names = [*OURS, *dict.fromkeys(["marginal", *best.values()])]
         for name in names:
             own = part[part["contender"] == name]
             if own.empty:
@@ -208,7 +202,7 @@ def _survival(tables: Mapping[str, pd.DataFrame]) -> str:
             excluded = own["n_excluded"].dropna()
             rows.append(
                 [
-                    f"{case}: {name_of(name)}{former_mark(own)}",
+                    f"{case}: {name_of(name)}",
                     *(f"{own[c].mean():.{METRICS[c].digits}f}" for c in means),
                     accepted(own["d_calibration_p"]),
                     f"{excluded.sum():.0f}" if len(excluded) else "–",
@@ -228,7 +222,7 @@ def _real(tables: Mapping[str, pd.DataFrame]) -> str:
     if good.empty:
         return ""
     rows = []
-    for name in (*OURS, OURS_FORMER):
+    for name in OURS:
         own = good[good["contender"] == name]
         ratios = null_ratios(good, name)
         if own.empty or ratios.empty:
@@ -242,7 +236,7 @@ def _real(tables: Mapping[str, pd.DataFrame]) -> str:
         ]
         rows.append(
             [
-                name_of(name) + former_mark(own),
+                name_of(name),
                 f"{np.exp(np.log(ratios['ratio']).mean()):.3f}",
                 f"{len(above)} of {len(ratios)}" + (f": {named}" if named else ""),
                 "; ".join(lost) or "none",

@@ -15,16 +15,15 @@ from typing import Any
 from benchmarks._burk import BURK_TABLES
 from benchmarks._contenders import (
     ENGINES,
-    FORMER_LIMIT,
+    HAZARDS,
+    HAZARDS_DEFAULT,
+    IPCW_PLUGIN,
     OURS,
-    OURS_BOOSTED,
-    OURS_DEFAULT,
-    OURS_FORMER,
-    OURS_IMPUTED,
+    PAPER,
     contender,
 )
 from benchmarks._truths import CHOOSE, CONFIRM, N_CAUSES
-from survival_objectives import HazardBoost, SurvivalBoost
+from survival_objectives import SurvivalBoost
 
 __all__ = ["ABLATIONS", "SIZES", "SUITES", "Job", "Suite", "estimator_defaults", "jobs_of"]
 
@@ -110,7 +109,7 @@ def jobs_of(suite: str, size: str = "full") -> list[Job]:
 
 # What makes each contender cheap enough for a rehearsal.
 _SMOKE_OPTIONS: dict[str, dict[str, Any]] = {
-    **{name: {"n_estimators": 4} for name in (*OURS, "rsf", "gbs", "discrete-time", "plugin")},
+    **{name: {"n_estimators": 4} for name in (*OURS, "rsf", "gbs", "discrete-time")},
     **{f"floor-{engine}": {"n_estimators": 4} for engine in ENGINES},
     "hazardous": {"n_iter": 2},
 }
@@ -123,8 +122,6 @@ def _smoke(name: str) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------- survival
 ONE_CAUSE = (
     *OURS,
-    OURS_FORMER,
-    OURS_IMPUTED,
     "marginal",
     "cox",
     "discrete-time",
@@ -144,7 +141,7 @@ ONE_CAUSE = (
 #: Reported; no default was chosen on them.
 SURVIVAL_TABLES = ("METABRIC", "SUPPORT", "GBSG")
 TUNED = (
-    OURS_DEFAULT,
+    HAZARDS_DEFAULT,
     "hazardous",
     "rsf-leaf15",
     "gbs",
@@ -158,7 +155,7 @@ SEARCH = {"cpu_seconds": 30, "max_settings": 30}
 def survival(size: str) -> Iterator[Job]:
     if size == "smoke":
         names = (
-            OURS_DEFAULT,
+            HAZARDS_DEFAULT,
             "marginal",
             "cox",
             "discrete-time",
@@ -170,7 +167,9 @@ def survival(size: str) -> Iterator[Job]:
         for name in names:
             yield _survival_job("simulated", name, 0, _smoke(name))
         search = {"cpu_seconds": 60, "max_settings": 2}
-        yield _survival_job("simulated", f"{OURS_DEFAULT} tuned", 0, _smoke(OURS_DEFAULT), search)
+        yield _survival_job(
+            "simulated", f"{HAZARDS_DEFAULT} tuned", 0, _smoke(HAZARDS_DEFAULT), search
+        )
         return
     is_quick = size == "quick"
     tables = SURVIVAL_TABLES[:1] if is_quick else SURVIVAL_TABLES
@@ -210,7 +209,7 @@ def _survival_job(
 
 
 # -------------------------------------------------------------------------------------- competing
-SEVERAL_CAUSES = (*OURS, OURS_IMPUTED, "marginal", "cox", "discrete-time")
+SEVERAL_CAUSES = (*OURS, "marginal", "cox", "discrete-time")
 BASE = {"n_samples": 20_000, "n_causes": 3, "n_features": 6, "censoring_rate": 0.5}
 FACTORS: dict[str, dict[float, dict[str, Any]]] = {
     "n": {
@@ -239,12 +238,12 @@ FACTORS: dict[str, dict[float, dict[str, Any]]] = {
 def competing(size: str) -> Iterator[Job]:
     if size == "smoke":
         small = {"n_samples": 200, "n_test": 50, "n_times": 10}
-        for name in (OURS_DEFAULT, "marginal", "cox", "hazardous", "fine-gray"):
+        for name in (HAZARDS_DEFAULT, "marginal", "cox", "hazardous", "fine-gray"):
             yield _competing_job("base", "base", {**BASE, **small}, name, 0, _smoke(name))
         data = {**BASE, **small, "polar": True}
-        yield _competing_job("polar", "polar", data, OURS_DEFAULT, 0, _smoke(OURS_DEFAULT))
+        yield _competing_job("polar", "polar", data, HAZARDS_DEFAULT, 0, _smoke(HAZARDS_DEFAULT))
         data = {**BASE, **small, "censoring_rate": 0.9}
-        yield _competing_job("censoring", 0.9, data, OURS_DEFAULT, 0, _smoke(OURS_DEFAULT))
+        yield _competing_job("censoring", 0.9, data, HAZARDS_DEFAULT, 0, _smoke(HAZARDS_DEFAULT))
         return
     is_quick = size == "quick"
     base = {**BASE, "n_samples": 4000} if is_quick else {**BASE}
@@ -315,8 +314,6 @@ def _competing_job(
 # ------------------------------------------------------------------------------------------- real
 REAL = (
     *OURS,
-    OURS_FORMER,
-    OURS_IMPUTED,
     "marginal",
     "cox",
     "discrete-time",
@@ -332,7 +329,7 @@ REAL_TABLES = ("covid", "mgus2", "transplant", "follic", "pbc", "hd", "wihs", "e
 def real(size: str) -> Iterator[Job]:
     is_small = size in ("quick", "smoke")
     tables = REAL_TABLES[:1] if is_small else REAL_TABLES
-    names = REAL if size != "smoke" else (OURS_DEFAULT, "marginal", "cox")
+    names = REAL if size != "smoke" else (HAZARDS_DEFAULT, "marginal", "cox")
     for seed in range({"quick": 2, "smoke": 1}.get(size, 5)):
         for table in tables:
             for name in names:
@@ -356,32 +353,38 @@ FLOORS = tuple(f"floor-{engine}" for engine in ENGINES)
 def speed(size: str) -> Iterator[Job]:
     if size == "smoke":
         data = {**SCALE, "n_samples": 200, "n_test": 20, "n_times": 5}
-        for name in (*OURS, *FLOORS):
+        for name in (*HAZARDS, PAPER, *FLOORS):
             yield _speed_job("n", 200, data, name, options=_smoke(name))
-        yield _speed_job("threads", 2, data, OURS_DEFAULT, threads=2, options=_smoke(OURS_DEFAULT))
+        yield _speed_job(
+            "threads", 2, data, HAZARDS_DEFAULT, threads=2, options=_smoke(HAZARDS_DEFAULT)
+        )
         return
     is_quick = size == "quick"
     sizes = (2000, 10_000) if is_quick else (10_000, 100_000)
     middle = {**SCALE, "n_samples": 4000 if is_quick else 20_000}
     for n_samples in sizes:
         data = {**SCALE, "n_samples": n_samples}
-        for name in (*OURS, *FLOORS, "cox", "discrete-time", "hazardous"):
+        for name in (*HAZARDS, PAPER, *FLOORS, "cox", "discrete-time", "hazardous"):
             yield _speed_job("n", n_samples, data, name)
     for n_rounds in (50, 200, 800):
-        for name in OURS:
+        for name in (*HAZARDS, PAPER):
             yield _speed_job("rounds", n_rounds, middle, name, options={"n_estimators": n_rounds})
     for n_causes in (1, 2, 5):
-        for name in OURS:
+        for name in (*HAZARDS, PAPER):
             yield _speed_job("causes", n_causes, {**middle, "n_causes": n_causes}, name)
     for threads in (1, 2):
-        for name in OURS:
+        for name in (*HAZARDS, PAPER):
             yield _speed_job("threads", threads, middle, name, threads=threads)
     if is_quick:
         return
     for n_samples in (1_000_000, 5_000_000):
         data = {**SCALE, "n_samples": n_samples}
         # A million takes minutes; the other engines are like this one at the smaller sizes.
-        for name in (*OURS, *FLOORS) if size == "extended" else (OURS_DEFAULT, FLOORS[0]):
+        for name in (
+            (*HAZARDS, PAPER, *FLOORS)
+            if size == "extended"
+            else (HAZARDS_DEFAULT, PAPER, FLOORS[0])
+        ):
             yield _speed_job("n", n_samples, data, name)
 
 
@@ -434,10 +437,8 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
     "smoothing in time": {
         f"window {width:g}": {"time_smoothing": width} for width in (0.0, 0.1, 0.2, 0.4)
     },
-    # Only weights have a floor.
     "weight floor": {
-        f"boosted, floor {floor:g}": {"censoring": "boosted", "min_censoring_survival": floor}
-        for floor in (0.001, 0.01, 0.05, 0.2)
+        f"floor {floor:g}": {"min_censoring_survival": floor} for floor in (0.001, 0.01, 0.05, 0.2)
     },
 }
 #: The same for the plugin, whose margins can be free.
@@ -447,8 +448,6 @@ PLUGIN_ABLATIONS: dict[str, dict[str, Any]] = {
     "plugin, free": {"margins": "free"},
     "plugin, reference, no refresh": {"margins": "reference", "refresh": False},
 }
-#: What the variants of the estimator differ from.
-_ABLATED = {OURS_DEFAULT: {"impute_above": FORMER_LIMIT}}
 SCENARIOS = {
     "half censored": {**BASE, "n_samples": 8000},
     "80 % censored": {**BASE, "n_samples": 8000, "censoring_rate": 0.8},
@@ -460,12 +459,9 @@ CENSORING_QUESTIONS = ("refresh", "censoring", "weight floor")
 
 
 def estimator_defaults() -> dict[str, Any]:
-    """Defaults of both estimators, hazards first, read off their signatures."""
-    found: dict[str, Any] = {}
-    for kind in (SurvivalBoost, HazardBoost):
-        parameters = inspect.signature(kind).parameters
-        found |= {name: parameter.default for name, parameter in parameters.items()}
-    return {**found, "censoring": "hazards"}
+    """Defaults of `SurvivalBoost`, read off its signature."""
+    parameters = inspect.signature(SurvivalBoost).parameters
+    return {name: parameter.default for name, parameter in parameters.items()}
 
 
 def ablations(size: str) -> Iterator[Job]:
@@ -479,7 +475,7 @@ def ablations(size: str) -> Iterator[Job]:
         elif size == "smoke":
             data |= {"n_samples": 150, "n_test": 30, "n_times": 5}
         for seed in range(n_seeds):
-            yield _ablation_job(case, data, seed, OURS_DEFAULT, "defaults", {}, "defaults", size)
+            yield _ablation_job(case, data, seed, PAPER, "defaults", {}, "defaults", size)
             for question, variants in ABLATIONS.items():
                 if case != "half censored" and question not in CENSORING_QUESTIONS:
                     continue
@@ -489,11 +485,11 @@ def ablations(size: str) -> Iterator[Job]:
                         defaults.get(name, options) == value for name, value in options.items()
                     ):
                         continue
-                    yield _ablation_job(
-                        case, data, seed, OURS_DEFAULT, variant, options, question, size
-                    )
+                    yield _ablation_job(case, data, seed, PAPER, variant, options, question, size)
             for variant, options in PLUGIN_ABLATIONS.items():
-                yield _ablation_job(case, data, seed, "plugin", variant, options, "margins", size)
+                yield _ablation_job(
+                    case, data, seed, IPCW_PLUGIN, variant, options, "margins", size
+                )
         if size == "smoke":
             return
 
@@ -516,14 +512,13 @@ def _ablation_job(
         group=group,
         kind="simulated",
         data=data,
-        options={**_ABLATED.get(name, {}), **options, **(_smoke(name) if size == "smoke" else {})},
+        options={**options, **(_smoke(name) if size == "smoke" else {})},
         variant=variant,
     )
 
 
 # ----------------------------------------------------------------------------------------- truths
-#: The former default is one of our other two settings; the report says which.
-TRUTH_CONTENDERS = (*OURS, OURS_BOOSTED, OURS_IMPUTED, "marginal", "cox", "discrete-time")
+TRUTH_CONTENDERS = (*OURS, "marginal", "cox", "discrete-time")
 #: These take longer; the forest is scikit-survival's with one cause, comprisk's with several.
 TRUTH_FORESTS = ("rsf-leaf15", "comprisk-forest")
 #: On one case of each half.
@@ -541,7 +536,7 @@ def truths(size: str) -> Iterator[Job]:
             case, data = next(iter(cases.items()))
             yield _truth_job(half, case, {**data, **small}, "marginal", TRUTH_SEEDS[half][0])
         case, data = next(iter(CHOOSE.items()))
-        name = OURS_DEFAULT
+        name = HAZARDS_DEFAULT
         yield _truth_job("choose", case, {**data, **small}, name, 0, _smoke(name))
         return
     is_quick = size == "quick"
@@ -551,7 +546,7 @@ def truths(size: str) -> Iterator[Job]:
             seed = TRUTH_SEEDS[half][number]
             for case, data in cases.items():
                 if is_quick:
-                    names: tuple[str, ...] = (OURS_DEFAULT, "marginal", "cox", "discrete-time")
+                    names: tuple[str, ...] = (HAZARDS_DEFAULT, "marginal", "cox", "discrete-time")
                 else:
                     names = (*TRUTH_CONTENDERS, TRUTH_FORESTS[N_CAUSES[str(data["family"])] > 1])
                 for name in names:
@@ -587,19 +582,19 @@ def _truth_job(
 
 
 # ------------------------------------------------------------------------------------------- burk
-BURK_CONTENDERS = (*OURS, OURS_FORMER, "marginal", "cox", "discrete-time")
+BURK_CONTENDERS = (*OURS, "marginal", "cox", "discrete-time")
 
 
 def burk(size: str) -> Iterator[Job]:
     """Tables of Burk et al. (2024) on the authors' outer folds."""
     if size == "smoke":
-        for name in ("marginal", OURS_DEFAULT):
+        for name in ("marginal", HAZARDS_DEFAULT):
             yield _burk_job("simulated", name, 1, _smoke(name))
         return
     n_folds = {"quick": 1, "extended": 5}.get(size, 3)
     for fold in range(1, n_folds + 1):
         for table in BURK_TABLES:
-            for name in (OURS_DEFAULT, "marginal") if size == "quick" else BURK_CONTENDERS:
+            for name in (HAZARDS_DEFAULT, "marginal") if size == "quick" else BURK_CONTENDERS:
                 yield _burk_job(table, name, fold)
 
 
@@ -636,13 +631,13 @@ SURVSET_TABLES = (
     "vlbw",
     "zinc",
 )
-SURVSET_CONTENDERS = (*OURS, OURS_FORMER, "marginal", "cox", "discrete-time", "rsf-leaf15")
+SURVSET_CONTENDERS = (*OURS, "marginal", "cox", "discrete-time", "rsf-leaf15")
 
 
 def survset(size: str) -> Iterator[Job]:
     """Tables of SurvSet, splits of 70 % to 30 %."""
     is_small = size in ("quick", "smoke")
-    names = SURVSET_CONTENDERS if not is_small else (OURS_DEFAULT, "marginal", "cox")
+    names = SURVSET_CONTENDERS if not is_small else (HAZARDS_DEFAULT, "marginal", "cox")
     tables = {"quick": SURVSET_TABLES[:4], "smoke": ("simulated",)}.get(size, SURVSET_TABLES)
     for seed in range({"quick": 1, "smoke": 1, "extended": 5}.get(size, 3)):
         for table in tables:

@@ -11,16 +11,14 @@ import numpy as np
 import pandas as pd
 
 from benchmarks._comparison import METRICS, Metric, standard_error
-from benchmarks._contenders import CONTENDERS, OURS, contender
+from benchmarks._contenders import CONTENDERS, contender
 from benchmarks._records import Store
 from benchmarks._suites import SCORING, SIZES, jobs_of
 
 __all__ = [
-    "FORMER",
     "TIE",
     "cell",
     "fate",
-    "former_mark",
     "latest",
     "levels",
     "markdown",
@@ -30,7 +28,6 @@ __all__ = [
 ]
 
 TIE = "≈"
-FORMER = "†"
 # Printed a thousand times as large.
 _SMALL = ("km_calibration", "x_calibration", "aj_calibration")
 
@@ -53,8 +50,6 @@ def latest(suite: str, folder: Path) -> pd.DataFrame:
             table[column] = np.nan
     numbers = [column for column in METRICS if column in table]
     table[numbers] = table[numbers].apply(pd.to_numeric) if numbers else table
-    if not table.empty:
-        table["former"] = [_is_former(row) for row in rows]
     return table
 
 
@@ -68,15 +63,6 @@ def _comparable(record: Mapping[str, Any]) -> dict[str, Any]:
     if settings["kind"] == "survival" and settings["scoring"] < SCORING["survival"]:
         metrics |= dict.fromkeys(set(_COARSE) & set(metrics))
     return metrics
-
-
-def _is_former(record: Mapping[str, Any]) -> bool:
-    """Whether ours at defaults ran before the default changed: methods are recorded since then."""
-    name = record["contender"].removesuffix(" tuned")
-    is_default = name in OURS and not {"censoring", "impute_above"} & set(
-        record["settings"]["options"]
-    )
-    return is_default and "method" not in (record.get("extra") or {})
 
 
 def ok(table: pd.DataFrame) -> pd.DataFrame:
@@ -97,11 +83,6 @@ def name_of(contender_name: str) -> str:
     if contender_name.endswith(" tuned"):
         text += ", tuned"
     return f"**{text}**" if contender_name.startswith("ours") else text
-
-
-def former_mark(rows: pd.DataFrame) -> str:
-    """A mark for our results that were run before the present default."""
-    return f" {FORMER}" if "former" in rows and rows["former"].any() else ""
 
 
 def score_table(part: pd.DataFrame, columns: Sequence[str], *, splits: bool) -> str:
@@ -128,7 +109,6 @@ def score_table(part: pd.DataFrame, columns: Sequence[str], *, splits: bool) -> 
         if n_ok == 0:
             rows.append([label, fate(own), *[""] * (len(columns) - 1)])
             continue
-        label += former_mark(own)
         if n_ok < n_seeds:
             label += f" ({n_ok} of {n_seeds})"
         rows.append(
@@ -190,7 +170,7 @@ def levels(table: pd.DataFrame, column: str) -> str:
     best = means.groupby("case").min()
     rows = []
     for name in names:
-        row = [name_of(name) + former_mark(table[table["contender"] == name])]
+        row = [name_of(name)]
         for case in cases:
             own = table[(table["contender"] == name) & (table["case"] == case)]
             if (name, case) in means.index:

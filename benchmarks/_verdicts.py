@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks._comparison import METRICS, Comparison, compare
-from benchmarks._contenders import OURS, OURS_DEFAULT, OURS_IMPUTED, contender
+from benchmarks._contenders import HAZARDS_DEFAULT, OURS, contender
 from benchmarks._suites import SUITES
 from benchmarks._tables import markdown, name_of, ok
 
@@ -27,7 +27,7 @@ __all__ = [
 #: Where seeds are splits of one table, whose training people overlap.
 SPLIT_SUITES = ("survival", "real", "burk", "survset")
 #: Our contenders, whose results are compared with those of all others.
-JUDGED_CONTENDERS = (*OURS, OURS_IMPUTED, f"{OURS_DEFAULT} tuned")
+JUDGED_CONTENDERS = (*OURS, f"{HAZARDS_DEFAULT} tuned")
 
 
 def with_error(mean: float, error: float) -> str:
@@ -50,8 +50,6 @@ _WORDS = {"win": "win", "tie": "tie", "lose": "**lose**", "one run": "one run"}
 def comparisons(table: pd.DataFrame, suite: str, ours: str) -> list[dict[str, Any]]:
     """Ours against every other contender, in each group of cases and by each metric."""
     good = ok(table)
-    if "former" in good:
-        good = good[~good["former"]]
     found = []
     for group, part in good.groupby("group", sort=False):
         by_name = {
@@ -99,23 +97,25 @@ def verdicts(tables: Mapping[str, pd.DataFrame]) -> Verdicts:
 
 
 def losses(everyone: Verdicts) -> str:
-    """Comparisons of quality that SurvivalBoost on the default engine loses, as a list."""
-    return _listed(everyone[OURS_DEFAULT], "lose") or "None of the comparisons with several runs."
+    """Comparisons of quality that HazardBoost on the default engine loses, as a list."""
+    return (
+        _listed(everyone[HAZARDS_DEFAULT], "lose") or "None of the comparisons with several runs."
+    )
 
 
 def verdicts_page(everyone: Verdicts) -> str:
-    """Ties, and all comparisons of SurvivalBoost on the default engine."""
+    """Ties, and all comparisons of HazardBoost on the default engine."""
     if not any(everyone.values()):
         return "There are no pairs to compare yet."
     parts = [
-        "### What we tie: quality, SurvivalBoost on XGBoost",
-        _listed(everyone[OURS_DEFAULT], "tie") or "None of the comparisons with several runs.",
-        "### Every comparison of SurvivalBoost on XGBoost",
+        "### What we tie: quality, HazardBoost on XGBoost",
+        _listed(everyone[HAZARDS_DEFAULT], "tie") or "None of the comparisons with several runs.",
+        "### Every comparison of HazardBoost on XGBoost",
     ]
     for suite in _JUDGED:
-        rows = [row for row in everyone[OURS_DEFAULT] if row["suite"] == suite]
+        rows = [row for row in everyone[HAZARDS_DEFAULT] if row["suite"] == suite]
         parts.append(_verdict_table(suite, rows))
-    tuned = everyone[f"{OURS_DEFAULT} tuned"]
+    tuned = everyone[f"{HAZARDS_DEFAULT} tuned"]
     if tuned:
         parts.append("### The same, both tuned")
         parts.append(_verdict_table("survival", tuned))

@@ -75,7 +75,9 @@ def test_every_job_of_a_suite_is_recorded(rehearsal: Path, suite: str) -> None:
 
 
 def test_the_search_tries_the_defaults_first_and_counts(rehearsal: Path) -> None:
-    record = Store("survival", rehearsal).latest()["survival/simulated/ours-xgboost tuned/0"]
+    record = Store("survival", rehearsal).latest()[
+        "survival/simulated/ours-hazards-xgboost tuned/0"
+    ]
     assert record["extra"]["n_settings"] == 2
     assert record["extra"]["chosen"]["engine"] == "xgboost"
 
@@ -182,7 +184,7 @@ def test_again_runs_what_is_done(tmp_path: Path) -> None:
 
 
 def test_the_fingerprint_follows_settings_and_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, other = small_job(contender="ours-lightgbm"), small_job(contender="hazardous")
+    ours, other = small_job(contender="ours-hazards-lightgbm"), small_job(contender="hazardous")
     before = fingerprint(ours), fingerprint(other)
     assert fingerprint(replace(ours, options={"n_estimators": 3})) != before[0]
     assert fingerprint(replace(ours, seed=1)) == before[0]
@@ -421,7 +423,7 @@ def test_equal_results_tie() -> None:
 
 def test_tables_mark_the_best_and_those_within_a_standard_error() -> None:
     values = {
-        "ours-lightgbm": [0.10, 0.20, 0.30],
+        "ours-hazards-lightgbm": [0.10, 0.20, 0.30],
         "cox": [0.13, 0.17, 0.33],
         "hazardous": [0.15, 0.26, 0.34],
     }
@@ -433,7 +435,7 @@ def test_tables_mark_the_best_and_those_within_a_standard_error() -> None:
     rows.append({"contender": "rsf", "seed": 0, "status": "memory", "ibs": np.nan})
     text = _tables.score_table(pd.DataFrame(rows), ["ibs"], splits=False)
     lines = text.splitlines()[2:]
-    assert lines[0].startswith("| **SurvivalBoost, LightGBM** | **0.2000** ± 0.1000")
+    assert lines[0].startswith("| **HazardBoost, LightGBM** | **0.2000** ± 0.1000")
     assert lines[1].startswith("| Cox, cause-specific | ≈ 0.2100")
     assert lines[2].startswith("| hazardous | 0.2500")
     assert lines[3] == "| survival forest, scikit-survival | memory |"
@@ -441,43 +443,22 @@ def test_tables_mark_the_best_and_those_within_a_standard_error() -> None:
 
 def test_the_report_counts_wins_and_losses(tmp_path: Path) -> None:
     store = Store("competing", tmp_path)
-    errors = {"ours-xgboost": 3.0, "hazardous": 6.0, "cox": 1.5}
+    errors = {"ours-hazards-xgboost": 3.0, "hazardous": 6.0, "cox": 1.5}
     for name, error in errors.items():
         for seed in range(3):
             job = small_job(contender=name, seed=seed)
             record = runner(tmp_path, in_process=True).record(small_job(seed=seed))
             metrics = {"ise_x1000": error + 0.01 * seed, "ibs_true_curves": 0.1}
             made = {"key": job.key, "contender": name, "metrics": metrics, "fit_cpu": error}
-            store.append({**record, **made, "extra": {"method": "hazards"}})
+            store.append({**record, **made})
     text = _report.write_report(tmp_path, tmp_path / "RESULTS.md").read_text()
     wins = text.split("## What we win, tie and lose")[1].split("\n## ")[0]
     every = (tmp_path / "results" / "comparisons.md").read_text()
-    assert "| **SurvivalBoost, XGBoost** | 1 | 0 | 1 | 0 | 1 | 0 | 1 | 0 |" in wins
+    assert "| **HazardBoost, XGBoost** | 1 | 0 | 1 | 0 | 1 | 0 | 1 | 0 |" in wins
     lost = wins.split("### What we lose")[1].split("###")[0]
     assert "simulated, base case, error to the truth × 1000: Cox, cause-specific, -69." in lost
     assert "hazardous" not in lost
     assert "win ×2 |" in every
-
-
-def test_ours_before_the_default_changed_is_marked_and_not_judged(tmp_path: Path) -> None:
-    store = Store("competing", tmp_path)
-    for name, error in {"ours-xgboost": 3.0, "ours-imputed": 2.0, "cox": 6.0}.items():
-        for seed in range(3):
-            job = small_job(contender=name, seed=seed)
-            record = runner(tmp_path, in_process=True).record(small_job(seed=seed))
-            metrics = {"ise_x1000": error + 0.01 * seed, "ibs_true_curves": 0.1}
-            store.append(
-                {**record, "key": job.key, "contender": name, "metrics": metrics, "fit_cpu": 1.0}
-                | {"settings": job.settings}
-            )
-    text = _report.write_report(tmp_path, tmp_path / "RESULTS.md").read_text()
-    page = (tmp_path / "results" / "competing.md").read_text()
-    assert "| **SurvivalBoost, XGBoost** † |" in page
-    assert "| **SurvivalBoost, XGBoost, imputed** |" in page
-    assert "†: not run again" in text
-    wins = text.split("## What we win, tie and lose")[1]
-    assert "| **SurvivalBoost, XGBoost** |" not in wins
-    assert "| **SurvivalBoost, XGBoost, imputed** | 1 | 0 | 0 | 0 |" in wins
 
 
 def test_ablations_are_changes_against_the_defaults_of_the_same_seed() -> None:

@@ -188,16 +188,16 @@ def test_ranks_are_among_the_quoted_learners() -> None:
 
 
 def test_burk_runs_all_tables_on_three_folds() -> None:
-    jobs = [job for job in jobs_of("burk") if job.contender == "ours-xgboost"]
+    jobs = [job for job in jobs_of("burk") if job.contender == "ours-hazards-xgboost"]
     assert {job.case for job in jobs} == set(BURK_TABLES)
     assert len(jobs) == 3 * len(BURK_TABLES) == 48
 
 
 def test_ratios_are_to_the_best_rival_on_shared_seeds() -> None:
     errors = {
-        "ours-xgboost": {0: 2.0, 1: 4.0},
-        "ours-lightgbm": {0: 0.1, 1: 0.1},
-        "ours-imputed": {0: 3.0, 1: 5.0},
+        "ours-hazards-xgboost": {0: 2.0, 1: 4.0},
+        "ours-hazards-lightgbm": {0: 0.1, 1: 0.1},
+        "ours-survivalboost": {0: 3.0, 1: 5.0},
         "cox": {0: 4.0, 1: 1.0},
         "hazardous": {0: 1.6},
     }
@@ -206,7 +206,7 @@ def test_ratios_are_to_the_best_rival_on_shared_seeds() -> None:
         for name, by_seed in errors.items()
         for seed, error in by_seed.items()
     ]
-    found = _pages.truth_ratios(pd.DataFrame(rows), "ours-xgboost").iloc[0]
+    found = _pages.truth_ratios(pd.DataFrame(rows), "ours-hazards-xgboost").iloc[0]
     # hazardous on seed 0: 2.0 / 1.6; cox on both: 6 / 5; another engine is no rival.
     assert found["rival"] == "hazardous"
     assert found["ratio"] == pytest.approx(1.25)
@@ -214,13 +214,13 @@ def test_ratios_are_to_the_best_rival_on_shared_seeds() -> None:
 
 
 def test_causes_are_compared_with_the_null_model() -> None:
-    scores = {"ours-xgboost": (0.09, 0.21), "marginal": (0.10, 0.20)}
+    scores = {"ours-hazards-xgboost": (0.09, 0.21), "marginal": (0.10, 0.20)}
     rows = [
         {"case": "a", "contender": name, "seed": seed, "ibs_cause1": one, "ibs_cause2": two}
         for name, (one, two) in scores.items()
         for seed in range(3)
     ]
-    found = _pages.null_ratios(pd.DataFrame(rows), "ours-xgboost").set_index("cause")
+    found = _pages.null_ratios(pd.DataFrame(rows), "ours-hazards-xgboost").set_index("cause")
     np.testing.assert_allclose(found.loc[["1", "2"], "ratio"], [0.9, 1.05])
     np.testing.assert_allclose(found["low"], found["high"])  # No spread over splits.
 
@@ -235,20 +235,8 @@ def test_excluded_events_are_those_without_probability_in_their_interval() -> No
     assert scored(problem, np.stack([flat, 1 - flat], axis=1))["n_excluded"] > 20
 
 
-def test_the_former_default_is_the_setting_of_its_rule() -> None:
-    rows = [
-        {"case": case, "contender": name, "seed": 0, "ise_x1000": error, "censored": share}
-        for case, share in (("few", 0.3), ("many", 0.7))
-        for name, error in (("ours-boosted", 1.0), ("ours-imputed", 2.0), ("cox", 3.0))
-    ]
-    found = _pages.with_former(pd.DataFrame(rows))
-    former = found[found["contender"] == "ours-former"].set_index("case")["ise_x1000"]
-    assert former.to_dict() == {"few": 1.0, "many": 2.0}
-    assert len(found) == len(rows) + 2
-
-
 def test_everyone_is_measured_in_multiples_of_ours() -> None:
-    errors = {"ours-xgboost": (2.0, 1.0), "cox": (4.0, 8.0), "discrete-time": (1.0, None)}
+    errors = {"ours-hazards-xgboost": (2.0, 1.0), "cox": (4.0, 8.0), "discrete-time": (1.0, None)}
     rows = [
         {"case": case, "contender": name, "seed": 0, "ise_x1000": error}
         for name, pair in errors.items()

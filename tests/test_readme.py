@@ -81,13 +81,6 @@ def test_table_is_that_of_the_committed_results() -> None:
         assert all(re.fullmatch(r"0\.\d{4}", number) for number in cells[1:3]), cells[0]
 
 
-def test_results_of_the_former_default_are_called_so() -> None:
-    # The results mark what was not run again since the default changed.
-    results = (ROOT / "benchmarks" / "results" / "survival.md").read_text("utf-8")
-    is_former = "| **SurvivalBoost, XGBoost** † |" in results
-    assert ("results of the former default" in README.replace("\n", " ")) == is_former
-
-
 def test_commands_are_those_of_the_command_line() -> None:
     blocks = re.findall(r"^```bash\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
     lines = "".join(blocks).replace("&&", "\n").splitlines()

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from survival_objectives import HazardBoost, SurvivalBoost
-
-
-def estimator(**options: Any) -> HazardBoost | SurvivalBoost:
-    """The estimator that has these parameters: hazards, unless they are of the other one."""
-    if options.get("censoring") == "hazards":
-        del options["censoring"]
-    kind = SurvivalBoost if set(options) - set(HazardBoost().get_params()) else HazardBoost
-    return kind(**options)
+import survival_objectives
 
 
 def fit(
@@ -22,34 +14,27 @@ def fit(
     *,
     seed: int,
     n_threads: int,
-    impute_above: float | None = None,
+    estimator: str = "HazardBoost",
     **options: Any,
 ) -> Any:
-    if impute_above is not None:
-        # By the share of censored people: the default of version 0.1.
-        is_many = (event == 0).mean() > impute_above
-        options = {"censoring": "imputed" if is_many else "boosted", **options}
-    model = estimator(random_state=seed, n_jobs=n_threads, **options)
+    kind = getattr(survival_objectives, estimator)
+    model = kind(random_state=seed, n_jobs=n_threads, **options)
     model.fit(X, (event, duration))
     if model.engine_ != model.engine:
         msg = f"{model.engine} is not installed"
         raise ImportError(msg)
-
-    def predict(X_test: Any, times: Any) -> Any:
-        return model.predict_cumulative_incidence(X_test, times)
-
-    predict.notes = {"method": model.fitted_model.record.method}  # type: ignore[attr-defined]
-    return predict
+    return model.predict_cumulative_incidence
 
 
 def draw(generator: Any, **options: Any) -> dict[str, Any]:
-    """The paper's ranges."""
+    """The paper's ranges; hazards have no horizons to draw."""
     drawn = {
         "learning_rate": float(log_uniform(generator, 0.01, 0.5)),
         "n_estimators": int(generator.integers(20, 201)),
         "max_depth": int(generator.integers(2, 11)),
-        "n_horizons": int(generator.integers(1, 6)),
     }
+    if options.get("estimator") == "SurvivalBoost":
+        drawn["n_horizons"] = int(generator.integers(1, 6))
     return {**options, **drawn}
 
 

@@ -1,42 +1,74 @@
-"""The plugin inside LightGBM's own training call, for what the estimator does not offer."""
+"""Both objectives inside XGBoost's own training call, with the settings of the README."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import lightgbm as lgb
+import numpy as np
+import xgboost as xgb
 
-from survival_objectives.adapters.lightgbm import IPCWObjective
+from survival_objectives.adapters.xgboost import HazardObjective, IPCWObjective
+
+#: Share of people whose likelihood stops the training of hazards.
+HELD_OUT = 0.2
 
 
-def fit(
+def fit(X: Any, event: Any, duration: Any, *, objective: str, **options: Any) -> Any:
+    train = {"HazardObjective": hazards, "IPCWObjective": ipcw}[objective]
+    made, booster = train(X, event, duration, **options)
+
+    def predict(X_test: Any, times: Any) -> Any:
+        return made.predict_cumulative_incidence(booster, X_test, times)
+
+    return predict
+
+
+def hazards(
     X: Any,
     event: Any,
     duration: Any,
     *,
     seed: int,
     n_threads: int,
-    refresh: bool = True,
-    n_estimators: int = 200,
-    max_depth: int = 3,
+    n_estimators: int = 300,
     **options: Any,
 ) -> Any:
-    objective = IPCWObjective(X, (event, duration), random_state=seed, **options)
-    params = {
-        **objective.params,
-        "objective": objective,
-        "max_depth": max_depth,
-        "num_leaves": 2**max_depth,
-        "learning_rate": 0.05,
-        "feature_fraction": 0.5,
-        "num_threads": n_threads,
-    }
-    callbacks = [objective.refresh()] if refresh else []
-    booster = lgb.train(
-        params, objective.train_set, num_boost_round=n_estimators, callbacks=callbacks
+    """Early stopping on people drawn at random."""
+    order = np.random.default_rng(seed).permutation(len(X))
+    held, kept = np.split(order, [round(HELD_OUT * len(order))])
+    objective = HazardObjective(
+        X[kept], (event[kept], duration[kept]), random_state=seed, **options
     )
+    booster = xgb.train(
+        {**objective.params, "max_depth": 4, "learning_rate": 0.1, "nthread": n_threads},
+        objective.dtrain,
+        n_estimators,
+        obj=objective,
+        custom_metric=objective.metric,
+        evals=[(objective.held_out(X[held], (event[held], duration[held])), "held_out")],
+        early_stopping_rounds=20,
+        verbose_eval=False,
+    )
+    return objective, booster
 
-    def predict(X_test: Any, times: Any) -> Any:
-        return objective.predict_cumulative_incidence(booster, X_test, times)
 
-    return predict
+def ipcw(
+    X: Any,
+    event: Any,
+    duration: Any,
+    *,
+    seed: int,
+    n_threads: int,
+    n_estimators: int = 100,
+    refresh: bool = True,
+    **options: Any,
+) -> Any:
+    objective = IPCWObjective(X, (event, duration), refresh_every=10, random_state=seed, **options)
+    booster = xgb.train(
+        {**objective.params, "max_depth": 4, "learning_rate": 0.05, "nthread": n_threads},
+        objective.dtrain,
+        n_estimators,
+        obj=objective,
+        callbacks=[objective.refresh()] if refresh else [],
+    )
+    return objective, booster
