@@ -191,8 +191,11 @@ def draw_truth(table: pd.DataFrame, path: Path) -> Path | None:
         return _save(figure, path)
 
 
+_PANELS_A_ROW = 4
+
+
 def draw_real(table: pd.DataFrame, path: Path) -> Path | None:
-    """Integrated Brier score relative to the marginal curve, a row a contender."""
+    """Integrated Brier score relative to the marginal curve: a panel a table, a row a contender."""
     marginal = table[table["contender"] == "marginal"].set_index(["case", "seed"])["ibs"]
     if marginal.empty:
         return None
@@ -204,10 +207,14 @@ def draw_real(table: pd.DataFrame, path: Path) -> Path | None:
     if not names:
         return None
     with mpl.rc_context(_SETTINGS):
-        height = 0.28 * len(names) + 1.2
-        figure = Figure(figsize=(2.0 * len(cases) + 2.6, height), layout="constrained")
-        panels = figure.subplots(1, len(cases), squeeze=False, sharey=True)[0]
-        for panel, case in zip(panels, cases, strict=True):
+        n_columns = min(len(cases), _PANELS_A_ROW)
+        n_rows = -(-len(cases) // n_columns)
+        size = (2.0 * n_columns + 2.6, n_rows * (0.22 * len(names) + 0.6) + 0.6)
+        figure = Figure(figsize=size, layout="constrained")
+        panels = figure.subplots(n_rows, n_columns, squeeze=False, sharey=True).ravel()
+        for panel in panels[len(cases) :]:
+            panel.set_visible(False)
+        for panel, case in zip(panels, cases, strict=False):
             panel.axvline(1, color="#999999", linewidth=1)
             for row, name in enumerate(reversed(names)):
                 values = known[(known["case"] == case) & (known["contender"] == name)]["ratio"]

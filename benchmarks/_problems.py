@@ -45,7 +45,7 @@ from survival_objectives.metrics import (
 )
 from survival_objectives.metrics._scores import integrated_score
 
-__all__ = ["LOADED", "STORED", "TABLES", "Problem", "load_stored", "make_problem"]
+__all__ = ["LOADED", "STORED", "Problem", "load_stored", "make_problem"]
 
 FloatArray = npt.NDArray[np.float64]
 Metrics = dict[str, float]
@@ -53,8 +53,9 @@ Metrics = dict[str, float]
 LOADED: dict[str, Any] = {"METABRIC": load_metabric, "SUPPORT": load_support, "GBSG": load_gbsg}
 #: Competing risks in FOLDER/competing/NAME.csv.
 STORED = ("ebmt2", "hd", "wihs")
-#: Real tables that another package brings; "covid" comes with this one.
-TABLES = ("mgus2", "transplant", "follic", "pbc")
+#: Which people of the tables with competing risks are tested on: a row a table and split, with a
+#: digit a person.
+FOLDS = Path(__file__).parent / "competing_bench" / "folds.csv"
 N_TIMES = 50
 N_NODES = 32
 N_FINE = 200
@@ -98,8 +99,14 @@ def _make(
         return truth_problem(seed, **options)
     if kind == "burk":
         return burk_problem(options["table"], seed, folder)
-    X, y = real_table(options.pop("table"), folder, environments)
-    return split_problem(X, y, seed, one_cause=kind == "survival")
+    table = options.pop("table")
+    X, y = real_table(table, folder, environments)
+    if kind == "competing":
+        return split_problem(X, y, fixed_split(table, seed, len(y)), one_cause=False)
+    split = train_test_split(
+        np.arange(len(y)), test_size=TEST_SHARE, random_state=seed, stratify=y["event"]
+    )
+    return split_problem(X, y, split, one_cause=True)
 
 
 def real_table(
@@ -143,11 +150,19 @@ def load_stored(name: str, folder: str | None) -> tuple[FloatArray, pd.DataFrame
 
 
 # -------------------------------------------------------------------------------------- real data
-def split_problem(X: Any, y: pd.DataFrame, seed: int, *, one_cause: bool) -> Problem:
-    """A stratified split into 70 % to learn from and 30 % to predict for."""
-    train, test = train_test_split(
-        np.arange(len(y)), test_size=TEST_SHARE, random_state=seed, stratify=y["event"]
-    )
+def fixed_split(table: str, split: int, n_samples: int) -> tuple[Any, Any]:
+    """People to learn from and people to predict for, by the file of folds."""
+    folds = pd.read_csv(FOLDS, dtype={"tested": str}).set_index(["table", "split"])["tested"]
+    is_test = np.array(list(folds[table, split])) == "1"
+    if len(is_test) != n_samples:
+        msg = f"{table} has {n_samples} people; {FOLDS.name} is of {len(is_test)}."
+        raise ValueError(msg)
+    return np.flatnonzero(~is_test), np.flatnonzero(is_test)
+
+
+def split_problem(X: Any, y: pd.DataFrame, split: tuple[Any, Any], *, one_cause: bool) -> Problem:
+    """70 % of the people to learn from and 30 % to predict for."""
+    train, test = split
     y_train, y_test = y.iloc[train], y.iloc[test]
     event = y_train["event"].to_numpy(np.int64)
     duration = y_train["duration"].to_numpy(np.float64)

@@ -323,7 +323,24 @@ REAL = (
     "dsm",
     "hazardous",
 )
-REAL_TABLES = ("covid", "mgus2", "transplant", "follic", "pbc", "hd", "wihs", "ebmt2")
+REAL_TABLES = (
+    "covid",
+    "mgus2",
+    "transplant",
+    "follic",
+    "pbc",
+    "hd",
+    "wihs",
+    "ebmt2",
+    "colon",
+    "ebmt1",
+    "ebmt4",
+    "flchain",
+    "melanoma",
+    "prostate_survival",
+    "rotterdam",
+    "unemployment",
+)
 
 
 def real(size: str) -> Iterator[Job]:

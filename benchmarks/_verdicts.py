@@ -18,6 +18,7 @@ __all__ = [
     "SPLIT_SUITES",
     "comparisons",
     "counts",
+    "listed",
     "losses",
     "verdicts",
     "verdicts_page",
@@ -98,9 +99,7 @@ def verdicts(tables: Mapping[str, pd.DataFrame]) -> Verdicts:
 
 def losses(everyone: Verdicts) -> str:
     """Comparisons of quality that HazardBoost on the default engine loses, as a list."""
-    return (
-        _listed(everyone[HAZARDS_DEFAULT], "lose") or "None of the comparisons with several runs."
-    )
+    return listed(everyone[HAZARDS_DEFAULT], "lose") or "None of the comparisons with several runs."
 
 
 def verdicts_page(everyone: Verdicts) -> str:
@@ -109,7 +108,7 @@ def verdicts_page(everyone: Verdicts) -> str:
         return "There are no pairs to compare yet."
     parts = [
         "### What we tie: quality, HazardBoost on XGBoost",
-        _listed(everyone[HAZARDS_DEFAULT], "tie") or "None of the comparisons with several runs.",
+        listed(everyone[HAZARDS_DEFAULT], "tie") or "None of the comparisons with several runs.",
         "### Every comparison of HazardBoost on XGBoost",
     ]
     for suite in _JUDGED:
@@ -143,7 +142,8 @@ def counts(everyone: Verdicts) -> str:
     return markdown(header, rows) if rows else ""
 
 
-def _listed(found: Sequence[Mapping[str, Any]], wanted: str) -> str:
+def listed(found: Sequence[Mapping[str, Any]], wanted: str) -> str:
+    """Comparisons of quality with the wanted verdict, as a list."""
     lines = []
     for row in found:
         comparison: Comparison = row["comparison"]

