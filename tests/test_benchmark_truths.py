@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,13 @@ import pytest
 pytest.importorskip("psutil")
 pytest.importorskip("matplotlib")
 
-from benchmarks import _burk, _pages
+from benchmarks import _burk, _pages, _problems
 from benchmarks.__main__ import main
 from benchmarks._environments import Environments
 from benchmarks._problems import make_problem, scored
-from benchmarks._suites import BURK_TABLES, jobs_of
+from benchmarks._suites import BURK_TABLES, REAL_TABLES, jobs_of
 from benchmarks._truths import CHOOSE, CONFIRM, FAMILIES, draw_truth
+from benchmarks.workers import work
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -211,6 +213,32 @@ def test_ratios_are_to_the_best_rival_on_shared_seeds() -> None:
     assert found["rival"] == "hazardous"
     assert found["ratio"] == pytest.approx(1.25)
     assert found["marginal"] == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("table", REAL_TABLES)
+def test_splits_are_fixed_and_test_three_in_ten(table: str) -> None:
+    folds = pd.read_csv(_problems.FOLDS, dtype={"tested": str})
+    tested = folds[folds["table"] == table].set_index("split")["tested"]
+    assert list(tested.index) == [0, 1, 2, 3, 4]
+    assert tested.nunique() == 5
+    n_samples = len(tested[0])
+    for split in tested.index:
+        train, test = _problems.fixed_split(table, split, n_samples)
+        assert np.array_equal(np.sort(np.concatenate([train, test])), np.arange(n_samples))
+        assert len(test) == math.ceil(0.3 * n_samples)
+
+
+def test_splits_of_another_number_of_people_are_an_error() -> None:
+    with pytest.raises(ValueError, match=r"covid has 10 people; folds\.csv is of 2675"):
+        _problems.fixed_split("covid", 0, 10)
+
+
+def test_the_first_event_counts_and_the_end_of_follow_up_without_one() -> None:
+    events = [np.array([1, 1, 0, 1]), np.array([1, 0, 0, 1])]
+    times = [np.array([3.0, 2.0, 4.0, 5.0]), np.array([1.0, 6.0, 7.0, 5.0])]
+    event, time = work.load("read_tables")._first(*zip(events, times, strict=True))
+    assert event.tolist() == [2, 1, 0, 1]
+    assert time.tolist() == [1, 2, 7, 5]
 
 
 def test_causes_are_compared_with_the_null_model() -> None:
