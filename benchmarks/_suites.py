@@ -22,7 +22,7 @@ from benchmarks._contenders import (
     PAPER,
     contender,
 )
-from benchmarks._truths import CHOOSE, CONFIRM, N_CAUSES
+from benchmarks._truths import CHOOSE, CONFIRM, HARD_CASES, N_CAUSES
 from survival_objectives import SurvivalBoost
 
 __all__ = ["ABLATIONS", "SIZES", "SUITES", "Job", "Suite", "estimator_defaults", "jobs_of"]
@@ -542,14 +542,14 @@ TRUTH_FORESTS = ("rsf-leaf15", "comprisk-forest")
 TRUTH_NETWORKS = ("dsm", "sumo-net")
 NETWORK_CASES = ("1 cause, 47 % by features", "1 cause, 62 % by features")
 #: Each seed is another member of its family; those of one half are not those of the other.
-TRUTH_SEEDS = {"choose": (0, 1, 2), "confirm": (100, 101, 102)}
+TRUTH_SEEDS = {"choose": (0, 1, 2), "confirm": (100, 101, 102), "hard": (200, 201, 202)}
 
 
 def truths(size: str) -> Iterator[Job]:
-    """Families of known truth: those that defaults were chosen on, then those that confirm."""
+    """Families of known truth: defaults were chosen on some, others confirm, others are hard."""
     if size == "smoke":
         small = {"n_samples": 150, "n_test": 30, "n_times": 5}
-        for half, cases in (("choose", CHOOSE), ("confirm", CONFIRM)):
+        for half, cases in (("choose", CHOOSE), ("confirm", CONFIRM), ("hard", HARD_CASES)):
             case, data = next(iter(cases.items()))
             yield _truth_job(half, case, {**data, **small}, "marginal", TRUTH_SEEDS[half][0])
         case, data = next(iter(CHOOSE.items()))
@@ -557,7 +557,7 @@ def truths(size: str) -> Iterator[Job]:
         yield _truth_job("choose", case, {**data, **small}, name, 0, _smoke(name))
         return
     is_quick = size == "quick"
-    halves = (("choose", CHOOSE), ("confirm", CONFIRM))
+    halves = (("choose", CHOOSE), ("confirm", CONFIRM), ("hard", HARD_CASES))
     for number in range(1 if is_quick else 3):
         for half, cases in halves:
             seed = TRUTH_SEEDS[half][number]

@@ -19,8 +19,9 @@ __all__ = [
     "CHOOSE",
     "CONFIRM",
     "FAMILIES",
+    "HARD",
+    "HARD_CASES",
     "N_CAUSES",
-    "TRUTHS",
     "Sample",
     "Truth",
     "draw_truth",
@@ -104,7 +105,7 @@ def draw_truth(
     Parameters
     ----------
     family : str
-        One of `FAMILIES`.
+        One of `FAMILIES` or `HARD`.
     seed : int
     censored : float
         Share of people who are censored, those event-free at the end of the study among them.
@@ -113,13 +114,14 @@ def draw_truth(
     n_features : int, default=8
         All but the first eight are noise.
     """
-    if family not in FAMILIES:
-        msg = f"No family of truths is called {family!r}. Choose from: {', '.join(FAMILIES)}."
+    known = {**FAMILIES, **HARD}
+    if family not in known:
+        msg = f"No family of truths is called {family!r}. Choose from: {', '.join(known)}."
         raise ValueError(msg)
     shape, pilot, people = (
         np.random.default_rng([seed, number, sum(family.encode())]) for number in range(3)
     )
-    n_causes, on_grid = FAMILIES[family](shape)
+    n_causes, on_grid = known[family](shape)
     # Those at high risk leave early or stay long, whichever the seed says.
     effect = _mixed(shape, 0.7, linear_share=0.5) if by_features else None
     unit = 1 / 24 if family == "months" else 0.0
@@ -319,6 +321,103 @@ def _odds(generator: np.random.Generator) -> tuple[int, Callable[[FloatArray], F
     return 1, on_grid
 
 
+# ----------------------------------------------------------------------------------- hard families
+def _once(cumulative: FloatArray) -> FloatArray:
+    return -np.expm1(-cumulative)[:, None]
+
+
+def _slopes(generator: np.random.Generator) -> Callable[[FloatArray], FloatArray]:
+    slopes = generator.normal(size=8) / 2
+    return lambda X: X[:, :8] @ slopes
+
+
+def _sign_change(generator: np.random.Generator) -> tuple[int, Callable[[FloatArray], FloatArray]]:
+    risk, when = _slopes(generator), generator.uniform(0.3, 0.6)
+
+    def on_grid(X: FloatArray) -> FloatArray:
+        odds = np.exp(risk(X))[:, None]
+        early, late = np.minimum(_GRID, when), np.maximum(_GRID - when, 0)
+        return _once(1.2 * (odds * early + late / odds))
+
+    return 1, on_grid
+
+
+def _late(generator: np.random.Generator) -> tuple[int, Callable[[FloatArray], FloatArray]]:
+    risk = _slopes(generator)
+
+    def on_grid(X: FloatArray) -> FloatArray:
+        late = np.maximum(_GRID - 0.4, 0)
+        return _once(np.minimum(_GRID, 0.4) + np.exp(risk(X))[:, None] * late)
+
+    return 1, on_grid
+
+
+def _deterministic(
+    generator: np.random.Generator,
+) -> tuple[int, Callable[[FloatArray], FloatArray]]:
+    risk = _slopes(generator)
+
+    def on_grid(X: FloatArray) -> FloatArray:
+        odds = (_GRID / (0.45 * np.exp(risk(X) / 2))[:, None]) ** 14
+        return (odds / (1 + odds))[:, None]
+
+    return 1, on_grid
+
+
+def _interaction(generator: np.random.Generator) -> tuple[int, Callable[[FloatArray], FloatArray]]:
+    one, other = generator.choice([0, 1, 4, 5], 2, replace=False)
+    return 1, lambda X: _once(np.exp(1.3 * np.sign(X[:, one] * X[:, other]))[:, None] * _GRID)
+
+
+def _mix(generator: np.random.Generator) -> tuple[int, Callable[[FloatArray], FloatArray]]:
+    risk = _slopes(generator)
+
+    def on_grid(X: FloatArray) -> FloatArray:
+        share = 1 / (1 + np.exp(-1.5 * risk(X)))[:, None]
+        any_cause = -np.expm1(-1.4 * _GRID)
+        return np.stack([share * any_cause, (1 - share) * any_cause], axis=1)
+
+    return 2, on_grid
+
+
+def _frailty(generator: np.random.Generator) -> tuple[int, Callable[[FloatArray], FloatArray]]:
+    risk = _slopes(generator)
+
+    def on_grid(X: FloatArray) -> FloatArray:
+        return (1 - 1 / (1 + 2 * np.exp(risk(X))[:, None] * _GRID**1.3))[:, None]
+
+    return 1, on_grid
+
+
+def _bathtub(generator: np.random.Generator) -> tuple[int, Callable[[FloatArray], FloatArray]]:
+    early, late = _slopes(generator), _slopes(generator)
+
+    def on_grid(X: FloatArray) -> FloatArray:
+        first = np.exp(early(X) - 1)[:, None] * np.sqrt(_GRID)
+        return _once(first + 1.5 * np.exp(np.abs(late(X)))[:, None] * _GRID**5)
+
+    return 1, on_grid
+
+
+def _weak(generator: np.random.Generator) -> tuple[int, Callable[[FloatArray], FloatArray]]:
+    risk = _slopes(generator)
+    return 1, lambda X: _once(np.exp(0.2 * risk(X))[:, None] * _GRID)
+
+
+def _dense(generator: np.random.Generator) -> tuple[int, Callable[[FloatArray], FloatArray]]:
+    slopes = generator.normal(size=200)
+
+    def on_grid(X: FloatArray) -> FloatArray:
+        n_columns = X.shape[1]
+        return _once(1.4 * np.exp(X @ slopes[:n_columns] / np.sqrt(n_columns))[:, None] * _GRID)
+
+    return 1, on_grid
+
+
+def _nothing(_: np.random.Generator) -> tuple[int, Callable[[FloatArray], FloatArray]]:
+    return 1, lambda X: _once(np.broadcast_to(1.2 * _GRID, (len(X), len(_GRID))))
+
+
 #: Name -> a function that draws one member: the number of causes, and incidences on the grid.
 FAMILIES: dict[str, Family] = {
     "hazards, 3 causes": _hazards(3, 0.9, _mixed, 2.2),
@@ -333,8 +432,21 @@ FAMILIES: dict[str, Family] = {
     "cured": _cured,
     "odds": _odds,
 }
+#: The same, of shapes that one model or another finds hard.
+HARD: dict[str, Family] = {
+    "sign change": _sign_change,
+    "late effect": _late,
+    "deterministic": _deterministic,
+    "interaction": _interaction,
+    "nothing": _nothing,
+    "mix": _mix,
+    "frailty": _frailty,
+    "bathtub": _bathtub,
+    "weak": _weak,
+    "dense": _dense,
+}
 #: Of every member of a family.
-N_CAUSES = {name: draw(np.random.default_rng(0))[0] for name, draw in FAMILIES.items()}
+N_CAUSES = {name: draw(np.random.default_rng(0))[0] for name, draw in {**FAMILIES, **HARD}.items()}
 
 #: Case -> how its people are drawn. The first half served to choose the defaults ...
 CHOOSE: dict[str, dict[str, object]] = {
@@ -488,4 +600,21 @@ CONFIRM: dict[str, dict[str, object]] = {
         "n_features": 100,
     },
 }
-TRUTHS = {**CHOOSE, **CONFIRM}
+#: ... and these are harder; other members of them served to choose folds and repeats.
+HARD_CASES: dict[str, dict[str, object]] = {
+    f"{family}, {censored:.0%}".replace("%", " %"): {
+        "family": family,
+        "n_samples": n_samples,
+        "censored": censored,
+        "by_features": by_features,
+    }
+    for family, n_samples, censored, by_features in (
+        ("deterministic", 4000, 0.35, False),
+        ("late effect", 3000, 0.45, False),
+        ("sign change", 3000, 0.30, False),
+        ("interaction", 3000, 0.40, True),
+        ("mix", 5000, 0.45, True),
+        ("frailty", 4000, 0.44, True),
+        ("bathtub", 4000, 0.39, True),
+    )
+}

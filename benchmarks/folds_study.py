@@ -14,18 +14,15 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks._truths import FAMILIES, draw_truth
+from benchmarks._truths import draw_truth
 from survival_objectives import HazardBoost
 
 FloatArray = npt.NDArray[np.float64]
-Family = tuple[int, Callable[[FloatArray], FloatArray]]
-_GRID = np.linspace(0.0, 1.0, 401)
 _N_TEST = 1000
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -37,112 +34,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def _once(cumulative: FloatArray) -> FloatArray:
-    return -np.expm1(-cumulative)[:, None]
-
-
-def _risk(generator: np.random.Generator) -> Callable[[FloatArray], FloatArray]:
-    slopes = generator.normal(size=8) / 2
-    return lambda X: X[:, :8] @ slopes
-
-
-def _sign_change(generator: np.random.Generator) -> Family:
-    risk, when = _risk(generator), generator.uniform(0.3, 0.6)
-
-    def on_grid(X: FloatArray) -> FloatArray:
-        odds = np.exp(risk(X))[:, None]
-        early, late = np.minimum(_GRID, when), np.maximum(_GRID - when, 0)
-        return _once(1.2 * (odds * early + late / odds))
-
-    return 1, on_grid
-
-
-def _late(generator: np.random.Generator) -> Family:
-    risk = _risk(generator)
-
-    def on_grid(X: FloatArray) -> FloatArray:
-        late = np.maximum(_GRID - 0.4, 0)
-        return _once(np.minimum(_GRID, 0.4) + np.exp(risk(X))[:, None] * late)
-
-    return 1, on_grid
-
-
-def _deterministic(generator: np.random.Generator) -> Family:
-    risk = _risk(generator)
-
-    def on_grid(X: FloatArray) -> FloatArray:
-        odds = (_GRID / (0.45 * np.exp(risk(X) / 2))[:, None]) ** 14
-        return (odds / (1 + odds))[:, None]
-
-    return 1, on_grid
-
-
-def _interaction(generator: np.random.Generator) -> Family:
-    one, other = generator.choice([0, 1, 4, 5], 2, replace=False)
-    return 1, lambda X: _once(np.exp(1.3 * np.sign(X[:, one] * X[:, other]))[:, None] * _GRID)
-
-
-def _mix(generator: np.random.Generator) -> Family:
-    risk = _risk(generator)
-
-    def on_grid(X: FloatArray) -> FloatArray:
-        share = 1 / (1 + np.exp(-1.5 * risk(X)))[:, None]
-        any_cause = -np.expm1(-1.4 * _GRID)
-        return np.stack([share * any_cause, (1 - share) * any_cause], axis=1)
-
-    return 2, on_grid
-
-
-def _frailty(generator: np.random.Generator) -> Family:
-    risk = _risk(generator)
-
-    def on_grid(X: FloatArray) -> FloatArray:
-        return (1 - 1 / (1 + 2 * np.exp(risk(X))[:, None] * _GRID**1.3))[:, None]
-
-    return 1, on_grid
-
-
-def _bathtub(generator: np.random.Generator) -> Family:
-    early, late = _risk(generator), _risk(generator)
-
-    def on_grid(X: FloatArray) -> FloatArray:
-        first = np.exp(early(X) - 1)[:, None] * np.sqrt(_GRID)
-        return _once(first + 1.5 * np.exp(np.abs(late(X)))[:, None] * _GRID**5)
-
-    return 1, on_grid
-
-
-def _weak(generator: np.random.Generator) -> Family:
-    risk = _risk(generator)
-    return 1, lambda X: _once(np.exp(0.2 * risk(X))[:, None] * _GRID)
-
-
-def _dense(generator: np.random.Generator) -> Family:
-    slopes = generator.normal(size=200)
-
-    def on_grid(X: FloatArray) -> FloatArray:
-        n_columns = X.shape[1]
-        return _once(1.4 * np.exp(X @ slopes[:n_columns] / np.sqrt(n_columns))[:, None] * _GRID)
-
-    return 1, on_grid
-
-
-def _nothing(_: np.random.Generator) -> Family:
-    return 1, lambda X: _once(np.broadcast_to(1.2 * _GRID, (len(X), len(_GRID))))
-
-
-HARD = {
-    "sign change": _sign_change,
-    "late effect": _late,
-    "deterministic": _deterministic,
-    "interaction": _interaction,
-    "nothing": _nothing,
-    "mix": _mix,
-    "frailty": _frailty,
-    "bathtub": _bathtub,
-    "weak": _weak,
-    "dense": _dense,
-}
 #: Name -> family, people, share censored, whether by features, number of features.
 CASES: dict[str, tuple[str, int, float, bool, int]] = {
     "3 causes": ("hazards, 3 causes", 2000, 0.28, True, 8),
@@ -199,7 +90,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(CASES))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    FAMILIES.update(HARD)
     ratios: dict[str, list[FloatArray]] = {setting: [] for setting in SETTINGS}
     for name in options.only:
         line = f"{name:18s}"
