@@ -242,6 +242,8 @@ def _real(tables: Mapping[str, pd.DataFrame]) -> str:
                 "; ".join(lost) or "none",
             ]
         )
+    if not rows:
+        return ""
     header = ["mean ratio to the null model", "causes above the null model", "losses (95 %)"]
     return (
         "## Real competing risks\n\nIntegrated Brier score of each cause over that of the "

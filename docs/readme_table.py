@@ -16,14 +16,13 @@ RESULTS = ROOT / "benchmarks" / "results"
 BEGIN, END = "<!-- table: docs/readme_table.py -->\n", "<!-- end of table -->"
 # Name in the results, name in the README, competing risks, native training call.
 ROWS = (
-    ("**HazardBoost, XGBoost**", "**HazardBoost**, XGBoost", "yes", "no"),
-    ("**HazardObjective, XGBoost**", "**HazardObjective**, XGBoost", "yes", "yes"),
-    ("**SurvivalBoost, XGBoost**", "**SurvivalBoost**, XGBoost", "yes", "no"),
-    ("**IPCWObjective, XGBoost**", "**IPCWObjective**, XGBoost", "yes", "yes"),
+    ("**HazardBoost, XGBoost**", "**HazardBoost**", "yes", "no"),
+    ("**HazardObjective, XGBoost**", "**HazardObjective**", "yes", "yes"),
+    ("**SurvivalBoost, XGBoost**", "**SurvivalBoost**", "yes", "no"),
+    ("**IPCWObjective, XGBoost**", "**IPCWObjective**", "yes", "yes"),
     ("hazardous", "hazardous", "yes", "no"),
     ("survival forest, scikit-survival", "scikit-survival, random forest", "no", "no"),
     ("Cox, cause-specific", "lifelines, Cox", "by cause", "no"),
-    ("XGBSE, stacked Weibull", "xgbse, stacked Weibull", "no", "no"),
     ("discrete-time hazards, LightGBM", "discrete time by hand, LightGBM", "by hand", "yes"),
 )
 AGAINST_OURS = "All contenders against HazardBoost on XGBoost"
