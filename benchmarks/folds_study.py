@@ -2,6 +2,8 @@
 
     python -m benchmarks.folds_study [--engine xgboost] [--seeds 2] [--only NAME ...]
 
+Its output is kept in results/folds_study-ENGINE.txt.
+
 Each setting is a HazardBoost with other parameters. Errors are squared differences to the true
 curves of all states, on average over times, divided by those of the first setting. The truths are
 families of `benchmarks._truths` at small sizes, and some that are hard: effects that change their
@@ -28,8 +30,6 @@ _N_TEST = 1000
 SETTINGS: dict[str, dict[str, Any]] = {
     "2 folds": {"n_folds": 2, "n_repeats": 1, "learning_rate": 0.15},
     "5 folds": {"n_folds": 5, "n_repeats": 1, "learning_rate": 0.15},
-    "3 x 5 folds": {"n_folds": 5, "n_repeats": 3, "learning_rate": 0.15},
-    "3 x 5 folds, rate 0.3": {"n_folds": 5, "n_repeats": 3, "learning_rate": 0.3},
     "default": {},
 }
 

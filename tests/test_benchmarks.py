@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -95,3 +96,14 @@ def test_committed_results_are_complete(objective_cost: ModuleType, engine: str)
 def test_table_of_costs_is_that_of_the_committed_results(objective_cost: ModuleType) -> None:
     page = (BENCHMARKS.parent / "docs" / "engines" / "details.md").read_text(encoding="utf-8")
     assert objective_cost.markdown_table() in page
+
+
+def test_the_method_page_shows_what_folds_gain() -> None:
+    record = (BENCHMARKS / "results" / "folds_study-xgboost.txt").read_text("utf-8")
+    page = (BENCHMARKS.parent / "docs" / "method.md").read_text("utf-8")
+    found = re.findall(
+        r"^\S.*: error ([\d.]+) \(worst ([\d.]+)\), CPU x ([\d.]+)$", record, re.MULTILINE
+    )
+    assert len(found) == 3
+    for error, worst, cpu in found[1:]:
+        assert f"| {error} | {worst} | {cpu} |" in page

@@ -475,6 +475,6 @@ ENGINE = Engine(
     most_rows=1_000_000,
     coarse_bins={"border_count": 64},
     lacks=("min_leaf_people", "min_split_gain"),
-    # Symmetric trees split less per round (benchmarks/hazard_study.md).
+    # Symmetric trees split less per round.
     hazard_defaults={"learning_rate": 0.4},
 )
