@@ -19,7 +19,8 @@ log-odds:
 - folds + 20/E: with the term for effects that no model found, as shipped.
 
 Each is multiplied by the constant that covers 90 % on the first half of the families; the other
-half confirms. Results are kept in `benchmarks/results/bands_study.json`; "show" writes the table.
+half confirms. Results are kept in `benchmarks/results/bands_study.json`; "show" prints the tables
+of the documentation.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import argparse
 import json
 import time
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +47,6 @@ FloatArray = npt.NDArray[np.float64]
 #: standard deviation, for people who were not drawn.
 Refit = tuple[FloatArray, FloatArray, FloatArray]
 RECORD = Path(__file__).parent / "results" / "bands_study.json"
-TABLE = RECORD.with_suffix(".md")
 #: Share of the people who are censored, by family; the first six served to choose.
 CASES = {
     "hazards, 1 cause": 0.47,
@@ -61,6 +62,7 @@ CASES = {
     "odds": 0.40,
 }
 CHOOSE = tuple(CASES)[:6]
+ENGINES = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "CatBoost"}
 TIMES = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 _GRID = np.linspace(0, 1, 201)[1:]
 _HORIZON = 0.8
@@ -260,7 +262,7 @@ def compared(
     for name, some in refits.items():
         errors = [log_odds(again, n) - log_odds(drawn_from, n) for drawn_from, again, _ in some]
         scale[name] = np.sqrt(np.mean(np.square(errors), axis=0))
-        factor = np.quantile([ratio for *_, ratio in some], 0.9)
+        factor = np.quantile(np.concatenate([ratio.ravel() for *_, ratio in some]), 0.9)
         scale["second level" + name[9:]] = scale["folds"] * factor / _Z
     count = np.append(events[1:].sum(), events[1:])
     scale["folds + 20/E"] = np.sqrt(scale["folds"] ** 2 + (20 / count)[:, None])
@@ -275,61 +277,51 @@ def compared(
 
 
 # ------------------------------------------------------------------------------------------ records
-def table(record: dict[str, Any]) -> list[str]:
-    lines = ["# Bands of predicted curves: what they cover on known truths", ""]
-    if record["ways"]:
-        lines += _ways_table(record["ways"])
-    lines += [
-        "## The bands as they are (`confidence=`)",
-        "",
-        f"Share of true curves inside, over {_N_NEW} new people, all states and ten times; means "
-        "of the populations. Families that confirm did not serve to choose the constants. Worst "
-        "state, worst time, width, restricted mean and median are of the 90 % band; so are the "
-        "average curve of a group of 400 and its difference with a yes-or-no feature set to 1 or 0 "
-        "(`standardized_incidence`), in the population. Nine of ten is nominal.",
-        "",
-        "| truth | engine | n | populations | 80 % | 90 % | 95 % | worst state | worst time "
-        "| width | restricted mean | median | average | difference |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for one in record["bands"]:
-        groups.setdefault((one["engine"], one["n"], one["family"]), []).append(one)
-    order = {name: number for number, name in enumerate(("xgboost", "lightgbm", "catboost"))}
-    families = {name: number for number, name in enumerate(CASES)}
-    keys = sorted(groups, key=lambda key: (order[key[0]], key[1], families[key[2]]))
-    for engine, n, family in keys:
-        some = groups[engine, n, family]
-        names = ("0.8", "0.9", "0.95", "by_state", "by_time", "width", "mean", "median")
-        names = (*names, "average", "difference")
-        mean = {
-            name: np.mean([one[name] for one in some if name in one] or [np.nan], axis=0)
-            for name in names
-        }
-        role = "" if family in CHOOSE else " (confirms)"
-        numbers = [
-            *(mean[name] for name in ("0.8", "0.9", "0.95")),
-            mean["by_state"].min(),
-            mean["by_time"].min(),
-            *(mean[name] for name in ("width", "mean", "median", "average", "difference")),
-        ]
-        cells = " | ".join("–" if np.isnan(value) else f"{value:.2f}" for value in numbers)
-        lines.append(f"| {family}{role} | {engine} | {n} | {len(some)} | {cells} |")
-    return lines
+def coverage_table() -> str:
+    """What 90 % bands cover, and their width: by truth, engine and number of people."""
+    groups = _groups(_kept()["bands"])
+    head = ["truth", *(_people(*group) for group in groups)]
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for family in CASES:
+        cells = [family + ("" if family in CHOOSE else " (confirms)")]
+        for rows in groups.values():
+            some = [one for one in rows if one["family"] == family]
+            cells.append(f"{_mean(some, '0.9'):.0%} ({_mean(some, 'width'):.2f})" if some else "–")
+        lines.append(_line(cells))
+    lines.append(_line(["populations each", *(str(len(v) // len(CASES)) for v in groups.values())]))
+    return "\n".join(lines)
 
 
-def _ways_table(found: list[dict[str, Any]]) -> list[str]:
-    lines = [
-        "## Ways to make a band",
-        "",
-        "Share of true curves inside 90 % bands, n = 1 000, XGBoost, one population per family. "
-        "Nominal: 1.645 standard deviations. Then times the constant that covers 90 % on average "
-        "on the families that served to choose.",
-        "",
-        "| way | nominal: mean, least | constant | chosen: least to most | others: mean | least to "
-        "most | width |",
-        "|---|---|---|---|---|---|---|",
-    ]
+def summary_table() -> str:
+    """What bands cover on average over all truths, and what else is covered."""
+    columns = {
+        "0.8": "curves, 80 %", "0.9": "90 %", "0.95": "95 %", "mean": "restricted mean, 90 %",
+        "median": "median time, 90 %", "average": "average curve, 90 %",
+        "difference": "difference of averages, 90 %",
+    }  # fmt: skip
+    lines = [f"| engine, people | {' | '.join(columns.values())} |", "|" + "---|" * 8]
+    for group, rows in _groups(_kept()["bands"]).items():
+        cells = (f"{_mean(rows, name):.0%}" for name in columns)
+        lines.append(_line([_people(*group), *cells]))
+    return "\n".join(lines)
+
+
+def outside() -> tuple[list[str], list[str]]:
+    """Truths of which 90 % bands cover less than 85 % or more than 95 %, on average."""
+    means = {
+        family: _mean([one for one in _kept()["bands"] if one["family"] == family], "0.9")
+        for family in CASES
+    }
+    low = [family for family, mean in means.items() if mean < 0.85]
+    return low, [family for family, mean in means.items() if mean > 0.95]
+
+
+def ways_table() -> str:
+    """What bands made in other ways cover, as they are and times a constant."""
+    found = _kept()["ways"]
+    head = ("way", "as it is: mean, least", "constant", "chosen: least to most", "others: mean")
+    head = (*head, "least to most", "width")
+    lines = [_line(head), "|" + "---|" * len(head)]
     for name in found[0]["ways"]:
         chosen, others, widths, nominal = [], [], [], []
         for one in found:
@@ -340,12 +332,37 @@ def _ways_table(found: list[dict[str, Any]]) -> list[str]:
         mean = np.mean(chosen, axis=0)
         at = int(np.argmax(mean >= 0.9)) if (mean >= 0.9).any() else len(_CONSTANTS) - 1
         a, b = np.array(chosen)[:, at], np.array(others)[:, at]
-        lines.append(
-            f"| {name} | {np.mean(nominal):.2f}, {min(nominal):.2f} | {_CONSTANTS[at]:.2f} | "
-            f"{a.min():.2f} to {a.max():.2f} | {b.mean():.2f} | {b.min():.2f} to {b.max():.2f} | "
-            f"{np.array(widths)[:, at].mean():.2f} |"
+        cells = (
+            name,
+            f"{np.mean(nominal):.0%}, {min(nominal):.0%}",
+            f"{_CONSTANTS[at]:.2f}",
+            f"{a.min():.0%} to {a.max():.0%}",
+            f"{b.mean():.0%}",
+            f"{b.min():.0%} to {b.max():.0%}",
+            f"{np.array(widths)[:, at].mean():.2f}",
         )
-    return [*lines, ""]
+        lines.append(_line(cells))
+    return "\n".join(lines)
+
+
+def _groups(rows: list[dict[str, Any]]) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    """Populations by engine and number of people."""
+    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for one in sorted(rows, key=lambda row: (row["n"], tuple(ENGINES).index(row["engine"]))):
+        found.setdefault((one["engine"], one["n"]), []).append(one)
+    return found
+
+
+def _people(engine: str, n: int) -> str:
+    return f"{ENGINES[engine]}, {n // 1000} {n % 1000:03d}"
+
+
+def _mean(rows: list[dict[str, Any]], name: str) -> float:
+    return float(np.mean([one[name] for one in rows]))
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |".replace("%", " %").replace("  %", " %")
 
 
 def _kept() -> dict[str, Any]:
@@ -361,14 +378,15 @@ def _keep(part: str, one: dict[str, Any]) -> None:
     facts = ("family", "seed", "n", "engine")
     key = [one.get(fact) for fact in facts]
     record[part] = [known for known in record[part] if [known.get(f) for f in facts] != key]
-    record[part].append(one)
+    short = json.loads(json.dumps(one), parse_float=lambda text: round(float(text), 4))
+    record[part].append(short)
     parts = [",\n".join(map(json.dumps, record[name])) for name in ("bands", "ways")]
     text = f'{{"bands": [\n{parts[0]}\n],\n"ways": [\n{parts[1]}\n]}}\n'
     RECORD.write_text(text, encoding="utf-8")
     print(part, *key, {name: one.get(name) for name in ("0.9", "width", "seconds")}, flush=True)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=("bands", "ways", "show"))
     parser.add_argument("--engine", default="xgboost")
@@ -376,16 +394,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--families", type=int, default=len(CASES))
     parser.add_argument("--refits", type=int, default=6)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     for family in tuple(CASES)[:: max(1, len(CASES) // given.families)]:
         if given.part == "ways":
-            _keep("ways", ways(family, 0, 1000, given.refits))
+            _keep("ways", ways(family, 0, given.n, given.refits))
         for seed in range(given.seeds) if given.part == "bands" else ():
             _keep("bands", bands(family, seed, given.n, given.engine))
-    lines = table(_kept())
-    print("\n".join(lines))
-    TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if given.part == "show":
+        print(coverage_table(), summary_table(), ways_table(), outside(), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -275,6 +275,7 @@ def _print(
     console.result(wide.reindex(order).to_string(na_rep=""))
     console.result("\n± is the standard error; scaled brier is 0 for one curve for all people.")
     if number == "difference":
+        console.result("Differences are the first minus the second.")
         brier = scores[scores["score"] == "brier"]
         # Of all differences of Brier scores together, by chance alone one in twenty times.
         clear = brier[brier["p_value"] * len(brier) < _LEVEL]

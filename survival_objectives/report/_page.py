@@ -35,7 +35,6 @@ from survival_objectives.report._format import (
     limits_text,
     number,
     percent,
-    percent_band,
 )
 from survival_objectives.report._in_short import Findings, in_short_of
 from survival_objectives.report._svg import nice_ticks
@@ -237,7 +236,11 @@ def _people(study: Study, explained: Importance, *, show_people: bool) -> dict[s
                 "fixed": [
                     (
                         study.states[state],
-                        *(_fixed(person, state, column) for column in fixed),
+                        *(
+                            f"{percent(person.curves[state, column])}\n"
+                            f"{_limits(person, state, column)}".rstrip()
+                            for column in fixed
+                        ),
                     )
                     for state in order
                 ],
@@ -271,12 +274,6 @@ def _limits(person: ExamplePerson, state: int, column: int) -> str:
         return ""
     low, high = 100 * person.limits[:, state, column]
     return f"{low:.0f}–{high:.0f}%"
-
-
-def _fixed(person: ExamplePerson, state: int, column: int) -> str:
-    if person.limits is None:
-        return percent(person.curves[state, column])
-    return percent_band(person.curves[state, column], *person.limits[:, state, column])
 
 
 def _slider_times(study: Study) -> FloatArray:

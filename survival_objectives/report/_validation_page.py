@@ -180,7 +180,9 @@ def _calibration(found: Validation, cause: int) -> Figure:
     n_groups = int(np.clip(len(found.evaluation) // 40, 2, 10))
     groups = found.at_middle.risk_groups(cause, n_groups=n_groups)
     half = 1.96 * np.nan_to_num(groups.standard_error)
-    end = min(1.0, round_up(float(np.nanmax([*groups.predicted, *(groups.observed + half)]))))
+    # The last points of the curve are of a few people.
+    shown = [*groups.predicted, *(groups.observed + half), np.quantile(curve.predicted, 0.98)]
+    end = min(1.0, round_up(float(np.nanmax(shown))))
     svg = calibration_chart(
         f"Observed against predicted probability of {name}",
         groups.predicted,
