@@ -19,6 +19,7 @@ from seed_noise import largest_mean
 from sklearn.base import clone
 
 from survival_objectives import HazardBoost, SurvivalBoost, load
+from survival_objectives._hazards import people as hazard_people
 from survival_objectives._horizons.loop import BoostingLoop
 from survival_objectives._horizons.schemes import AlternatingScheme
 from survival_objectives.adapters.external_memory import ParquetBatches, fit_external
@@ -114,6 +115,22 @@ def test_early_stopping_on_held_out_people(data):
     fit_external(model, [(data.X, data.y)], eval_set=(other.X, other.y))
     losses = [record.loss for record in model.history_]
     assert model.n_estimators_ == np.argmin(losses) + 1 < 200
+
+
+def test_people_who_are_drawn_are_those_drawn_in_memory(data, monkeypatch):
+    monkeypatch.setattr(hazard_people, "_FEW_PEOPLE", 100)
+    monkeypatch.setattr(hazard_people, "_ROWS_OF_50_000", 10_000)
+    drawn = []
+    take = hazard_people.HazardPeople.take
+    watched = lambda people, chosen: drawn.append(len(chosen)) or take(people, chosen)  # noqa: E731
+    monkeypatch.setattr(hazard_people.HazardPeople, "take", watched)
+    settings = {"n_folds": 2, "n_repeats": 1, "n_jobs": 1, "random_state": 0}
+    model = HazardBoost("xgboost", **settings).fit(data.X, data.y)
+    other = fit_external(HazardBoost("xgboost", **settings), in_batches(data, 300))
+    assert len(drawn) == 2
+    assert drawn[0] == drawn[1] < 1_000
+    curves = (one.predict_cumulative_incidence(data.X, TIMES) for one in (model, other))
+    np.testing.assert_array_equal(*curves)
 
 
 @pytest.fixture
