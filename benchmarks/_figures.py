@@ -286,7 +286,7 @@ def draw_growth(table: pd.DataFrame, path: Path) -> Path:
         panels = figure.subplots(1, len(measures))
         for panel, (column, label) in zip(panels, measures, strict=True):
             for (engine, family), rows in table.groupby(["engine", "family"], sort=False):
-                colour, marker = _STYLE[f"ours-{engine}"]
+                colour, marker = _STYLE[f"ours-hazards-{engine}"]
                 is_first = family == table["family"].iloc[0]
                 means = rows.groupby("n")[column].mean()
                 panel.plot(
