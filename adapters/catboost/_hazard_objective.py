@@ -20,8 +20,10 @@ from survival_objectives._hazards.plugin import MatrixRows
 from survival_objectives._plugin.hazard_objective import HazardTrainingProblem
 from survival_objectives._plugin.problem_rows import counted_target
 from survival_objectives.adapters.catboost._pool import (
+    TrainingPool,
     check_unscaled,
     constraint_params,
+    directions_of,
     loss_of,
     row_pool,
 )
@@ -87,7 +89,7 @@ class HazardLoss(str, HazardTrainingProblem):
         """`catboost.Pool` of the risk-set rows, the interval as last column."""
         with _MAKING:
             if "_train_pool" not in self.__dict__:
-                self._train_pool = self._pool(self._data.training)
+                self._train_pool = self._pool(self._data.training, TrainingPool)
             return self._train_pool
 
     @property
@@ -122,7 +124,7 @@ class HazardLoss(str, HazardTrainingProblem):
         """
         return self._pool(self._held_out_rows(X, y, sample_weight))
 
-    def _pool(self, rows: MatrixRows) -> Any:
+    def _pool(self, rows: MatrixRows, kind: type = catboost.Pool) -> Any:
         self._sets[self._key(rows.weight)] = rows.n_people
         names = self._marked(column_names(self._schema))
         start: FloatArray = rows.start
@@ -132,6 +134,7 @@ class HazardLoss(str, HazardTrainingProblem):
             rows.values,
             self._schema,
             names,
+            kind,
             label=rows.target,
             weight=rows.weight,
             baseline=start,
@@ -181,6 +184,8 @@ class HazardLoss(str, HazardTrainingProblem):
             )
             raise ValueError(msg)
         self._check_trained(self._columns_of(model), check_unscaled(model))
+
+    _directions_of = staticmethod(directions_of)
 
     def _finished_model(self, model: Any) -> Any:
         finished = model.copy()

@@ -38,9 +38,12 @@ from survival_objectives._plugin.slot import RowTargets, TrainingThread
 from survival_objectives.adapters.catboost._censoring import CensoringTrainer, SeenMargins
 from survival_objectives.adapters.catboost._derivatives import compiled_derivatives
 from survival_objectives.adapters.catboost._pool import (
+    TrainingPool,
     check_unscaled,
     constraint_params,
+    directions_of,
     loss_of,
+    refuse_directions,
     row_pool,
 )
 from survival_objectives.losses import Target, gradient_hessian, pointwise_log_loss
@@ -219,7 +222,7 @@ class IPCWLoss(TrainingProblem):
                 matrix = self._events.matrix(self._features)
                 if self._probes is not None:
                     matrix = np.concatenate([matrix, self._probes.matrix(self._features)])
-                self._train_pool = self._pool(matrix, self._pool_weight, first=0)
+                self._train_pool = self._pool(matrix, self._pool_weight, first=0, kind=TrainingPool)
             return self._train_pool
 
     @property
@@ -254,7 +257,9 @@ class IPCWLoss(TrainingProblem):
             self._starts = np.concatenate([self._starts, rows.start])
         return self._pool(rows.matrix, rows.weight, first=first)
 
-    def _pool(self, matrix: Float32Array, weight: Float32Array, first: int) -> Any:
+    def _pool(
+        self, matrix: Float32Array, weight: Float32Array, first: int, kind: type = catboost.Pool
+    ) -> Any:
         # CatBoost wants a target column for each margin, and none of them constant.
         first += self._first_number
         if first + len(matrix) > _MAX_NUMBERED_ROWS:
@@ -266,7 +271,7 @@ class IPCWLoss(TrainingProblem):
         numbers = np.arange(first, first + len(matrix), dtype=np.float32)
         numbers = np.tile(numbers[:, None], self.n_margins)
         names = self._marked(column_names(self._features))
-        return row_pool(matrix, self._features, names, label=numbers, weight=weight)
+        return row_pool(matrix, self._features, names, kind, label=numbers, weight=weight)
 
     # ------------------------------------------------------------------------------------- the loss
     @property
@@ -327,6 +332,7 @@ class IPCWLoss(TrainingProblem):
             )
             raise ValueError(msg)
         self._check_trained(model.feature_names_, check_unscaled(model))
+        refuse_directions(directions_of(model), self.n_margins)
 
     def _finished_model(self, model: Any) -> Any:
         return model.copy()

@@ -10,13 +10,30 @@ import pandas as pd
 from survival_objectives._arrays import Float32Array
 from survival_objectives._engines.protocol import column_names, import_engine
 from survival_objectives._people import Features
+from survival_objectives._plugin.problem import refuse_change
 from survival_objectives._process.running import interrupts_held
 
 catboost = import_engine("catboost")
 
 
+class TrainingPool(catboost.Pool):  # type: ignore[misc, name-defined]
+    """Rows of a loss, which keep their weights and their start."""
+
+    def set_weight(self, *_: Any) -> Any:
+        """Refused."""
+        raise ValueError(refuse_change("loss.train_pool", "set_weight"))
+
+    def set_baseline(self, *_: Any) -> Any:
+        """Refused."""
+        raise ValueError(refuse_change("loss.train_pool", "set_baseline"))
+
+
 def row_pool(
-    matrix: Float32Array, schema: Features, names: list[str] | None = None, **options: Any
+    matrix: Float32Array,
+    schema: Features,
+    names: list[str] | None = None,
+    kind: type = catboost.Pool,
+    **options: Any,
 ) -> Any:
     """Rows as a Pool: categories must be integers there, so they go in a frame."""
     names = names or column_names(schema)
@@ -28,7 +45,7 @@ def row_pool(
         columns = {"data": frame, "cat_features": sorted(schema.categories)}
     # While CatBoost reads labels, an exception is lost and it crashes.
     with interrupts_held():
-        return catboost.Pool(**columns, **options)
+        return kind(**columns, **options)
 
 
 def check_unscaled(model: Any) -> int:
@@ -50,6 +67,24 @@ def loss_of(model: Any) -> str | None:
     return str(model.get_all_params().get("loss_function"))
 
 
+def directions_of(model: Any) -> list[int]:
+    """Monotone constraints with which a model was trained; none are known of a sum of models."""
+    if loss_of(model) is None:
+        return []
+    given = model.get_all_params().get("monotone_constraints") or {}
+    return [int(given.get(str(column), 0)) for column in range(len(model.feature_names_))]
+
+
+def refuse_directions(directions: list[int], n_margins: int) -> None:
+    """Raise an error for monotone constraints that CatBoost does not keep."""
+    if n_margins > 1 and any(directions):
+        msg = (
+            f"CatBoost ignores monotone constraints for {n_margins} margins. Use XGBoost or "
+            "LightGBM, or combine the causes."
+        )
+        raise ValueError(msg)
+
+
 def constraint_params(
     directions: list[int] | None, groups: list[list[int]] | None, n_margins: int
 ) -> dict[str, Any]:
@@ -59,11 +94,6 @@ def constraint_params(
         raise ValueError(msg)
     if directions is None:
         return {}
-    if n_margins > 1:
-        msg = (
-            f"CatBoost ignores monotone constraints for {n_margins} margins. Use XGBoost or "
-            "LightGBM, or combine the causes."
-        )
-        raise ValueError(msg)
+    refuse_directions(directions, n_margins)
     # CatBoost shrinks constrained models by default, which moves the start as well.
     return {"monotone_constraints": directions, "model_shrink_rate": 0}

@@ -62,6 +62,14 @@ class TrainingDataset(lgb.Dataset):  # type: ignore[misc, name-defined]
         """Refused but for LightGBM itself."""
         return self._changed("set_weight", *arguments, **options)
 
+    def set_init_score(self, *arguments: Any, **options: Any) -> Any:
+        """Refused but for LightGBM itself."""
+        return self._changed("set_init_score", *arguments, **options)
+
+    def set_field(self, *arguments: Any, **options: Any) -> Any:
+        """Refused but for LightGBM itself."""
+        return self._changed("set_field", *arguments, **options)
+
     def _changed(self, name: str, *arguments: Any, **options: Any) -> Any:
         if not self._is_own_call:
             raise ValueError(refuse_change("objective.train_set", name))
@@ -157,6 +165,13 @@ def own_loss_named(booster: Any, pattern: str) -> str | None:
     """
     named = re.search(r"^objective=(.*)$", booster.model_to_string(num_iteration=1), re.MULTILINE)
     return None if named is None or re.match(pattern, named[1]) else named[1]
+
+
+def directions_of(model: Any) -> list[int]:
+    """Monotone constraints with which a booster was trained."""
+    text = model.model_to_string(num_iteration=1)
+    found = re.search(r"^\[monotone_constraints: (.*)\]$", text, re.MULTILINE)
+    return [] if found is None else [int(sign) for sign in re.findall(r"-?\d", found[1])]
 
 
 def constraint_params(

@@ -22,6 +22,7 @@ from survival_objectives.adapters.lightgbm._dataset import (
     MAKING,
     TrainingDataset,
     constraint_params,
+    directions_of,
     engine_params,
     own_loss_named,
     own_rows,
@@ -146,6 +147,8 @@ class HazardObjective(HazardTrainingProblem):
             )
             raise ValueError(msg)
         self._check_trained(self._columns_of(model), model.num_model_per_iteration())
+
+    _directions_of = staticmethod(directions_of)
 
     def _finished_model(self, model: Any) -> Any:
         # Text holds neither data nor training state, and ends at the best round.

@@ -59,9 +59,8 @@ class IPCWObjective(TrainingProblem):
     (2, 3, 2)
     """
 
-    _transient = (*TrainingProblem._transient, "_train_set", "_checked_start")
+    _transient = (*TrainingProblem._transient, "_train_set")
     _engine_name = "lightgbm"
-    _checked_start: Any = ()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> IPCWObjective:
         # lgb.train deep-copies `params`; a copy would never see the refreshed weights.
@@ -126,27 +125,8 @@ class IPCWObjective(TrainingProblem):
                     "people. Train each fold from its beginning."
                 )
                 raise ValueError(msg)
-        if rows is None:
-            self._check_start(dataset)
         gradient, hessian = self._derivatives(margin, rows, order="F")
         return (gradient[:, 0], hessian[:, 0]) if self.n_margins == 1 else (gradient, hessian)
-
-    def _check_start(self, dataset: Any) -> None:
-        """Refuse an ``init_score`` of another objective; each array is checked once."""
-        given = dataset.init_score
-        if given is self._checked_start or dataset._predictor is not None:
-            return
-        start = self._start_margin(self._events.horizon)
-        size = 0 if given is None else np.size(given)
-        if size != start.size or not np.array_equal(
-            np.reshape(given, start.shape, order="F"), start
-        ):
-            msg = (
-                "The `init_score` of this Dataset was changed, but predictions add the start of "
-                "this objective. Leave `objective.train_set` as it is."
-            )
-            raise ValueError(msg)
-        self._checked_start = given
 
     @property
     def _hessian_scale(self) -> float:

@@ -27,6 +27,7 @@ from survival_objectives.adapters.xgboost._engine import (
 from survival_objectives.adapters.xgboost._matrix import (
     QuantileMatrix,
     SliceableMatrix,
+    directions_of,
     engine_params,
     mark_of,
     number_rows,
@@ -142,6 +143,8 @@ class HazardObjective(HazardTrainingProblem):
 
     def _check_model(self, model: Any) -> None:
         self._check_trained(self._columns_of(model), margins_of(model))
+
+    _directions_of = staticmethod(directions_of)
 
     def _finished_model(self, model: Any) -> Any:
         finished = model[: rounds_of(model)]

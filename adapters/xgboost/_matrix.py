@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,14 @@ class _Kept:
     def set_base_margin(self, *arguments: Any, **options: Any) -> None:
         """Refused once the matrix is kept."""
         self._change("set_base_margin", *arguments, **options)
+
+    def set_float_info(self, *arguments: Any, **options: Any) -> None:
+        """Refused once the matrix is kept."""
+        self._change("set_float_info", *arguments, **options)
+
+    def set_float_info_npy2d(self, *arguments: Any, **options: Any) -> None:
+        """Refused once the matrix is kept."""
+        self._change("set_float_info_npy2d", *arguments, **options)
 
 
 class QuantileMatrix(_Kept, xgb.QuantileDMatrix):  # type: ignore[misc, name-defined]
@@ -97,3 +107,10 @@ def engine_params(n_margins: int, seed: int) -> dict[str, Any]:
         return {**params, "num_class": n_margins}
     # The same loss by XGBoost itself, should `obj=` be forgotten.
     return {**params, "objective": "binary:logistic", "base_score": 0.5}
+
+
+def directions_of(model: Any) -> list[int]:
+    """Monotone constraints with which a booster was trained; none are known of one from a file."""
+    config = json.loads(model.save_config())["learner"]["gradient_booster"]
+    trees = config.get("gbtree", config).get("tree_train_param", {})
+    return [int(sign) for sign in re.findall(r"-?\d", trees.get("monotone_constraints", ""))]

@@ -212,7 +212,8 @@ class HazardTrainingProblem(PluginProblem):
         start = self._data.start
         if start.design is None or start.coefficients is None:
             return
-        signs = start.design.directions(directions[:-1])
+        # An engine may know fewer directions than columns: the others have none.
+        signs = start.design.directions([*directions, *[0] * self._schema.n_features])
         wrong = np.flatnonzero((signs * start.coefficients < 0).any(axis=0))
         if len(wrong):
             column = start.design.feature[wrong[0]]
@@ -394,6 +395,9 @@ class HazardTrainingProblem(PluginProblem):
 
     def _hazard_model(self, model: Any) -> HazardModel:
         self._check_model(model)
+        directions = self._directions_of(model)
+        if any(directions):
+            self._check_directions(directions)
         data = self._family[str((self._columns_of(model) or [""])[-1])[-_HEX_DIGITS:]]
         used, schema = engine(self._engine_name), self._schema
         trees = HazardTrees(
@@ -413,6 +417,11 @@ class HazardTrainingProblem(PluginProblem):
     @abstractmethod
     def _check_model(self, model: Any) -> None:
         """Refuse a model that was not trained by this objective; see `_check_trained`."""
+
+    @staticmethod
+    @abstractmethod
+    def _directions_of(model: Any) -> list[int]:
+        """Monotone constraints of its training, one for each column, or none."""
 
     @abstractmethod
     def _columns_of(self, model: Any) -> Sequence[str] | None:

@@ -136,9 +136,10 @@ class PluginProblem(ABC):
     def _marked(self, columns: Sequence[str]) -> list[str]:
         """Names of the stacked columns, that of the time with the fingerprint.
 
-        Engines show an objective no booster to mark, but they all save these names with it.
+        Engines show an objective no booster to mark, but they all save these names with it. They
+        also print them where data of one's own lack the column: the name says who makes such data.
         """
-        return [*columns[:-1], f"{columns[-1]}_{self._fingerprint}"]
+        return [*columns[:-1], f"{columns[-1]}_of_held_out_{self._fingerprint}"]
 
     def _check_trained(self, columns: Sequence[str] | None, n_margins: int) -> None:
         """Refuse a model by its number of margins and the mark of its time column.
@@ -206,7 +207,7 @@ def refuse_change(data: str, method: str) -> str:
     return (
         f"`{data}` keeps the labels, weights and start of its objective, which `{method}` would "
         "change for a part of it only: derivatives come from the objective. Weights of people are "
-        "its `sample_weight`, outcomes its `y`, and `start` is where boosting starts."
+        "its `sample_weight`, outcomes its `y`, and it chooses where boosting starts."
     )
 
 

@@ -153,19 +153,6 @@ def test_curves_without_the_constraint_are_refused(engine, simulate):
         objective.predict_survival_function(model, people.X, np.linspace(0.05, 3, 30))
 
 
-def test_a_changed_init_score_is_refused(people):
-    from survival_objectives.adapters.lightgbm import IPCWObjective
-
-    objective = IPCWObjective(people.X, people.y, random_state=0)
-    params = {**objective.params, "objective": objective, "num_threads": 1}
-    lgb.train(params, objective.train_set, 2)
-    lgb.train(params, objective.train_set, 2)
-    for start in (np.zeros((len(objective.target), 2)), None):
-        objective.train_set.set_init_score(start)
-        with pytest.raises(ValueError, match="`init_score` of this Dataset was changed"):
-            lgb.train(params, objective.train_set, 2)
-
-
 @pytest.mark.parametrize("own", [{}, {"num_class": 3}])
 def test_forgotten_lightgbm_params_are_an_error(people, own):
     from survival_objectives.adapters.lightgbm import IPCWObjective

@@ -69,6 +69,16 @@ def test_the_matrix_of_xgboost_keeps_labels_weights_and_start(people, method):
     for matrix in (objective.dtrain, objective.cv_matrix()):
         with pytest.raises(ValueError, match=rf"which `{method}` would change.*`sample_weight`"):
             getattr(matrix, method)(np.zeros(matrix.num_row()))
+        with pytest.raises(ValueError, match="which `set_float_info` would change"):
+            matrix.set_float_info("weight", np.zeros(matrix.num_row()))
+
+
+@pytest.mark.parametrize("kind", [IPCWLoss, HazardLoss])
+def test_the_pool_of_catboost_keeps_weights_and_start(people, kind):
+    loss = kind(*people, random_state=0)
+    for method in ("set_weight", "set_baseline"):
+        with pytest.raises(ValueError, match=rf"`loss.train_pool` keeps.*`{method}`"):
+            getattr(loss.train_pool, method)(np.zeros(len(loss.target)))
 
 
 def test_an_objective_in_a_scikit_learn_wrapper_says_what_to_pass(people):
@@ -87,9 +97,11 @@ def test_the_dataset_of_lightgbm_keeps_labels_and_weights(people, kind):
     objective = kind(*people, random_state=0)
     train_set = objective.train_set
     for _ in range(2):  # Before LightGBM has binned it, and after.
-        for method in ("set_label", "set_weight"):
+        for method in ("set_label", "set_weight", "set_init_score"):
             with pytest.raises(ValueError, match=rf"which `{method}` would change"):
                 getattr(train_set, method)(np.zeros(len(objective.target)))
+        with pytest.raises(ValueError, match="which `set_field` would change"):
+            train_set.set_field("weight", np.zeros(len(objective.target)))
         lgb.train({**objective.params, "objective": objective}, train_set, 1)
 
 
@@ -199,8 +211,42 @@ def test_overwritten_constraints_say_how_to_write_them(people):
         XGBoostHazards(*people, random_state=0).constraints(monotone={"age": -1})
 
 
+@pytest.mark.parametrize(
+    ("engine", "kind", "value"),
+    [
+        ("xgboost", XGBoostHazards, {"age": -1}),
+        ("lightgbm", LightGBMHazards, [-1, 0, 0, 0]),
+        ("catboost", HazardLoss, {"age": -1}),
+    ],
+)
+def test_constraints_that_the_linear_start_breaks_are_refused(engine, kind, value, people):
+    X, (event, duration) = people
+    objective = kind(X, (np.minimum(event, 1), duration), random_state=0)
+    model = trained(engine, objective, {"monotone_constraints": value}, n_rounds=3)
+    with pytest.raises(ValueError, match=r"linear hazards.*go the other way in 'age'"):
+        objective.predict_survival_function(model, X, [0.1, 0.5])
+
+
+def test_constraints_that_catboost_ignores_are_refused(people):
+    loss = IPCWLoss(*people, random_state=0)
+    model = trained("catboost", loss, {"monotone_constraints": {"age": -1}}, n_rounds=3)
+    with pytest.raises(ValueError, match="CatBoost ignores monotone constraints for 2 margins"):
+        loss.predict_survival_function(model, people[0], [0.1, 0.5])
+
+
 @pytest.mark.filterwarnings("ignore:Overriding the parameters from Reference Dataset")
 def test_evaluation_on_data_of_ones_own_names_held_out(people):
+    X, (event, _) = people
+    for kind in (XGBoostObjective, XGBoostHazards):
+        objective = kind(*people, random_state=0)
+        with pytest.raises(ValueError, match=r"expected horizon_of_held_out_\w+ in input data"):
+            xgb.train(
+                objective.params,
+                objective.dtrain,
+                2,
+                obj=objective,
+                evals=[(xgb.DMatrix(X, event), "own")],
+            )
     objective = LightGBMObjective(*people, random_state=0)
     rows, event = objective.stacked_features, objective.target
     own = lgb.Dataset(rows, event, reference=objective.train_set)
