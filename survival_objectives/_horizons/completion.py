@@ -30,13 +30,17 @@ from sklearn.model_selection import StratifiedKFold
 from survival_objectives._arrays import Float32Array, FloatArray, IntArray
 from survival_objectives._engines.protocol import engine
 from survival_objectives._hazards.training import default_hazards
-from survival_objectives._people import SurvivalTarget, take_rows
+from survival_objectives._people import SurvivalTarget, take_rows, warn
 from survival_objectives._people.population import TimeAxis
+from survival_objectives.marginal import aalen_johansen
 from survival_objectives.stacking import TrainingRows, conditional_incidence, rows_after_censoring
 
 #: Incidences (n_people, K + 1, n_times) of some people, by their positions, at sorted times.
 Incidence = Callable[[IntArray, FloatArray], npt.ArrayLike]
 
+# People whose mean curve is compared with that of all, and by what factor hazards may differ: less
+# than that of months and weeks.
+_N_COMPARED, _UNIT_FACTOR = 200, 4.0
 # Times at which a model is evaluated; its curves are interpolated linearly between them.
 _N_TIMES = 192
 # People who are evaluated at a time: 4096 x 4 states x 192 times take 25 MB.
@@ -255,6 +259,26 @@ def check_completion_model(model: Any, event_ids: IntArray) -> None:
             f"people have {event_ids.tolist()}. Fit it to people with the same causes."
         )
         raise ValueError(msg)
+
+
+def warn_of_another_unit(
+    incidence: Incidence, target: SurvivalTarget, weight: FloatArray | None
+) -> None:
+    """Warn where the model's events come many times as fast or as slowly as those of the people.
+
+    Compared are the cumulative hazards of all causes at the median time of the events.
+    """
+    middle = np.median(target.duration[target.event > 0])
+    people = np.unique(np.linspace(0, target.n_samples - 1, _N_COMPARED).astype(np.int64))
+    free = float(np.asarray(incidence(people, np.array([middle])), np.float64)[:, 0].mean())
+    seen = float(aalen_johansen(target, weight)(middle)[0])
+    hazard, own = (-np.log(np.clip(share, 1e-9, 1 - 1e-9)) for share in (free, seen))
+    if not 1 / _UNIT_FACTOR <= hazard / own <= _UNIT_FACTOR:
+        warn(
+            f"At time {middle:.3g} the completion model expects {100 * free:.3g} % of the people "
+            f"to be event-free, where {100 * seen:.3g} % are (Kaplan-Meier), as if its time were "
+            "in another unit. Fit it to durations in the unit of these."
+        )
 
 
 def labelled_rows(

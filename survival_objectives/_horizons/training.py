@@ -18,6 +18,7 @@ from survival_objectives._horizons.completion import (
     check_completion_model,
     completing_incidence,
     cross_fitted_hazards,
+    warn_of_another_unit,
 )
 from survival_objectives._horizons.loop import (
     BoostingLoop,
@@ -199,17 +200,21 @@ class _Training:
         """Curves of the training people by their positions, from the completion model."""
         model, as_passed, outcomes = self.settings.completion, batches.as_passed, batches.outcomes()
         assert as_passed is not None
+        target = replace(outcomes.target, duration=as_passed.duration)
         if isinstance(model, str):
             model = cross_fitted_hazards(
                 self.run.engine.name,
                 as_passed.X,
-                replace(outcomes.target, duration=as_passed.duration),
+                target,
                 outcomes.weight,
                 seed=int(self.run.generator.integers(2**31)),
             )
         else:
             check_completion_model(model, self.frame.event_ids)
-        return completing_incidence(model, as_passed.X, in_training=True)
+        incidence = completing_incidence(model, as_passed.X, in_training=True)
+        if model is self.settings.completion:
+            warn_of_another_unit(incidence, target, outcomes.weight)
+        return incidence
 
     def _censoring_booster(self, prepared: _Prepared) -> Trainer | None:
         """The model of censoring, where one is trained."""

@@ -17,6 +17,7 @@ from survival_objectives._horizons.completion import (
     cross_fitted_hazards,
     labelled_rows,
     states_after_censoring,
+    warn_of_another_unit,
 )
 from survival_objectives._horizons.rows import BatchRows, Probes, StackedPeople
 from survival_objectives._horizons.schemes import (
@@ -309,6 +310,8 @@ class ProblemRows:
             check_choice(completion, "completion", ("hazards",))
             return cross_fitted_hazards(engine, X, as_passed, self.weight, seed=seed)
         check_completion_model(completion, self.target.event_ids)
+        incidence = completing_incidence(completion, X, in_training=True)
+        warn_of_another_unit(incidence, as_passed, self.weight)
         return completion
 
     # ------------------------------------------------------------------- how censored people count

@@ -17,6 +17,7 @@ from survival_objectives._horizons.completion import (
     cross_fitted,
     labelled_rows,
     states_after_censoring,
+    warn_of_another_unit,
 )
 from survival_objectives._people import check_survival_target
 from survival_objectives._people.population import TimeAxis, event_unit
@@ -220,6 +221,21 @@ class Remembering(Exponential):
     def predict_cumulative_incidence(self, X, times):
         assert not self.seen & set(X[:, 0])
         return super().predict_cumulative_incidence(X, times)
+
+
+@pytest.mark.parametrize(
+    ("factor", "warns"), [(1.0, False), (2.5, False), (12.0, True), (1 / 7, True)]
+)
+def test_hazards_of_another_unit_are_noticed(factor, warns):
+    rng = np.random.default_rng(0)
+    time, censored = rng.exponential(size=400), rng.exponential(2.0, 400)
+    target = check_survival_target((time <= censored, np.minimum(time, censored)))
+    model = Exponential([factor])
+    if warns:
+        with pytest.warns(UserWarning, match=r"where 6\d.* % are .*as if its time were in another"):
+            warn_of_another_unit(incidence(model), target, None)
+    else:
+        warn_of_another_unit(incidence(model), target, None)
 
 
 def test_everyone_is_completed_by_a_model_that_was_fitted_without_them():
