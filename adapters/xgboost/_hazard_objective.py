@@ -83,7 +83,7 @@ class HazardObjective(HazardTrainingProblem):
     def params(self) -> dict[str, Any]:
         """Parameters that this objective needs; merge your own into them."""
         # Hazards are small, and so are the Hessians of rows: leaves need a few events.
-        own = {"min_child_weight": 15.0, "gamma": 1.0}
+        own = {"min_child_weight": 15.0}
         return {**engine_params(self.n_margins, self._engine_seed), **own}
 
     def held_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Any:
