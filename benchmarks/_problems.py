@@ -45,7 +45,7 @@ from survival_objectives.metrics import (
 )
 from survival_objectives.metrics._scores import integrated_score
 
-__all__ = ["LOADED", "STORED", "Problem", "load_stored", "make_problem"]
+__all__ = ["LOADED", "STORED", "Problem", "load_stored", "make_problem", "read_table"]
 
 FloatArray = npt.NDArray[np.float64]
 Metrics = dict[str, float]
@@ -125,6 +125,12 @@ def real_table(
         return dataset.X.to_numpy(np.float64), dataset.y
     if name in STORED:
         return load_stored(name, folder)
+    X, y = read_table(name, environments)
+    return X.to_numpy(np.float64), y
+
+
+def read_table(name: str, environments: Environments) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Columns and outcomes of a table that another package brings."""
     python = environments.python("tables")
     reader = Path(__file__).parent / "workers" / "read_tables.py"
     with tempfile.TemporaryDirectory() as place:
@@ -132,7 +138,7 @@ def real_table(
         subprocess.run([python, reader, name, table], check=True, capture_output=True)
         with np.load(table) as stored:
             y = pd.DataFrame({"event": stored["event"], "duration": stored["duration"]})
-            return stored["X"], y
+            return pd.DataFrame(stored["X"], columns=stored["names"]), y
 
 
 def load_stored(name: str, folder: str | None) -> tuple[FloatArray, pd.DataFrame]:

