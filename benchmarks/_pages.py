@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from benchmarks import _figures
+from benchmarks import _figures, growth_study
 from benchmarks._burk import REFERENCE_PREFIX
 from benchmarks._comparison import METRICS, compare, standard_error
 from benchmarks._contenders import (
@@ -614,6 +614,7 @@ def _speed(table: pd.DataFrame, figures: Path, root: Path) -> str:
         if group == "n":
             parts.append(_growth(ok(part)))
     parts.append(_objective_cost())
+    parts.append(_growth_study(figures, root))
     return _joined(parts)
 
 
@@ -635,6 +636,26 @@ def _growth(part: pd.DataFrame) -> str:
         text = ", ".join(f"{ratio:.2f} at n = {int(n)}" for n, ratio in ratios.items())
         lines.append(f"- {contender(PAPER).label}, times the engine's own softmax: {text}.")
     return "\n".join(lines)
+
+
+def _growth_study(figures: Path, root: Path) -> str:
+    """The table and the picture of `benchmarks.growth_study`, from its own record."""
+    rows = growth_study.records()
+    if not rows:
+        return ""
+    return _joined(
+        [
+            "### Error, time and memory of larger and larger data",
+            "From `python -m benchmarks.growth_study`: `HazardBoost` at its defaults, CPU seconds, "
+            "MiB, and error × 1000 to known curves. `docs/howto/how_large.md` has the rest.",
+            _picture(
+                growth_study.picture(rows, figures / "growth.svg"),
+                root,
+                "error, CPU time and memory against the number of people",
+            ),
+            growth_study.growth_table(rows),
+        ]
+    )
 
 
 def _objective_cost() -> str:
