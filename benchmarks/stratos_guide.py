@@ -192,6 +192,23 @@ def _numbers(found: Estimate) -> tuple[float, ...]:
     return tuple(float(np.ravel(part)[0]) for part in parts)
 
 
+def table() -> str:
+    """What the guide prints and what is recomputed, for the documentation."""
+    record = json.loads(_RESULTS.read_text())
+    lines = ["| score | printed | here |", "|---|---|---|"]
+    for name, printed in record["printed"].items():
+        decimals = max(len(f"{value:g}".partition(".")[2]) for value in printed)
+        own = record["recomputed"][name][: len(printed)]
+        cells = (_limits(printed, decimals), _limits(own, min(decimals + 1, 4)))
+        lines.append(f"| {name} | {' | '.join(cells)} |".replace("-", "−"))
+    return "\n".join(lines)
+
+
+def _limits(values: list[float], decimals: int) -> str:
+    value, *ends = (f"{value:.{decimals}f}" for value in values)
+    return f"{value} ({' to '.join(ends)})" if ends else value
+
+
 def main() -> None:
     """Print both side by side and write the record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

@@ -38,7 +38,13 @@ _COEFFICIENT = np.array([[0.7, -0.3], [-0.5, 0.6]])
 _GRID = np.linspace(0.1, 0.8, 8)
 _THRESHOLD = 0.25
 _N_POPULATION = 400_000
-_SUMMARIES = ("ici", "e50", "e90", "emax", "root_squared_bias")
+_SUMMARIES = {
+    "ici": "ICI",
+    "e50": "E50",
+    "e90": "E90",
+    "emax": "Emax",
+    "root_squared_bias": "root squared bias",
+}
 _SUMMARY_SHARE = 5  # The summaries are simulated in one run of so many.
 
 
@@ -223,13 +229,52 @@ def _intercept_and_slope(evaluation: Evaluation) -> dict[str, Estimate]:
     return {"intercept": _at(estimate(level), 0), "slope": _at(estimate(both), 1)}
 
 
-def main() -> None:
+def coverage_table() -> str:
+    """How often limits cover, by score and case, for the documentation."""
+    cases = _cases()
+    names = dict.fromkeys(name for case in cases for name in case["scores"])
+    rows = [
+        [_SUMMARIES.get(name, name), *(_covered(case, name) for case in cases)]
+        for name in sorted(names, key=_SUMMARIES.__contains__)
+    ]
+    return _table(cases, [*rows, ["runs", *(f"{case['runs']}" for case in cases)]])
+
+
+def bias_table() -> str:
+    """Summaries of the calibration curve: the true one, the mean, and that of true predictions."""
+    cases = _cases()
+    rows = []
+    for name, words in _SUMMARIES.items():
+        cells = []
+        for case in cases:
+            own, ideal = case["scores"][name], case["summaries_of_true_predictions"][name]
+            cells.append(f"{own['truth']:.3f}, {own['mean']:.3f}, {ideal:.3f}")
+        rows.append([words, *cells])
+    return _table(cases, rows)
+
+
+def _cases() -> list[dict[str, Any]]:
+    cases: list[dict[str, Any]] = json.loads(_RESULTS.read_text())["cases"]
+    return cases
+
+
+def _covered(case: dict[str, Any], name: str) -> str:
+    return f"{case['scores'][name]['coverage']:.1%}" if name in case["scores"] else "–"
+
+
+def _table(cases: list[dict[str, Any]], rows: list[list[str]]) -> str:
+    head = ["score", *(f"{case['case']}, {case['n_people']}" for case in cases)]
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |".replace("%", " %") for line in lines)
+
+
+def main(arguments: list[str] | None = None) -> None:
     """Run all cases and write the record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--people", type=int, default=500)
     parser.add_argument("--output", type=Path, default=_RESULTS)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     for case in CASES:
         part = run(replace(case, n_people=options.people), options.runs)
