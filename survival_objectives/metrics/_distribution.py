@@ -10,9 +10,9 @@ from scipy.stats import chi2
 from survival_objectives._arrays import FloatArray
 from survival_objectives.metrics._inputs import (
     ScoredPeople,
+    beyond_curves,
     curve_values,
     sorted_by_time,
-    warn_outside,
 )
 
 
@@ -62,13 +62,7 @@ def _bin_shares(scored: ScoredPeople, n_bins: int) -> tuple[FloatArray, float]:
     horizon, curves = sorted_by_time(scored)
     survival = curves[:, 0] if curves.ndim == 3 else curves
     target = scored.target
-    beyond = target.duration > horizon[-1]
-    if beyond.any():
-        msg = (
-            f"{np.count_nonzero(beyond)} of {target.n_samples} people are followed beyond the last "
-            f"time, {horizon[-1]:g}, and count as censored there. Predict for later times."
-        )
-        warn_outside(msg)
+    beyond = beyond_curves(target, horizon[-1], "time")
     at_exit = curve_values(survival, horizon, target.duration[:, None], start=scored.start)[:, 0]
     is_event = (target.event > 0) & ~beyond
     upper = np.arange(1, n_bins + 1) / n_bins

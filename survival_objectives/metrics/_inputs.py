@@ -437,6 +437,18 @@ def warn_follow_up(times: FloatArray, known: BoolArray, reason: str, consequence
     )
 
 
+def beyond_curves(target: SurvivalTarget, last: float, what: str) -> BoolArray:
+    """Who is followed beyond the last time, or node, of the curves; a warning says so."""
+    beyond: BoolArray = target.duration > last
+    if beyond.any():
+        msg = (
+            f"{np.count_nonzero(beyond)} of {target.n_samples} people are followed beyond the last "
+            f"{what}, {last:g}, and count as censored there. Predict for later times."
+        )
+        warn_outside(msg)
+    return beyond
+
+
 def warn_outside(message: str, category: type[Warning] = FollowUpWarning) -> None:
     """Warn at the line outside this package that called a metric."""
     frame, depth = inspect.currentframe(), 1

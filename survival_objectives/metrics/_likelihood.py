@@ -9,9 +9,9 @@ from survival_objectives._arrays import BoolArray, FloatArray
 from survival_objectives._people import check_fraction, check_positive_int, check_times
 from survival_objectives.metrics._inputs import (
     ScoredPeople,
+    beyond_curves,
     curve_values,
     sorted_by_time,
-    warn_outside,
 )
 
 
@@ -38,13 +38,7 @@ def likelihood_losses(
     known, curves = sorted_by_time(scored)
     node = _check_nodes(nodes, n_nodes, scored.start, known[-1])
     target = scored.collapsed_target()
-    beyond = target.duration > node[-1]
-    if beyond.any():
-        msg = (
-            f"{np.count_nonzero(beyond)} of {target.n_samples} people are followed beyond the last "
-            f"node, {node[-1]:g}, and count as censored there. Predict for later times."
-        )
-        warn_outside(msg)
+    beyond = beyond_curves(target, node[-1], "node")
     event = np.where(beyond, 0, target.event)
     right = np.clip(np.searchsorted(node, target.duration, side="left"), 1, len(node) - 1)
     entry = np.zeros(target.n_samples) if target.entry is None else target.entry
