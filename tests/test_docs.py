@@ -284,3 +284,11 @@ def test_site_builds_without_warnings(tmp_path: Path) -> None:
         for name in names:
             # An object that has its home on another page is only named here.
             assert f'id="{module}.{name}"' in page or f"<h2>{name}<" in page, f"{module}.{name}"
+
+
+@pytest.mark.parametrize("word", ["confidence", "uncertainty", "interval", "band"])
+def test_search_words_are_in_the_title_of_their_page(word):
+    """The site's search puts pages with the word in their title first."""
+    titles = {path.name: path.read_text("utf-8").partition("\n")[0] for path in DOCS.rglob("*.md")}
+    found = [name for name, title in titles.items() if re.search(rf"\b{word}s?\b", title, re.I)]
+    assert found == ["how_sure.md"]
