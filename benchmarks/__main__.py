@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("suite", choices=[*SUITES, "all"])
     _add_size(run)
     run.add_argument("--only", metavar="NAME,...", help="contenders, separated by commas")
-    run.add_argument("--cases", metavar="CASE,...", help="cases, separated by commas")
+    run.add_argument("--cases", nargs="+", metavar="CASE", help="cases, as in the results")
     run.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help="seeds or splits")
     run.add_argument(
         "--data",
@@ -154,12 +154,11 @@ def _chosen(jobs: list[Job], options: argparse.Namespace) -> list[Job]:
     names = [name.strip() for name in options.only.split(",")] if options.only else None
     for name in names or []:
         contender(name)
-    cases = [case.strip() for case in options.cases.split(",")] if options.cases else None
     return [
         job
         for job in jobs
         if (names is None or {job.contender, job.contender.removesuffix(" tuned")} & set(names))
-        and (cases is None or job.case in cases)
+        and (options.cases is None or job.case in options.cases)
         and (options.seeds is None or job.seed in options.seeds)
     ]
 

@@ -347,6 +347,7 @@ def test_reasons_are_plain() -> None:
     [
         (["run", "real", "--smoke", "--only", "nobody"], "No contender is called 'nobody'"),
         (["run", "real", "--smoke", "--seeds", "99"], "No job of real fits"),
+        (["run", "truths", "--smoke", "--cases", "six causes", "35 %"], "No job of truths fits"),
         (["run", "real", "--smoke", "--python", "hazardous"], "--python takes ENVIRONMENT=PATH"),
         (["run", "real", "--smoke", "--python", "x=y"], "No environment is called 'x'"),
         (["run", "real", "--smoke", "--python", "pycox=/no/python"], "no such interpreter"),
@@ -360,6 +361,13 @@ def test_mistakes_are_named_before_any_work(
     assert main([*arguments, "--results", str(tmp_path)]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_cases_are_named_as_they_are(tmp_path: Path) -> None:
+    case = "deterministic, 35 %"
+    chosen = ["--cases", case, "--results", str(tmp_path)]
+    assert main(["run", "truths", "--smoke", *chosen]) == 0
+    assert [record["case"] for record in Store("truths", tmp_path).records()] == [case]
 
 
 def test_lists(rehearsal: Path, capsys: pytest.CaptureFixture[str]) -> None:
