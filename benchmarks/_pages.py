@@ -259,7 +259,7 @@ def _real(table: pd.DataFrame, figures: Path, root: Path) -> str:
         "### Where ours lose\n\nMean of paired differences beyond its 95 % interval, corrected for "
         "overlapping splits."
     )
-    for name in OURS:
+    for name in (one for one in OURS if one in set(good["contender"])):
         lost = listed(comparisons(good, "real", name), "lose")
         parts.append(f"{name_of(name)}:\n\n{lost or '- none'}")
     parts += [
