@@ -112,7 +112,8 @@ def test_the_report_shows_all_contenders_and_is_reproducible(
     for record in Store("survival", rehearsal).latest().values():
         assert contender(record["contender"]).label in text
     figures = sorted(path.name for path in (first.parent / "figures").iterdir())
-    assert figures == ["ablations.svg", "competing.svg", "real.svg", "speed.svg", "survival.svg"]
+    pictures = ("ablations", "competing", "growth", "real", "speed", "survival")
+    assert figures == [f"{name}.svg" for name in pictures]
     for name in figures:
         drawn = (first.parent / "figures" / name).read_bytes()
         assert drawn == (second.parent / "figures" / name).read_bytes()
