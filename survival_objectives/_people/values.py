@@ -365,6 +365,8 @@ class Resolution:
 
 
 _LEAST_AGREEMENT = 0.9
+# Pairs of equal rows per row: fewer may be equal by chance.
+_MANY_COPIES = 0.05
 _LARGEST_GROUP = 1 / 10
 
 Keys = npt.NDArray[np.uint64]
@@ -409,8 +411,12 @@ def copies(key: Keys, event: npt.NDArray[np.integer], duration: FloatArray) -> I
     group = pd.factorize(people.astype(np.int64) * n_people + outcome)[0].astype(np.int64)
     if np.bincount(group).max() > _LARGEST_GROUP * n_people:
         return None
-    agreeing = _n_pairs(group) / n_equal_features
+    n_agreeing = _n_pairs(group)
+    agreeing = n_agreeing / n_equal_features
     by_chance = _n_pairs(outcome) / (n_people * (n_people - 1) / 2)
+    # In a coarse table people have equal features, but hardly ever the same time as well.
+    if n_agreeing >= _MANY_COPIES * n_people and by_chance <= (1 - _LEAST_AGREEMENT) * agreeing:
+        return group
     if agreeing - by_chance < _LEAST_AGREEMENT * (1 - by_chance) or agreeing == 0:
         return None
     return group

@@ -55,6 +55,17 @@ def test_equal_features_of_a_coarse_table_are_not_copies():
     assert _copies(X, generator.integers(0, 2, 500), generator.integers(1, 13, 500)) is None
 
 
+def test_copies_are_found_in_a_coarse_table_of_exact_times():
+    generator = np.random.default_rng(0)
+    X, event = generator.integers(30, 80, (300, 1)), generator.integers(0, 2, 300)
+    duration = generator.exponential(5, 300).round(3)
+    assert _copies(X, event, duration) is None
+    rows = np.tile(np.arange(300), 2)
+    group = _copies(X[rows], event[rows], duration[rows])
+    assert (group[:300] == group[300:]).all()
+    assert len(np.unique(group)) > 290
+
+
 def test_missing_values_and_signed_zeros_are_equal():
     key = row_keys(np.array([[np.nan, 0.0], [np.nan, -0.0], [0.0, np.nan]], np.float32))
     assert key[0] == key[1] != key[2]
