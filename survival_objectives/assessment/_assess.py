@@ -215,10 +215,10 @@ def assess(
         the observed events happened.
     landmark : float, optional
         A time s. Scored are the people who are under observation and event-free at s, on curves
-        conditional on that, and all times count from s; models are trained on everybody who is not
-        held out, with ``fit(X, y)`` on the outcomes as passed. Default: no landmark where everybody
-        is followed from time 0; otherwise the time at which most people are under observation who
-        have an event later.
+        conditional on that, with features held as they are at s, and all times count from s; models
+        are trained on everybody who is not held out, with ``fit(X, y)`` on the outcomes as passed.
+        Default: no landmark where everybody is followed from time 0; otherwise the time at which
+        most people are under observation who have an event later.
     max_train : int, optional
         Train on at most this many people of each training part, drawn at random. Default: all. With
         fewer people, models predict slightly worse than the one that is trained on all people.

@@ -104,8 +104,13 @@ def run_fit(options: argparse.Namespace, console: Console) -> int:
         if assessment.landmark is None:
             findings = _findings(model, data, assessment)
             _print_in_short(findings, console)
-        elif report is not None:
-            console.warn("no report is written where people came under observation late")
+        elif "start" in data.y:
+            console.warn(
+                f"these scores hold features as they are at {assessment.landmark:g}; where they "
+                "change later, as with a treatment that begins, people fare otherwise"
+            )
+        if assessment.landmark is not None and report is not None:
+            console.warn(_no_report(assessment.landmark, is_long="start" in data.y))
             report = None
     with drafted(target, model, schema) as draft:
         if report is not None:
@@ -312,6 +317,15 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 # ----------------------------------------------------------------------------------------- report
+def _no_report(landmark: float, *, is_long: bool) -> str:
+    if is_long:
+        return "no report is written of people who have rows from start to stop"
+    return (
+        "no report is written where people came under observation late; of other people, "
+        f"`evaluate --landmark {landmark:.4g} --report FILE` writes one"
+    )
+
+
 def _report_path(options: argparse.Namespace, console: Console) -> Path | None:
     if options.no_report:
         return None

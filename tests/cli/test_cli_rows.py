@@ -323,6 +323,7 @@ def test_rows_of_people_from_start_to_stop(run, stretches):
     done = run("fit", "long.csv", *columns, "--out", "m", *QUICK, "--rounds", "50")
     assert done.code == 0, done.err
     assert f"300 people in {len(stretches)} rows" in done.out
+    assert "these scores hold features as they are at 0" in done.err
     n_events = stretches["event"].sum()
     assert f"{n_events} people" in done.out
     known = json.loads(run("info", "m", "--json").out)
