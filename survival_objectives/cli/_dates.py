@@ -155,14 +155,9 @@ def spans(table: Table, span: Span) -> FloatArray:
     """Time from start to end per person, in the unit of the span."""
     start = days(table, span.start, span.date_format)
     end = days(table, span.end, span.date_format)
-    for name, dates, what in ((span.start, start, "start"), (span.end, end, "end")):
-        if np.isnan(dates).any():
-            msg = (
-                f"{table.source}: the {what} date {name!r} is missing on "
-                f"{table.places(np.isnan(dates))}; fill it in (the end of people without event is "
-                "their last visit), or leave these people out with --skip-unknown"
-            )
-            raise CommandError(msg)
+    for name, what in ((span.start, "start"), (span.end, "end")):
+        fill = "it in (the end of people without event is their last visit)"
+        table.refuse_missing(name, f"{what} date", fill=fill)
     before = np.flatnonzero(end < start)
     if len(before):
         shown = ", ".join(

@@ -237,13 +237,7 @@ def person_of_rows(table: Table, column: str | None) -> IntArray | None:
     """Number of the person of each row, by the column of ids; None without one."""
     if column is None:
         return None
-    missing = table.is_missing(column)
-    if missing.any():
-        msg = (
-            f"{table.source}: the id {column!r} is missing on {table.places(missing)}; fill it in, "
-            "or leave these rows out with --skip-unknown"
-        )
-        raise CommandError(msg)
+    table.refuse_missing(column, "id", out="these rows")
     return pd.factorize(table.texts(column))[0].astype(np.int64)
 
 
@@ -260,13 +254,7 @@ def per_person(y: pd.DataFrame) -> pd.DataFrame:
 # --------------------------------------------------------------------------------------- events
 def _labels(table: Table, column: str) -> pd.Series[Any]:
     """Labels of the event column as text; True in any spelling is ``true``."""
-    missing = table.is_missing(column)
-    if missing.any():
-        msg = (
-            f"{table.source}: the event {column!r} is missing on {table.places(missing)}; fill it "
-            "in, or leave these people out with --skip-unknown"
-        )
-        raise CommandError(msg)
+    table.refuse_missing(column, "event")
     labels = table.texts(column)
     lower = {label: label.lower() for label in labels.unique() if label.lower() in _BOOLEAN}
     return labels.replace(lower) if lower else labels
@@ -405,7 +393,7 @@ def _cause_names(codes: Mapping[str, int]) -> dict[int, str]:
 
 # ------------------------------------------------------------------------------------ durations
 def _times(table: Table, column: str, what: str) -> FloatArray:
-    numbers, missing = table.numbers(column), table.is_missing(column)
+    numbers = table.numbers(column)
     wrong = numbers.wrong | table.is_bound(column)
     if wrong.any():
         msg = (
@@ -414,12 +402,7 @@ def _times(table: Table, column: str, what: str) -> FloatArray:
             "event or the last visit, or two columns of dates with --start-date and --end-date"
         )
         raise CommandError(msg)
-    if missing.any():
-        msg = (
-            f"{table.source}: the {what} {column!r} is missing on {table.places(missing)}; fill "
-            "in how long these people were followed, or leave them out with --skip-unknown"
-        )
-        raise CommandError(msg)
+    table.refuse_missing(column, what, fill="in how long these people were followed", out="them")
     negative = numbers.values < 0
     if negative.any():
         msg = (

@@ -113,6 +113,18 @@ class Table:
             self._missing[name] = missing
         return self._missing[name]
 
+    def refuse_missing(
+        self, name: str, what: str, *, fill: str = "it in", out: str = "these people"
+    ) -> None:
+        """An error where cells of a column are missing, which says what they are of."""
+        missing = self.is_missing(name)
+        if missing.any():
+            msg = (
+                f"{self.source}: the {what} {name!r} is missing on {self.places(missing)}; fill "
+                f"{fill}, or leave {out} out with --skip-unknown"
+            )
+            raise CommandError(msg)
+
     def has_percent_signs(self, name: str) -> bool:
         """Whether cells of a column of numbers have a percent sign, which is dropped."""
         return self.is_text(name) and bool(self.frame[name].str.endswith("%", na=False).any())
