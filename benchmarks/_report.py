@@ -146,13 +146,13 @@ def _truths(tables: Mapping[str, pd.DataFrame]) -> str:
                     str(len(ratios)),
                     f"{ratios['ratio'].mean():.2f}",
                     f"{worst['ratio']:.2f} ({worst['case']}; {contender(worst['rival']).label})",
-                    str((ratios["ratio"] > 1.15).sum()),
+                    str((ratios["ratio"] > 1.10).sum()),
                     f"{ratios['marginal'].max():.2f}",
                 ]
             )
     if not rows:
         return ""
-    header = ["", "families", "mean ratio", "largest (family; who)", "above 1.15"]
+    header = ["", "families", "mean ratio", "largest (family; who)", "above 1.10"]
     return (
         "## Truths of several families\n\nError to the known truth over that of the best other "
         "contender or setting, family by family ([truths](results/truths.md)); the last column is "
