@@ -434,12 +434,13 @@ def _refuse_other_index(
     )
     if not reordered and (_is_numbered(index) or _is_numbered(other)):
         return
-    row = int(np.argmax(index.to_numpy(dtype=object) != other.to_numpy(dtype=object)))
+    own, others = index.to_numpy(dtype=object), other.to_numpy(dtype=object)
+    row = int(np.argmax(own != others))
     what = "has the index of" if reordered else "has another index than"
     how = " in another order" if reordered else ""
     msg = (
-        f"`{other_name}` {what} `{name}`{how}: row {row} is {other[row]!r} there and "
-        f"{index[row]!r} in `{name}`. Rows are paired by position, so people would be mixed up. "
+        f"`{other_name}` {what} `{name}`{how}: row {row} is {others[row]!r} there and "
+        f"{own[row]!r} in `{name}`. Rows are paired by position, so people would be mixed up. "
         f"Use `.loc[{name}.index]` to bring them into one order, or `.reset_index(drop=True)` on "
         "both if they already are."
     )

@@ -78,7 +78,7 @@ def test_fit_says_what_it_understood(data):
 def test_other_people_s_outcomes_are_refused(data):
     shuffled = data.y.sample(frac=1, random_state=0)
     model = boost("lightgbm")
-    with pytest.raises(ValueError, match="`y` has the index of `X` in another order"):
+    with pytest.raises(ValueError, match=r"`y` has the index of `X` in another order: row 0 is \d"):
         model.fit(data.X, shuffled)
     with pytest.raises(ValueError, match=r"`eval_set`: `y` has the index"):
         model.fit(data.X, data.y, eval_set=(data.X, shuffled))
