@@ -30,6 +30,8 @@ from benchmarks.observation_study import (
 )
 from survival_objectives import HazardBoost
 
+KINDS = ("shared", "own")
+
 
 def visited(people: pd.DataFrame, rng: np.random.Generator, *, shared: bool) -> pd.DataFrame:
     """The people as visits show them, with `lower`, `upper`; exact durations stay beside them."""
@@ -57,11 +59,11 @@ def errors(people: pd.DataFrame, engine: str, test: pd.DataFrame, true: FloatArr
     return found
 
 
-def study(n: int, engines: list[str], n_seeds: int) -> None:
+def study(n: int, engines: list[str], n_seeds: int, kinds: tuple[str, ...] = KINDS) -> None:
     features = [f"x{i}" for i in range(4)]
     names = ("exact", "midpoint", "intervals", "/ exact", "/ midpoint")
     show("visits", "family", "engine", "marginal", *names)
-    for kind in ("shared", "own"):
+    for kind in kinds:
         ratios = []
         for name, family in FAMILIES.items():
             found: dict[str, list[list[float]]] = {engine: [] for engine in engines}
@@ -86,8 +88,14 @@ def main() -> None:
     parser.add_argument("--people", type=int, default=2000)
     parser.add_argument("--engines", default="xgboost,lightgbm,catboost")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--kinds", default="shared,own")
     options = parser.parse_args()
-    study(options.people, options.engines.split(","), options.seeds)
+    study(
+        options.people,
+        options.engines.split(","),
+        options.seeds,
+        tuple(options.kinds.split(",")),
+    )
 
 
 if __name__ == "__main__":
