@@ -67,8 +67,8 @@ class CensoringTrainer(alternation.CensoringTrainer):
             "baseline": self._margins[0],
         }
         pool = row_pool(self._values[0], self._schema, **options)
-        chunk = catboost.CatBoost({**self._params, "iterations": n_rounds})
-        chunk.fit(pool)
+        # A trained model holds the memory of its training, a copy does not (catboost 2827).
+        chunk = catboost.CatBoost({**self._params, "iterations": n_rounds}).fit(pool).copy()
         for key, values in enumerate(self._values):
             trees = Evaluator(chunk, self._schema).sum_of_trees(values)
             self._margins[key] = self._margins[key] + trees

@@ -312,7 +312,8 @@ class Trainer(BatchJoiner):
             pool.set_baseline(self._margins[key][:, columns])
             # CatBoost multiplies its regularisation by the mean row weight; here it is in people.
             model = catboost.CatBoost({"l2_leaf_reg": _L2_PEOPLE / own.mean(), **params})
-            chunks.append(self._evaluator(model.fit(pool)))
+            # A trained model holds the memory of its training, a copy does not (catboost 2827).
+            chunks.append(self._evaluator(model.fit(pool).copy()))
             for other, rows in self._rows.items():
                 self._margins[other][:, columns] += chunks[-1].of_pool(rows, 0, n_rounds)
 

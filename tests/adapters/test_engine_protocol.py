@@ -309,3 +309,19 @@ def test_settings_of_a_fourth_engine_are_checked():
         model.fit(data.X, data.y)
     with pytest.raises(ValueError, match="`max_depth` must be an integer from 1 to 8"):
         model.set_params(engine_params=None, max_depth=9).fit(data.X, data.y)
+
+
+def test_memory_of_finished_rounds_is_free(engine, settings):
+    psutil = pytest.importorskip("psutil")
+    n_rows, n_calls = 20_000, 12
+    values = np.random.default_rng(0).normal(size=(n_rows, 4)).astype(np.float32)
+    target = np.arange(n_rows, dtype=np.int32) % (1 + settings.n_causes)
+    trainer = engine.trainer(settings)
+    key = trainer.add(values, start_of(trainer, settings.n_causes, n_rows))
+    process, weight = psutil.Process(), np.ones(n_rows)
+    trainer.boost(key, target, weight, 2)
+    before = process.memory_info().rss
+    for _ in range(n_calls):
+        trainer.boost(key, target, weight, 1)
+    # Less than a tenth of the values and margins per call.
+    assert process.memory_info().rss - before < n_calls * values.nbytes / 10 + 2**22
