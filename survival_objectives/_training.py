@@ -40,9 +40,9 @@ from survival_objectives._people.labels import EventLabels, named_outcomes, name
 from survival_objectives._people.outcomes import interval_fields
 from survival_objectives._people.population import LocalReduction, Population, Reduction
 from survival_objectives._process.running import (
-    blas_threads,
     deliver_interrupt,
     interrupts_held,
+    one_blas_thread,
 )
 
 
@@ -179,7 +179,7 @@ def trained(
     population : Population, optional
         Outcomes of all people, where they are already known.
     """
-    with interrupts_held(), blas_threads(settings.n_jobs):
+    with interrupts_held(), one_blas_thread():
         if population is None:
             population = _population(batches, run.reduction)
         n_events = population.n_events

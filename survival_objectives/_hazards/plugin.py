@@ -28,7 +28,7 @@ from survival_objectives._hazards.people import (
     folds_of_groups,
     stratified_folds,
 )
-from survival_objectives._process.running import blas_threads
+from survival_objectives._process.running import one_blas_thread
 from survival_objectives.losses import pointwise_log_loss
 
 # Folds of the training people by which the penalty of the linear part is chosen.
@@ -86,7 +86,7 @@ class HazardStart:
         """Linear predictors of people, (K, n_samples)."""
         if self.design is None or self.coefficients is None:
             return None
-        with blas_threads(1):  # Rounding depends on their number.
+        with one_blas_thread():
             offset: FloatArray = self.coefficients @ self.design.matrix(values).T
         return offset
 

@@ -42,7 +42,7 @@ from survival_objectives._people import (
 from survival_objectives._people.cohort import Batches, Cohort, MemoryBatches, Outcomes
 from survival_objectives._people.population import LocalReduction, Population
 from survival_objectives._process.checkpoints import Checkpoints
-from survival_objectives._process.running import Progress, blas_threads, progress_to
+from survival_objectives._process.running import Progress, one_blas_thread, progress_to
 
 #: Share of the follow-up by which the hazards of the last interval are extended: other people may
 #: be followed, and have events, a little later than the training data.
@@ -159,7 +159,7 @@ def default_hazards(
     settings = HazardSettings.of({**DEFAULTS, "engine": used.name}, used)
     people = Cohort.checked(X, y, sample_weight).with_relative_weights(LocalReduction())
     outcomes = people.outcomes.people
-    with blas_threads(None), progress_to(others=False):
+    with one_blas_thread(), progress_to(others=False):
         model = fit_hazards(
             settings,
             Run(used, generator),

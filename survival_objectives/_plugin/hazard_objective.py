@@ -51,7 +51,7 @@ from survival_objectives._people.outcomes import split_target
 from survival_objectives._people.population import LocalReduction
 from survival_objectives._plugin.problem import HOLDS_OUT_NO_ONE, PluginProblem
 from survival_objectives._plugin.slot import DerivativeBuffers
-from survival_objectives._process.running import blas_threads, interrupts_held
+from survival_objectives._process.running import interrupts_held, one_blas_thread
 from survival_objectives.losses import pointwise_log_loss
 
 _PARAMETERS = """Parameters
@@ -174,7 +174,7 @@ class HazardTrainingProblem(PluginProblem):
         self._curves = knot_curves(frame, until_end, n_intervals)
         self._n_events = np.bincount(whole.target.event, minlength=frame.n_causes + 1)
         people = people_on_axis(frame, batches, batches.outcomes(), self._curves.knots)
-        with blas_threads(1):
+        with one_blas_thread():
             self._data = PluginHazards.of(
                 people,
                 rows_per_person=rows_per_person,
@@ -280,7 +280,7 @@ class HazardTrainingProblem(PluginProblem):
         Each has the rows of the people outside of one fold, to whom its start is fitted too.
         ``part.held_out()`` is the matrix of the fold. Pass the trained boosters to `fitted`.
         """
-        with blas_threads(1):
+        with one_blas_thread():
             found = self._data.cross_fit(check_positive_int(n_folds, "n_folds"))
         parts = [self._with_rows(data) for data in found]
         # Boosters of these parts are recognised as those of this objective are.

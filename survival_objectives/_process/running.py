@@ -58,10 +58,13 @@ def available_threads() -> int:
     return min(limits)
 
 
-def blas_threads(n_jobs: int | None) -> threadpool_limits:
-    """Context with ``n_jobs`` threads in BLAS, whose rounding depends on their number."""
-    limit = available_threads() if n_jobs is not None and n_jobs < 1 else n_jobs
-    return threadpool_limits(limit, user_api="blas")
+def one_blas_thread() -> threadpool_limits:
+    """Context with one thread in BLAS.
+
+    Its rounding depends on the number of threads, which wait in a loop: beside other programs they
+    cost several times the CPU time of one thread.
+    """
+    return threadpool_limits(1, user_api="blas")
 
 
 def most_threads(n_jobs: int | None) -> int:

@@ -8,6 +8,7 @@ import sys
 import joblib
 import numpy as np
 import pytest
+import threadpoolctl
 
 from survival_objectives import HazardBoost
 from survival_objectives._process import running
@@ -162,3 +163,20 @@ def test_models_do_not_depend_on_the_number_of_threads(engine):
     ]
     np.testing.assert_allclose(curves[1], curves[0], rtol=0, atol=1e-6)
     np.testing.assert_allclose(curves[2], curves[0], rtol=0, atol=1e-6)
+
+
+def test_linear_algebra_of_a_fit_has_one_thread():
+    data = make_competing_risks(200, n_causes=1, random_state=0)
+    seen = []
+
+    def look(*_):
+        pools = threadpoolctl.threadpool_info()
+        seen.extend(pool["num_threads"] for pool in pools if pool["user_api"] == "blas")
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        before = [one["num_threads"] for one in threadpoolctl.threadpool_info()]
+        HazardBoost(n_estimators=5, n_folds=2, n_repeats=1, n_jobs=2, random_state=0).fit(
+            data.X, data.y, callbacks=[look]
+        )
+        assert before == [one["num_threads"] for one in threadpoolctl.threadpool_info()]
+    assert set(seen) == {1}
