@@ -20,6 +20,7 @@ from survival_objectives._hazards.plugin import MatrixRows
 from survival_objectives._plugin.hazard_objective import HazardTrainingProblem
 from survival_objectives.adapters.xgboost._engine import (
     constraint_params,
+    directions_of,
     margins_of,
     rounds_of,
     row_matrix,
@@ -27,7 +28,6 @@ from survival_objectives.adapters.xgboost._engine import (
 from survival_objectives.adapters.xgboost._matrix import (
     QuantileMatrix,
     SliceableMatrix,
-    directions_of,
     engine_params,
     mark_of,
     number_rows,

@@ -1,10 +1,8 @@
-"""Matrices of XGBoost for the plugin, which know their rows, and what a booster says of itself."""
+"""Matrices of XGBoost for the plugin, which know their rows, and settings for them."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 from typing import Any
 
 import numpy as np
@@ -107,10 +105,3 @@ def engine_params(n_margins: int, seed: int) -> dict[str, Any]:
         return {**params, "num_class": n_margins}
     # The same loss by XGBoost itself, should `obj=` be forgotten.
     return {**params, "objective": "binary:logistic", "base_score": 0.5}
-
-
-def directions_of(model: Any) -> list[int]:
-    """Monotone constraints with which a booster was trained; none are known of one from a file."""
-    config = json.loads(model.save_config())["learner"]["gradient_booster"]
-    trees = config.get("gbtree", config).get("tree_train_param", {})
-    return [int(sign) for sign in re.findall(r"-?\d", trees.get("monotone_constraints", ""))]
