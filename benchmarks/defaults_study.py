@@ -1,4 +1,4 @@
-"""How the defaults of the estimators were chosen: one setting at a time, on unreported data.
+"""How the defaults of `SurvivalBoost` were chosen: one setting at a time, on unreported data.
 
     python -m benchmarks.defaults_study --engine xgboost [--data FOLDER] [--only NAME ...]
 
@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import KFold
 
-from benchmarks.workers.fit_ours import estimator
+from survival_objectives import SurvivalBoost
 from survival_objectives.baselines import AalenJohansen
 from survival_objectives.datasets import integrated_squared_error, load_gbsg, make_competing_risks
 from survival_objectives.metrics import integrated_brier_score
@@ -186,7 +186,7 @@ def main() -> None:
         begin = time.process_time()
         parameters = {**base, **SETTINGS[name]}
         ratios = {
-            problem: error(estimator(engine=options.engine, random_state=0, n_jobs=1, **parameters))
+            problem: error(SurvivalBoost(options.engine, random_state=0, n_jobs=1, **parameters))
             / marginal[problem]
             for problem, error in problems.items()
         }

@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks._results import RESULTS, write_result
-from benchmarks.workers.fit_ours import estimator
+from survival_objectives import HazardBoost, SurvivalBoost
 from survival_objectives.datasets import integrated_squared_error, make_competing_risks
 
 BATCH = 100_000
@@ -74,7 +74,7 @@ def usage() -> tuple[float, float]:
 def run_memory(paths: list[Path], settings: dict[str, Any]) -> tuple[Any, Any]:
     frame = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
     y = frame[["event", "duration"]]
-    model = estimator(engine="xgboost", n_jobs=1, **settings)
+    model = HazardBoost("xgboost", n_jobs=1, **settings)
     return model.fit(frame.drop(columns=["event", "duration"]), y), {}
 
 
@@ -83,10 +83,10 @@ def run_external(
 ) -> tuple[Any, Any]:
     from survival_objectives.adapters.external_memory import ParquetBatches, fit_external
 
+    model: HazardBoost | SurvivalBoost = HazardBoost("xgboost", n_jobs=1, **settings)
     if people_per_turn is not None:
         # As many refreshes as there are turns, so that all people are used.
-        settings = {**settings, "refresh_every": 5}
-    model = estimator(engine="xgboost", n_jobs=1, **settings)
+        model = SurvivalBoost("xgboost", n_jobs=1, refresh_every=5, **settings)
     with tempfile.TemporaryDirectory(dir=paths[0].parent) as folder:
         fit_external(
             model, ParquetBatches(paths), people_per_turn=people_per_turn, cache_folder=folder
@@ -107,7 +107,7 @@ def run_dask(paths: list[Path], settings: dict[str, Any]) -> tuple[Any, Any]:
         client.run(importlib.import_module, "survival_objectives.adapters.dask")
         begun = client.run(usage)
         frame = dd.read_parquet([str(path) for path in paths])
-        model = fit_dask(estimator(n_jobs=1, **settings), frame, ("event", "duration"))
+        model = fit_dask(HazardBoost(n_jobs=1, **settings), frame, ("event", "duration"))
         # As in a single process, the start and imports of the workers do not count.
         workers = [(cpu - begun[name][0], peak) for name, (cpu, peak) in client.run(usage).items()]
         return model, {"workers": workers}

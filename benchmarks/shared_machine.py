@@ -50,7 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--patience", type=float, default=0.0)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--spinning", nargs="*", choices=OPENMP, default=list(OPENMP))
-    parser.add_argument("--censoring", default="auto")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.one is not None:
@@ -74,7 +73,7 @@ def measured(options: argparse.Namespace) -> list[dict[str, Any]]:
                 for beside in (0, N_BUSY):
                     with busy_processes(beside):
                         patience = 0.0 if beside else options.patience
-                        run = run_arm(engine, arm, options.people, patience, options.censoring)
+                        run = run_arm(engine, arm, options.people, patience)
                     runs.append({"repeat": repeat, "beside": beside, **run})
     return runs
 
@@ -94,9 +93,7 @@ def busy_processes(number: int) -> Iterator[None]:
             process.wait()
 
 
-def run_arm(
-    engine: str, arm: str, n_people: int, patience: float, censoring: str
-) -> dict[str, Any]:
+def run_arm(engine: str, arm: str, n_people: int, patience: float) -> dict[str, Any]:
     """One fit in a process of its own."""
     n_jobs, environment = ARMS[arm]
     known = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "OMP_NUM_THREADS"}
@@ -106,7 +103,6 @@ def run_arm(
         "n_people": n_people,
         "n_jobs": n_jobs,
         "patience": patience,
-        "censoring": censoring,
     }
     command = [sys.executable, "-m", "benchmarks.shared_machine", "--one", json.dumps(job)]
     done = subprocess.run(
@@ -122,22 +118,20 @@ def run_arm(
     return {"engine": engine, "arm": arm, **json.loads(done.stdout)}
 
 
-def timed_fit(
-    engine: str, n_people: int, n_jobs: int | None, patience: float, censoring: str
-) -> dict[str, float]:
+def timed_fit(engine: str, n_people: int, n_jobs: int | None, patience: float) -> dict[str, float]:
     """Wall and CPU seconds of a fit, and cores that others used meanwhile."""
-    from benchmarks.workers.fit_ours import estimator
+    from survival_objectives import HazardBoost
     from survival_objectives.datasets import make_competing_risks
 
     _pin(0)
     data = make_competing_risks(n_people, n_causes=2, random_state=0)
-    settings = {"censoring": censoring, "n_jobs": n_jobs, "random_state": 0}
+    settings = {"n_jobs": n_jobs, "random_state": 0}
     few = min(500, n_people)
     # The first fit loads libraries.
-    estimator(engine=engine, n_estimators=2, **settings).fit(data.X[:few], data.y[:few])
+    HazardBoost(engine, n_estimators=2, **settings).fit(data.X[:few], data.y[:few])
     _wait_for_quiet(patience)
     wall, cpu, busy = time.perf_counter(), time.process_time(), _busy_seconds()
-    estimator(engine=engine, **settings).fit(data.X, data.y)
+    HazardBoost(engine, **settings).fit(data.X, data.y)
     busy = _busy_seconds() - busy
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     return {"wall": wall, "cpu": cpu, "others": max((busy - cpu) / wall, 0.0)}

@@ -17,7 +17,7 @@ from benchmarks.__main__ import main
 from benchmarks._environments import Environments
 from benchmarks._problems import make_problem, scored
 from benchmarks._suites import BURK_TABLES, REAL_TABLES, jobs_of
-from benchmarks._truths import CHOOSE, CONFIRM, FAMILIES, HARD, draw_truth
+from benchmarks._truths import CHOOSE, CONFIRM, FAMILIES, HARD, HARD_CASES, draw_truth
 from benchmarks.workers import work
 
 
@@ -73,10 +73,12 @@ def test_months_are_whole() -> None:
 
 def test_halves_share_no_case_and_no_seed() -> None:
     assert not set(CHOOSE) & set(CONFIRM)
-    seeds: dict[str, set[int]] = {"choose": set(), "confirm": set()}
+    assert not set(HARD_CASES) & {*CHOOSE, *CONFIRM}
+    cases = {"choose": CHOOSE, "confirm": CONFIRM, "hard": HARD_CASES}
+    seeds: dict[str, set[int]] = {group: set() for group in cases}
     for job in jobs_of("truths"):
         seeds[job.group].add(job.seed)
-        assert job.case in (CHOOSE if job.group == "choose" else CONFIRM)
+        assert job.case in cases[job.group]
     assert not seeds["choose"] & seeds["confirm"]
     families = {str(data["family"]) for data in CHOOSE.values()}
     assert len(families) >= 8
@@ -85,8 +87,8 @@ def test_halves_share_no_case_and_no_seed() -> None:
 
 
 def test_unknown_family_is_named() -> None:
-    with pytest.raises(ValueError, match="No family of truths is called 'nothing'"):
-        draw_truth("nothing", 0, censored=0.1, by_features=False)
+    with pytest.raises(ValueError, match="No family of truths is called 'unheard of'"):
+        draw_truth("unheard of", 0, censored=0.1, by_features=False)
 
 
 def test_true_curves_have_no_error() -> None:

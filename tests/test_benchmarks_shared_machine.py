@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 def test_a_fit_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     pinned = []
     monkeypatch.setattr(study, "_pin", pinned.append)
-    found = study.timed_fit("lightgbm", 200, 1, 0.0, "kaplan-meier")
+    found = study.timed_fit("lightgbm", 200, 1, 0.0)
     assert pinned == [0]
     assert set(found) == {"wall", "cpu", "others"}
     assert found["cpu"] > 0

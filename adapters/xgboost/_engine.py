@@ -177,9 +177,9 @@ def margins_of(booster: Any) -> int:
     return max(1, int(shape["num_class"]), int(shape["num_target"]))
 
 
-def directions_of(booster: Any) -> list[int]:
+def directions_of(model: Any) -> list[int]:
     """Monotone constraints with which a booster was trained; none are known of one from a file."""
-    config = json.loads(booster.save_config())["learner"]["gradient_booster"]
+    config = json.loads(model.save_config())["learner"]["gradient_booster"]
     trees = config.get("gbtree", config).get("tree_train_param", {})
     return [int(sign) for sign in re.findall(r"-?\d", trees.get("monotone_constraints", ""))]
 

@@ -220,6 +220,7 @@ def test_a_given_censoring_model_weighs_alike(whole_days):
         plugin.refreshed(1)
 
 
+@pytest.mark.filterwarnings("ignore:At time .* the completion model expects")
 @pytest.mark.parametrize("whole_days", [False, True])
 def test_completed_targets_are_those_of_the_estimator(whole_days):
     given = people(whole_days)
