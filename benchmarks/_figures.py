@@ -88,6 +88,16 @@ def _in_order(names: Sequence[str]) -> list[str]:
     return sorted(set(names), key=lambda name: order.index(name.removesuffix(" tuned")))
 
 
+def _by_people(panel: Any, label: str) -> None:
+    """Logarithmic axes: a measure against the number of people."""
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    panel.set_xlabel("people")
+    panel.set_ylabel(label)
+    _plain_log(panel.xaxis)
+    _plain_log(panel.yaxis)
+
+
 def _plain_log(axis: Any) -> None:
     low, high = axis.get_view_interval()
     steps = (1, 2, 5) if high < 100 * low else (1,)
@@ -265,12 +275,7 @@ def draw_speed(table: pd.DataFrame, path: Path) -> Path | None:
                     linewidth=1.4,
                     label=_label(name),
                 )
-            panel.set_xscale("log")
-            panel.set_yscale("log")
-            panel.set_xlabel("people")
-            panel.set_ylabel(label)
-            _plain_log(panel.xaxis)
-            _plain_log(panel.yaxis)
+            _by_people(panel, label)
         _legend(figure, panels)
         return _save(figure, path)
 
@@ -303,12 +308,7 @@ def draw_growth(table: pd.DataFrame, path: Path) -> Path:
                     linewidth=1.4,
                     label=f"{engine}, {family}",
                 )
-            panel.set_xscale("log")
-            panel.set_yscale("log")
-            panel.set_xlabel("people")
-            panel.set_ylabel(label)
-            _plain_log(panel.xaxis)
-            _plain_log(panel.yaxis)
+            _by_people(panel, label)
         _legend(figure, panels)
         return _save(figure, path)
 
